@@ -1,0 +1,225 @@
+"""The NumPy arithmetic of one task: some users, some attributes, some repetitions, every recipe at once.
+
+The bit vectors of unary encodings exist only as bits of words: one column (attribute, value) of all users of the
+task at a time, never a table of users x values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.backends.bitslice import ROWS, at_least, digit_planes, one_hot, pack, pairs_of, valid_lanes, value_counts
+from gpu_rsfd.plan import AttributePlan, Counts
+from gpu_rsfd.protocols import Recipe
+from gpu_rsfd.tape import LANES, LEVELS, Codes, Tape, Words, code_dtype, keep_draw, scale
+
+ColumnReader = Callable[[int, int, int], Codes]  # (attribute, first user, last user + 1) -> codes
+
+
+@dataclass(frozen=True)
+class Task:
+    """A piece of a simulation whose counts can be added to those of any other piece."""
+
+    start: int  # first user, a multiple of 64
+    stop: int
+    repetitions: tuple[int, ...]
+    attributes: tuple[AttributePlan, ...]
+    count_sampled: bool  # also count the users who sampled each attribute
+
+
+@dataclass(frozen=True)
+class TaskCounts:
+    counts: list[Counts]  # per attribute of the task: [recipe, repetition, value]
+    sampled: Counts | None  # [repetition, attribute of the task]
+
+
+class _Users:
+    """The users of a task as [repetition, user] arrays, padded with nobody to whole words."""
+
+    def __init__(self, task: Task, tape: Tape, d: int) -> None:
+        self.tape, self.task = tape, task
+        self.n = task.stop - task.start
+        self.groups = -(-self.n // LANES)
+        self.group = task.start // LANES
+        self.lanes = self.groups * LANES
+        self.valid = valid_lanes(self.n)
+        self.shape = (len(task.repetitions), self.groups)
+        self.assigned: Codes | None = None
+        if task.count_sampled or any(a.needs_assignment for a in task.attributes):
+            self.assigned = np.full((len(task.repetitions), self.lanes), d, code_dtype(d + 1))  # d: nobody's attribute
+            for row, repetition in zip(self.assigned, task.repetitions, strict=True):
+                row[: self.n] = tape.assigned(repetition, d, task.start, task.stop)
+
+    def sampled(self, attribute: int) -> npt.NDArray[np.bool_]:
+        """[repetition, user]: who sampled an attribute."""
+        assert self.assigned is not None
+        return np.equal(self.assigned, attribute)
+
+    def values(self, attribute: int) -> Words:
+        """[repetition, user] words of the VALUE stream (without the padding)."""
+        rows = [self.tape.value(attribute, r, self.task.start, self.task.stop) for r in self.task.repetitions]
+        return np.stack(rows) if len(rows) > 1 else rows[0][None]
+
+    def padded(self, codes: Codes) -> Codes:
+        """[..., user] codes with zeros for the lanes that are nobody's."""
+        out = np.empty((*codes.shape[:-1], self.lanes), codes.dtype)
+        out[..., : self.n] = codes
+        out[..., self.n :] = 0
+        return out
+
+    def digits(self, column: int, out: npt.NDArray[np.uint64]) -> None:
+        """out [level, repetition, group] = the binary digits of U; nobody's U is the largest: never < a threshold."""
+        for r, repetition in enumerate(self.task.repetitions):
+            np.copyto(out[:, r, :], self.tape.bits(column, repetition, self.group, self.groups).T)
+        if self.n != self.lanes:
+            out[:, :, -1] |= ~self.valid[-1]
+
+
+def run(task: Task, seed: int, d: int, read: ColumnReader) -> TaskCounts:
+    """All counts of a task.  `read` gives the users' codes."""
+    users = _Users(task, Tape(seed), d)
+    counts = [_attribute(users, attribute, read) for attribute in task.attributes]
+    sampled = None
+    if task.count_sampled:
+        sampled = np.stack([users.sampled(a.index).sum(axis=1) for a in task.attributes], axis=1, dtype=np.int64)
+    return TaskCounts(counts, sampled)
+
+
+def _attribute(users: _Users, attribute: AttributePlan, read: ColumnReader) -> Counts:
+    """[recipe, repetition, value]"""
+    k = attribute.k
+    out = np.zeros((len(attribute.recipes), users.shape[0], k), np.int64)
+    codes = users.padded(read(attribute.index, users.task.start, users.task.stop))
+    mine = users.sampled(attribute.index) if attribute.needs_assignment else None
+    words = users.values(attribute.index) if attribute.needs_value else None
+    fake = users.padded(scale(words, k)) if words is not None else None
+    if words is not None and fake is not None:
+        for solution in ("rsfd", "spl", "smp"):
+            ids = [i for i, r in enumerate(attribute.recipes) if r.solution == solution and not r.unary]
+            if ids:
+                keeps = [attribute.recipes[i].keep for i in ids]
+                out[ids] = _count_grr(users, solution, keeps, k, codes, words, fake, mine)
+    if attribute.needs_bits:
+        _count_unary(users, attribute, codes, fake, mine, out)
+    return out
+
+
+def _count_grr(
+    users: _Users,
+    solution: str,
+    keeps: Sequence[int],
+    k: int,
+    codes: Codes,
+    words: Words,
+    fake: Codes,
+    mine: npt.NDArray[np.bool_] | None,
+) -> Counts:
+    """[threshold, repetition, value]: start from the histogram of y; those who keep x move from y to x."""
+    repetitions = users.shape[0]
+    if solution == "spl":
+        row, user = np.divmod(np.arange(repetitions * users.n), users.n)
+    else:
+        assert mine is not None
+        row, user = np.divmod(np.flatnonzero(mine), users.lanes)
+    x, y, h = codes[user], fake[row, user], keep_draw(words[row, user])
+    cell = row * k  # cells are repetition x value, after each other for each threshold
+    if solution == "smp":
+        histogram = np.bincount(cell + y, minlength=repetitions * k)
+    else:
+        histogram = value_counts(fake, users.valid, k).ravel()
+
+    ascending = sorted(set(keeps))
+    step = sum(h >= np.uint64(keep) for keep in ascending)  # the first threshold above h, if any
+    cell += step * (repetitions * k)
+    size = (len(ascending) + 1) * repetitions * k
+    moves = np.bincount(cell + x, minlength=size) - np.bincount(cell + y, minlength=size)
+    kept = np.cumsum(moves.reshape(-1, repetitions * k), axis=0)
+    return (histogram + kept[[ascending.index(keep) for keep in keeps]]).reshape(-1, repetitions, k)
+
+
+def _count_unary(
+    users: _Users,
+    attribute: AttributePlan,
+    codes: Codes,
+    fake: Codes | None,
+    mine: npt.NDArray[np.bool_] | None,
+    out: Counts,
+) -> None:
+    """Unary encodings.  With G(T) the users with U >= T in a column and M those who encode this very value,
+    N = |users| - |G(tq)| + |G(tq) & M| - |G(tp) & M|.
+    """
+    k, shape = attribute.k, users.shape
+    everyone = np.broadcast_to(users.valid, shape)
+    sampled = pack(mine) if mine is not None else everyone
+    blocks = [_Block(attribute.recipes, s) for s in ("rsfd", "spl", "smp")]
+    blocks = [block for block in blocks if block.thresholds]
+    x = digit_planes(codes, k)
+    encoders: dict[tuple[str, str], Iterator[Words]] = {}
+    for solution, kind in ((b.solution, kind) for b in blocks for kind in b.kinds):
+        if kind == "r" and fake is not None:  # x of those who sampled the attribute, y of the others
+            y = digit_planes(fake, k)
+            mixed = [b ^ ((a ^ b) & sampled) for a, b in zip(x, y, strict=True)]
+            encoders[solution, kind] = one_hot(mixed, everyone, k)
+        else:  # x of everyone, or of those who sampled the attribute (the others encode nothing)
+            encoders[solution, kind] = one_hot(x, everyone if solution == "spl" else sampled, k)
+
+    digits = np.empty((ROWS, *shape), np.uint64)
+    rows = list(digits)
+    pairs = pairs_of(t for block in blocks for t in block.thresholds)
+    over, inside = np.empty(shape, np.uint64), np.empty(shape, np.uint64)
+    ones = {b: np.zeros((len(b.kinds) + 1, len(b.thresholds), *shape), np.uint8) for b in blocks}
+    for v in range(k):
+        users.digits(attribute.offset + v, digits[:LEVELS])
+        for combine, level, pair in pairs:
+            combine(rows[level], rows[level + 1], rows[pair])
+        for block in blocks:
+            bits = ones[block]
+            own = [next(encoders[block.solution, kind]) for kind in block.kinds]
+            for t, threshold in enumerate(block.thresholds):
+                reached = at_least(rows, threshold, over)
+                if t < block.tqs:
+                    reports = np.bitwise_and(reached, sampled, out=inside) if block.solution == "smp" else reached
+                    np.bitwise_count(reports, out=bits[-1, t])
+                for row, mask in enumerate(own):
+                    np.bitwise_and(reached, mask, out=inside)
+                    np.bitwise_count(inside, out=bits[row, t])
+            sums = bits.sum(axis=-1, dtype=np.uint32).astype(np.int64)
+            for row, (ids, q, p) in enumerate(block.kinds.values()):
+                out[ids, :, v] = sums[row, q] - sums[row, p] - sums[-1, q]
+    for block in blocks:
+        # |users|: nobody's lanes are in every G(tq), so they cancel out where they are counted here, too
+        reporters = (
+            np.bitwise_count(sampled).sum(axis=-1, dtype=np.int64)[:, None] if block.solution == "smp" else users.lanes
+        )
+        for ids, _, _ in block.kinds.values():
+            out[ids] += reporters
+
+
+class _Block:
+    """The unary recipes of one solution: they share budgets, so each threshold is evaluated once for all of them."""
+
+    def __init__(self, recipes: Sequence[Recipe], solution: str) -> None:
+        self.solution = solution
+        ids = [i for i, r in enumerate(recipes) if r.unary and r.solution == solution]
+        self.thresholds = list(dict.fromkeys(recipes[i].tq for i in ids))
+        self.tqs = len(self.thresholds)
+        self.thresholds += [t for t in dict.fromkeys(recipes[i].tp for i in ids) if t not in self.thresholds]
+        # What is encoded -> the recipes that do so, and where in `thresholds` their tq and tp are.
+        self.kinds = {
+            fake: tuple(
+                np.array(column)
+                for column in zip(
+                    *(
+                        (i, self.thresholds.index(recipes[i].tq), self.thresholds.index(recipes[i].tp))
+                        for i in ids
+                        if recipes[i].fake == fake
+                    ),
+                    strict=True,
+                )
+            )
+            for fake in dict.fromkeys(recipes[i].fake for i in ids)
+        }

@@ -1,0 +1,144 @@
+"""The NumPy backend: cuts a simulation into tasks, runs them on all cores, adds up their counts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from queue import SimpleQueue
+
+import numpy as np
+
+from gpu_rsfd.backends.engine import Task, TaskCounts, run
+from gpu_rsfd.backends.worker import Columns, Worker
+from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.plan import AttributePlan, Counts, Plan
+from gpu_rsfd.spec import integer
+from gpu_rsfd.tape import LANES
+
+Progress = Callable[[int], None]  # told the positions just done
+
+WORDS_PER_OPERATION = 4096  # long enough to hide NumPy's call overhead, short enough for the cache
+POSITIONS_PER_TASK = 1 << 25
+INLINE_POSITIONS = 1 << 25  # less work than this is not worth starting processes for
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class NumpyBackend:
+    """`count` gives the integer counts of a plan.  Results do not depend on workers, chunk_users or batch."""
+
+    name = "numpy"
+
+    def __init__(self, workers: int | None = None, chunk_users: int | None = None, batch: int | None = None) -> None:
+        self._requested = None if workers is None else integer("workers", workers, 1, 1024)
+        self.workers = self._requested or cores()
+        self._chunk = WORDS_PER_OPERATION * LANES
+        if chunk_users is not None:
+            self._chunk = -(-integer("chunk_users", chunk_users, 1, 2**53) // LANES) * LANES
+        self._batch = None if batch is None else integer("batch", batch, 1, 2**31)
+        self._pool: list[Worker] = []
+
+    def __enter__(self) -> NumpyBackend:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the worker processes."""
+        pool, self._pool = self._pool, []
+        for worker in pool:
+            worker.close()
+
+    @property
+    def device(self) -> str:
+        return f"{self.workers} CPU process{'es' if self.workers > 1 else ''}"
+
+    def count(
+        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
+    ) -> tuple[list[Counts], Counts]:
+        """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
+        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
+        sampled = np.zeros((len(repetitions), plan.d), np.int64)
+        for task, result in self._results(plan, dataset, seed, repetitions):
+            rows = slice(repetitions.index(task.repetitions[0]), repetitions.index(task.repetitions[-1]) + 1)
+            for attribute, part in zip(task.attributes, result.counts, strict=True):
+                counts[attribute.index][:, rows] += part
+            if result.sampled is not None:
+                sampled[rows, task.attributes[0].index : task.attributes[-1].index + 1] += result.sampled
+            if progress is not None:
+                values = sum(a.k for a in task.attributes)
+                progress((task.stop - task.start) * len(task.repetitions) * values)
+        return counts, sampled
+
+    def tasks(self, plan: Plan, n: int, repetitions: range) -> Iterator[Task]:
+        """Chunks of users x parts of the attributes x batches of repetitions."""
+        chunks = -(-n // self._chunk)
+        size = -(-n // (chunks * LANES)) * LANES
+        batch = self._batch or max(1, WORDS_PER_OPERATION // (size // LANES))
+        rounds = -(-len(repetitions) // (batch * self.workers))  # an equal share for each worker
+        batch = min(batch, -(-len(repetitions) // (rounds * self.workers)))
+        for start in range(0, n, size):
+            stop = min(start + size, n)
+            for part in _parts(plan.attributes, POSITIONS_PER_TASK // ((stop - start) * batch)):
+                for first in range(0, len(repetitions), batch):
+                    yield Task(start, stop, tuple(repetitions[first : first + batch]), part, plan.needs_reporters)
+
+    def _results(
+        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range
+    ) -> Iterator[tuple[Task, TaskCounts]]:
+        tasks = list(self.tasks(plan, dataset.n, repetitions))
+        small = plan.positions(dataset.n) * len(repetitions) < INLINE_POSITIONS and self._requested is None
+        workers = min(self.workers, len(tasks))
+        if workers == 1 or (small and not self._pool):
+            columns = Columns(dataset)
+            for task in tasks:
+                yield task, run(task, seed, plan.d, columns)
+            return
+        while len(self._pool) < workers:
+            self._pool.append(Worker())
+        idle: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self._pool[:workers]:
+            idle.put(worker)
+
+        def call(task: Task) -> tuple[Task, TaskCounts]:
+            worker = idle.get()
+            try:
+                return task, worker.run(dataset, task, seed)
+            finally:
+                idle.put(worker)
+
+        with ThreadPoolExecutor(workers) as threads:
+            queue = iter(tasks)
+            running: set[Future[tuple[Task, TaskCounts]]] = set()
+            try:
+                while True:
+                    for task in queue:
+                        running.add(threads.submit(call, task))
+                        if len(running) >= 2 * workers:
+                            break
+                    if not running:
+                        return
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield future.result()
+            except BaseException:
+                for future in running:
+                    future.cancel()
+                self.close()  # ends the tasks in work; the threads then end, too
+                raise
+
+
+def _parts(attributes: tuple[AttributePlan, ...], values: int) -> Iterator[tuple[AttributePlan, ...]]:
+    """Runs of attributes with at most `values` values in all (at least one attribute each)."""
+    part: list[AttributePlan] = []
+    for attribute in attributes:
+        if part and sum(a.k for a in part) + attribute.k > values:
+            yield tuple(part)
+            part = []
+        part.append(attribute)
+    yield tuple(part)

@@ -1,0 +1,85 @@
+"""A data set held in memory, and the interface that every data set has."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.spec import MAX_DOMAIN, check_domain, check_users
+from gpu_rsfd.tape import Codes, code_dtype
+
+_COUNT_CHUNK = 1 << 20  # users per step when counting
+
+
+class Dataset:
+    """Integer codes [n, d] with domain sizes k_1 … k_d: `codes[i, j]` is in 0 … domain[j] - 1."""
+
+    def __init__(
+        self, codes: npt.ArrayLike, domain: Iterable[int], names: Sequence[str] | None = None, name: str = "data"
+    ) -> None:
+        table = np.asarray(codes)
+        if table.ndim != 2:
+            raise ValueError(f"codes has shape {table.shape}; a table [users, attributes] is needed")
+        self._describe_shape(name, table.shape[0], domain, names)
+        if table.shape[1] != self.d:
+            raise ValueError(f"codes has {table.shape[1]} columns, but domain has {self.d} sizes")
+        if table.dtype.kind not in "iub":
+            raise ValueError(f"codes has dtype {table.dtype}; integers 0 … k - 1 are needed")
+        self._columns = [_checked_column(table[:, j], j, k) for j, k in enumerate(self.domain)]
+
+    def _describe_shape(self, name: str, n: int, domain: Iterable[int], names: Sequence[str] | None) -> None:
+        self.name = name
+        self.domain = check_domain(domain)
+        if n < 1:
+            raise ValueError("the data set is empty: users=0 must be >= 1")
+        self.n = check_users(n)
+        self.d = len(self.domain)
+        self.names = tuple(names) if names is not None else tuple(f"A{j + 1}" for j in range(self.d))
+        if len(self.names) != self.d:
+            raise ValueError(f"names has {len(self.names)} entries, but there are {self.d} attributes")
+
+    def column(self, j: int, start: int, stop: int) -> Codes:
+        """The codes of attribute j of users start … stop - 1, in the narrowest unsigned type."""
+        return self._columns[j][start:stop]
+
+    @cached_property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many users hold each value, over all attributes' values in order."""
+        total = np.zeros(sum(self.domain), np.int64)
+        offset = 0
+        for j, k in enumerate(self.domain):
+            for start in range(0, self.n, _COUNT_CHUNK):
+                codes = self.column(j, start, min(start + _COUNT_CHUNK, self.n))
+                total[offset : offset + k] += np.bincount(codes, minlength=k)
+            offset += k
+        return total
+
+    @property
+    def frequencies(self) -> npt.NDArray[np.float64]:
+        """The truth that a protocol estimates."""
+        return self.counts / self.n
+
+    def describe(self) -> dict[str, Any]:
+        """What identifies the data: equal descriptions mean equal codes."""
+        digest = hashlib.sha256()
+        for column in self._columns:
+            digest.update(column.astype("<u2").tobytes())
+        return {"name": self.name, "users": self.n, "domain": list(self.domain), "sha256": digest.hexdigest()}
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(map(str, self.domain[:10])) + (", …" if self.d > 10 else "")
+        return f"{type(self).__name__}({self.name!r}, n={self.n:,}, d={self.d}, k=[{sizes}])"
+
+
+def _checked_column(column: npt.NDArray[Any], j: int, k: int) -> Codes:
+    low, high = int(column.min()), int(column.max())
+    if low < 0 or high >= k:
+        bad = low if low < 0 else high
+        hint = f"; domain sizes go up to {MAX_DOMAIN:,}" if bad >= MAX_DOMAIN else ""
+        raise ValueError(f"codes[:, {j}] holds {bad}, outside 0 … {k - 1} (domain[{j}]={k}){hint}")
+    return np.ascontiguousarray(column, dtype=code_dtype(k))

@@ -1,0 +1,84 @@
+"""Synthetic data sets: a value is a function of (data seed, attribute, user), so any chunk can be made on its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.spec import check_seed
+from gpu_rsfd.tape import Codes, Tape, code_dtype, scale
+
+# Section 4.1 of the paper: name -> (users, domain sizes)
+PAPER_SYNTHETIC: dict[str, tuple[int, tuple[int, ...]]] = {
+    "syn1": (50_000, (10,) * 5),
+    "syn2": (500_000, (10,) * 5),
+    "syn3": (50_000, (10,) * 10),
+    "syn4": (500_000, (10,) * 10),
+    "syn5": (500_000, tuple(range(10, 101, 10))),
+    "syn6": (500_000, tuple(k for k in range(10, 101, 10) for _ in range(2))),
+}
+
+
+class SyntheticDataset(Dataset):
+    """Independent attributes of n users: uniform, or Zipf with P(v) proportional to (v + 1) ** -exponent."""
+
+    def __init__(
+        self,
+        n: int,
+        domain: Iterable[int],
+        distribution: str = "uniform",
+        seed: int = 0,
+        names: Sequence[str] | None = None,
+        name: str = "synthetic",
+    ) -> None:
+        self._describe_shape(name, n, domain, names)
+        self.distribution = distribution
+        self.seed = check_seed(seed)
+        exponent = parse_distribution(distribution)
+        self._thresholds = {k: zipf_thresholds(k, exponent) for k in set(self.domain)} if exponent is not None else None
+
+    def column(self, j: int, start: int, stop: int) -> Codes:
+        k = self.domain[j]
+        words = Tape(self.seed).data(j, start, stop)
+        if self._thresholds is None:
+            return scale(words, k)
+        return np.searchsorted(self._thresholds[k], words >> np.uint64(32), side="right").astype(code_dtype(k))
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "users": self.n,
+            "domain": list(self.domain),
+            "distribution": self.distribution,
+            "seed": self.seed,
+        }
+
+
+def parse_distribution(distribution: str) -> float | None:
+    """None for `uniform`, the exponent for `zipf:1.2`."""
+    if distribution == "uniform":
+        return None
+    law, _, number = str(distribution).partition(":")
+    try:
+        exponent = float(number)
+    except ValueError:
+        exponent = math.nan
+    if law != "zipf" or not 0 <= exponent < math.inf:
+        raise ValueError(f"unknown distribution {distribution!r}; available: uniform, zipf:S with a number S >= 0")
+    return exponent
+
+
+def zipf_thresholds(k: int, exponent: float) -> npt.NDArray[np.uint64]:
+    """k - 1 integers out of 2**32: a user holds v if exactly v of them are <= the word's high half."""
+    weights = [(v + 1) ** -exponent for v in range(k)]
+    total = sum(weights)
+    running, thresholds = 0.0, []
+    for weight in weights[:-1]:
+        running += weight
+        thresholds.append(min(math.floor(running / total * 2**32), 2**32))
+    return np.array(thresholds, np.uint64)

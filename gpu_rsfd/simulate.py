@@ -1,0 +1,104 @@
+"""`simulate`: one data set through protocols x epsilons x repetitions, and the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import SupportsIndex
+
+from gpu_rsfd import estimate
+from gpu_rsfd.backends.numpy import NumpyBackend, Progress
+from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.estimate import Floats
+from gpu_rsfd.plan import Counts, Plan
+from gpu_rsfd.protocols import PAPER, Mechanism
+from gpu_rsfd.spec import PAPER_EPSILONS, Spec
+
+BACKENDS = ("numpy",)
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Integer counts of a simulation; every rate is derived from them.
+
+    counts     int64 [protocol, epsilon, repetition, value]: reports of each value, over all attributes' values in order
+    reporters  int64 [protocol, epsilon, repetition, attribute]: the users behind a count: n, or n_j for Smp
+    """
+
+    n: int
+    domain: tuple[int, ...]
+    names: tuple[str, ...]
+    frequencies: Floats  # the truth, [value]
+    spec: Spec
+    counts: Counts
+    reporters: Counts
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        return self.spec.protocols
+
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        return self.spec.epsilons
+
+    @property
+    def repetitions(self) -> range:
+        return self.spec.repetitions
+
+    @cached_property
+    def plan(self) -> Plan:
+        return Plan.of(self.domain, self.protocols, self.epsilons)
+
+    def mechanism(self, protocol: str, epsilon: float, attribute: int) -> Mechanism:
+        """What a protocol did to an attribute: mechanism, thresholds, p, q, variances."""
+        return self.plan.mechanism(self.protocols.index(protocol), self.epsilons.index(epsilon), attribute)
+
+    def estimates(self, postprocess: str = "none") -> Floats:
+        """Estimated frequencies, same shape as `counts`.  NaN where nobody reported an attribute (Smp on tiny data)."""
+        estimate.check_postprocess(postprocess)
+        return estimate.postprocess(
+            postprocess, estimate.estimates(self.plan, self.counts, self.reporters), self.domain
+        )
+
+    def mse_per_attribute(self, postprocess: str = "none") -> Floats:
+        """[protocol, epsilon, repetition, attribute]"""
+        return estimate.mse_per_attribute(self.frequencies, self.estimates(postprocess), self.domain)
+
+    def mse(self, postprocess: str = "none") -> Floats:
+        """MSE_avg, [protocol, epsilon, repetition]."""
+        average: Floats = self.mse_per_attribute(postprocess).mean(axis=-1)
+        return average
+
+
+def simulate(
+    data: Dataset,
+    epsilons: float | Sequence[float] = PAPER_EPSILONS,
+    protocols: str | Sequence[str] = PAPER,
+    repetitions: SupportsIndex | range = 100,
+    seed: int = 0,
+    backend: str = "numpy",
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Result:
+    """Simulate every user's report under each protocol and epsilon, and count the reports.
+
+    `repetitions` is a count or a range: repetition 57 alone, `range(57, 58)`, equals the 57th of a long run.  Results
+    are a function of (data, seed, repetition, protocol, epsilon): never of what else is simulated, of `backend` or
+    of `workers` (processes; default: one per core).  `progress` is called with the positions (users x values) done.
+    """
+    spec = Spec.of(protocols, epsilons, repetitions, seed)
+    if backend not in BACKENDS:
+        raise ValueError(f"unknown backend {backend!r}; available: {', '.join(BACKENDS)}")
+    plan = Plan.of(data.domain, spec.protocols, spec.epsilons)
+    with NumpyBackend(workers) as engine:
+        counts, sampled = engine.count(plan, data, spec.seed, spec.repetitions, progress)
+    return Result(
+        n=data.n,
+        domain=data.domain,
+        names=data.names,
+        frequencies=data.frequencies,
+        spec=spec,
+        counts=plan.spread(counts),
+        reporters=plan.reporters(data.n, sampled),
+    )

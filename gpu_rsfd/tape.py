@@ -1,0 +1,100 @@
+"""The tape: every random word of a simulation, addressed by what it is for (stream version 1).
+
+This is the only module that knows the layout of the stream.  A word is a pure function of
+(seed, stream, column, repetition, index): never of a thread, a chunk, a batch or a device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Words = npt.NDArray[np.uint64]
+Codes = npt.NDArray[np.unsignedinteger]
+
+STREAM_VERSION = 1
+
+DATA, ASSIGN, VALUE, BITS = range(4)  # second half of the Philox key
+
+LEVELS = 24  # binary digits of the uniform behind a report bit
+ONE = 1 << LEVELS  # thresholds of bits are integers out of ONE
+KEEP_ONE = 1 << 32  # thresholds of the keep draw are integers out of KEEP_ONE
+LANES = 64  # users per word of the BITS stream
+
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+def code_dtype(k: int) -> np.dtype[np.unsignedinteger]:
+    """The narrowest unsigned type that holds 0 … k - 1."""
+    return np.min_scalar_type(max(k - 1, 0))
+
+
+def scale(words: Words, k: int) -> Codes:
+    """`((w >> 32) * k) >> 32`: a uniform value in 0 … k - 1 from the high half of each word."""
+    high = words >> _HALF
+    high *= np.uint64(k)
+    high >>= _HALF
+    return high.astype(code_dtype(k))
+
+
+def keep_draw(words: Words) -> Words:
+    """`h = w & 0xffffffff`: the keep draw of GRR from the low half of each word."""
+    return words & _LOW
+
+
+class Tape:
+    """The words of one seed.  `numpy.random.Philox(key=[seed, S], counter=[i // 4, column, rep, 0])`."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._philox = np.random.Philox(key=0)
+        # One generator, moved by its state: ten times cheaper than a new one per run of words.
+        self._key = np.zeros(2, np.uint64)
+        self._counter = np.zeros(4, np.uint64)
+        self._state: Any = {
+            "bit_generator": "Philox",
+            "state": {"counter": self._counter, "key": self._key},
+            "buffer": np.zeros(4, np.uint64),
+            "buffer_pos": 4,
+            "has_uint32": 0,
+            "uinteger": 0,
+        }
+
+    def words(self, stream: int, column: int, repetition: int, start: int, stop: int) -> Words:
+        """Words start … stop - 1 of a column, without drawing those before them."""
+        skip = start % 4
+        self._key[:] = self._seed, stream
+        self._counter[:] = start // 4, column, repetition, 0
+        self._philox.state = self._state
+        raw: Words = self._philox.random_raw(stop - start + skip)
+        return raw[skip:]
+
+    def data(self, attribute: int, start: int, stop: int) -> Words:
+        """The word behind each user's synthetic value; this tape's seed is the data set's own."""
+        return self.words(DATA, attribute, 0, start, stop)
+
+    def assigned(self, repetition: int, d: int, start: int, stop: int) -> Codes:
+        """The sampled attribute of each user."""
+        return scale(self.words(ASSIGN, 0, repetition, start, stop), d)
+
+    def value(self, attribute: int, repetition: int, start: int, stop: int) -> Words:
+        """Each user's word for a uniform value y (`scale`) and a keep draw h (`keep_draw`)."""
+        return self.words(VALUE, attribute, repetition, start, stop)
+
+    def bits(self, column: int, repetition: int, group: int, groups: int) -> Words:
+        """[groups, LEVELS]: bit b of word [g, l] is digit l of U of user 64 (group + g) + b."""
+        first = group * LEVELS
+        return self.words(BITS, column, repetition, first, first + groups * LEVELS).reshape(groups, LEVELS)
+
+    def uniforms(self, column: int, repetition: int, start: int, stop: int) -> npt.NDArray[np.uint32]:
+        """U(user, column) of users start … stop - 1: the BITS stream put together digit by digit."""
+        group = start // LANES
+        words = self.bits(column, repetition, group, -(-stop // LANES) - group)
+        lane = np.arange(LANES, dtype=np.uint64)
+        digits = (words[:, :, None] >> lane) & np.uint64(1)  # [group, level, lane]
+        weights = np.uint64(1) << np.arange(LEVELS, dtype=np.uint64)
+        u = (digits * weights[:, None]).sum(axis=1).astype(np.uint32).ravel()
+        return u[start - group * LANES :][: stop - start]
