@@ -50,9 +50,12 @@ class Plan:
     epsilons: tuple[float, ...]
     attributes: tuple[AttributePlan, ...]
     cells: tuple[tuple[tuple[int, ...], ...], ...]  # [protocol][epsilon][attribute] -> index into its recipes
+    assignment: str = "uniform"  # how users are dealt out to attributes: uniform, balanced
 
     @classmethod
-    def of(cls, domain: Sequence[int], protocols: Sequence[str], epsilons: Sequence[float]) -> Plan:
+    def of(
+        cls, domain: Sequence[int], protocols: Sequence[str], epsilons: Sequence[float], assignment: str = "uniform"
+    ) -> Plan:
         d = len(domain)
         offsets = [0, *accumulate(domain)]
         recipes: list[dict[Recipe, int]] = [{} for _ in domain]
@@ -66,7 +69,7 @@ class Plan:
             for p in protocols
         )
         attributes = tuple(AttributePlan(j, k, offsets[j], tuple(recipes[j])) for j, k in enumerate(domain))
-        return cls(tuple(domain), tuple(protocols), tuple(epsilons), attributes, cells)
+        return cls(tuple(domain), tuple(protocols), tuple(epsilons), attributes, cells, assignment)
 
     @property
     def d(self) -> int:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.protocols import Mechanism, mechanism, solution_of
-from gpu_rsfd.spec import check_epsilon, check_protocol, check_seed, integer
+from gpu_rsfd.spec import check_assignment, check_epsilon, check_protocol, check_seed, integer
 from gpu_rsfd.tape import Tape, keep_draw, scale
 
 _BLOCK = 4096  # users whose words are drawn together
@@ -72,8 +72,17 @@ class _User:
 class _Block:
     """The words of users start … stop - 1."""
 
-    def __init__(self, tape: Tape, repetition: int, data: Dataset, ms: tuple[Mechanism, ...], start: int, stop: int):
-        self.sampled = tape.assigned(repetition, data.d, start, stop)
+    def __init__(
+        self,
+        tape: Tape,
+        assignment: str,
+        repetition: int,
+        data: Dataset,
+        ms: tuple[Mechanism, ...],
+        start: int,
+        stop: int,
+    ) -> None:
+        self.sampled = tape.assigned(assignment, repetition, data.n, data.d, start, stop)
         words = [tape.value(j, repetition, start, stop) for j in range(data.d)]
         self.y = [scale(w, k) for w, k in zip(words, data.domain, strict=True)]
         self.h = [keep_draw(w) for w in words]
@@ -142,9 +151,12 @@ def smp(user: _User, v: list[int], ms: tuple[Mechanism, ...]) -> dict[int, Any]:
     return {j: randomize(user, j, v[j], ms[j])}
 
 
-def reports(data: Dataset, protocol: str, epsilon: float, seed: int = 0, repetition: int = 0) -> Reports:
+def reports(
+    data: Dataset, protocol: str, epsilon: float, seed: int = 0, repetition: int = 0, assignment: str = "uniform"
+) -> Reports:
     """What each user of `data` sends in one repetition: the reports behind `simulate`'s counts, bit by bit."""
     check_protocol(protocol)
+    check_assignment(assignment)
     epsilon, seed = check_epsilon(epsilon), check_seed(seed)
     repetition = integer("repetition", repetition, 0, 2**64 - 1)
     ms = tuple(mechanism(protocol, epsilon, data.d, k) for k in data.domain)
@@ -155,7 +167,7 @@ def reports(data: Dataset, protocol: str, epsilon: float, seed: int = 0, repetit
     sampled = np.empty(data.n, np.int64)
     for start in range(0, data.n, _BLOCK):
         stop = min(start + _BLOCK, data.n)
-        block = _Block(tape, repetition, data, ms, start, stop)
+        block = _Block(tape, assignment, repetition, data, ms, start, stop)
         codes = np.stack([data.column(j, start, stop) for j in range(data.d)], axis=1, dtype=np.int64).tolist()
         sampled[start:stop] = block.sampled
         for i, v in enumerate(codes):

@@ -48,7 +48,7 @@ class Result:
 
     @cached_property
     def plan(self) -> Plan:
-        return Plan.of(self.domain, self.protocols, self.epsilons)
+        return Plan.of(self.domain, self.protocols, self.epsilons, self.spec.assignment)
 
     def mechanism(self, protocol: str, epsilon: float, attribute: int) -> Mechanism:
         """What a protocol did to an attribute: mechanism, thresholds, p, q, variances."""
@@ -79,18 +79,21 @@ def simulate(
     seed: int = 0,
     backend: str = "numpy",
     workers: int | None = None,
+    assignment: str = "uniform",
     progress: Progress | None = None,
 ) -> Result:
     """Simulate every user's report under each protocol and epsilon, and count the reports.
 
     `repetitions` is a count or a range: repetition 57 alone, `range(57, 58)`, equals the 57th of a long run.  Results
-    are a function of (data, seed, repetition, protocol, epsilon): never of what else is simulated, of `backend` or
-    of `workers` (processes; default: one per core).  `progress` is called with the positions (users x values) done.
+    are a function of (data, seed, repetition, protocol, epsilon, assignment): never of what else is simulated, of
+    `backend` or of `workers` (processes; default: one per core).  `assignment`: `uniform` lets each user sample an
+    attribute independently (Algorithm 1), `balanced` deals the users out to d groups of equal size (the authors' own
+    experiments).  `progress` is called with the positions (users x values) done.
     """
-    spec = Spec.of(protocols, epsilons, repetitions, seed)
+    spec = Spec.of(protocols, epsilons, repetitions, seed, assignment)
     if backend not in BACKENDS:
         raise ValueError(f"unknown backend {backend!r}; available: {', '.join(BACKENDS)}")
-    plan = Plan.of(data.domain, spec.protocols, spec.epsilons)
+    plan = Plan.of(data.domain, spec.protocols, spec.epsilons, spec.assignment)
     with NumpyBackend(workers) as engine:
         counts, sampled = engine.count(plan, data, spec.seed, spec.repetitions, progress)
     return Result(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
 from gpu_rsfd.protocols import PAPER, PROTOCOLS
+from gpu_rsfd.tape import ASSIGNMENTS
 
 MAX_WORD = 2**64 - 1
 MIN_DOMAIN, MAX_DOMAIN = 2, 65_535
@@ -66,6 +67,12 @@ def check_protocol(protocol: object) -> str:
     return str(protocol)
 
 
+def check_assignment(assignment: object) -> str:
+    if assignment not in ASSIGNMENTS:
+        raise ValueError(f"unknown assignment {assignment!r}; available: {', '.join(ASSIGNMENTS)}")
+    return str(assignment)
+
+
 def check_repetitions(repetitions: SupportsIndex | range) -> range:
     """A count R means repetitions 0 … R - 1; a range means itself."""
     if not isinstance(repetitions, range):
@@ -93,6 +100,7 @@ class Spec:
     epsilons: tuple[float, ...] = PAPER_EPSILONS
     repetitions: range = range(100)
     seed: int = 0
+    assignment: str = "uniform"
 
     @classmethod
     def of(
@@ -101,6 +109,7 @@ class Spec:
         epsilons: float | Sequence[float] = PAPER_EPSILONS,
         repetitions: SupportsIndex | range = 100,
         seed: int = 0,
+        assignment: str = "uniform",
     ) -> Spec:
         names = [protocols] if isinstance(protocols, str) else protocols
         values = [epsilons] if isinstance(epsilons, (int, float, str)) else epsilons
@@ -109,4 +118,5 @@ class Spec:
             epsilons=_distinct("epsilon", (check_epsilon(e) for e in values)),
             repetitions=check_repetitions(repetitions),
             seed=check_seed(seed),
+            assignment=check_assignment(assignment),
         )

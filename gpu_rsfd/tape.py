@@ -16,7 +16,10 @@ Codes = npt.NDArray[np.unsignedinteger]
 
 STREAM_VERSION = 1
 
-DATA, ASSIGN, VALUE, BITS = range(4)  # second half of the Philox key
+DATA, ASSIGN, VALUE, BITS, BALANCE = range(5)  # second half of the Philox key
+
+ASSIGNMENTS = ("uniform", "balanced")
+BALANCE_ROUNDS = 8
 
 LEVELS = 24  # binary digits of the uniform behind a report bit
 ONE = 1 << LEVELS  # thresholds of bits are integers out of ONE
@@ -43,6 +46,14 @@ def scale(words: Words, k: int) -> Codes:
 def keep_draw(words: Words) -> Words:
     """`h = w & 0xffffffff`: the keep draw of GRR from the low half of each word."""
     return words & _LOW
+
+
+def _round(x: Words, key: np.uint64) -> Words:
+    """27 well mixed bits of (x, key): the round function of the Feistel network."""
+    z = (x ^ key) * np.uint64(0xBF58476D1CE4E5B9)
+    z ^= z >> _HALF
+    z *= np.uint64(0x94D049BB133111EB)
+    return z >> np.uint64(37)
 
 
 class Tape:
@@ -76,9 +87,43 @@ class Tape:
         """The word behind each user's synthetic value; this tape's seed is the data set's own."""
         return self.words(DATA, attribute, 0, start, stop)
 
-    def assigned(self, repetition: int, d: int, start: int, stop: int) -> Codes:
-        """The sampled attribute of each user."""
-        return scale(self.words(ASSIGN, 0, repetition, start, stop), d)
+    def assigned(self, assignment: str, repetition: int, n: int, d: int, start: int, stop: int) -> Codes:
+        """The sampled attribute of each of the users start … stop - 1 of n.
+
+        `uniform`: each user independently.  `balanced`: position modulo d in a random permutation of all n users.
+        """
+        if assignment == "uniform":
+            return scale(self.words(ASSIGN, 0, repetition, start, stop), d)
+        return (self.positions(repetition, n, start, stop) % np.uint64(d)).astype(code_dtype(d))
+
+    def positions(self, repetition: int, n: int, start: int, stop: int) -> Words:
+        """Where users start … stop - 1 stand in a random permutation of 0 … n - 1.
+
+        A Feistel network on b >= bits of n - 1 digits, walked along its cycle until it falls below n, then rotated by
+        a uniform shift.  Keys and shift are the words 0 … 8 of column 0 of the BALANCE stream.
+        """
+        *keys, shift = self.words(BALANCE, 0, repetition, 0, BALANCE_ROUNDS + 1)
+        bits = max(8, (n - 1).bit_length())
+        low = np.uint64(bits // 2)
+        low_mask, high_mask = np.uint64((1 << bits // 2) - 1), np.uint64((1 << (bits - bits // 2)) - 1)
+
+        def permute(x: Words) -> Words:
+            left, right = x >> low, x & low_mask
+            for i, key in enumerate(keys):
+                if i % 2 == 0:
+                    left = left ^ (_round(right, key) & high_mask)
+                else:
+                    right = right ^ (_round(left, key) & low_mask)
+            return left << low | right
+
+        x = permute(np.arange(start, stop, dtype=np.uint64))
+        outside = np.flatnonzero(x >= np.uint64(n))
+        while len(outside):
+            x[outside] = permute(x[outside])
+            outside = outside[x[outside] >= np.uint64(n)]
+        x += np.uint64((int(shift) >> 32) * n >> 32 if n <= KEEP_ONE else int(shift) % n)
+        x[x >= np.uint64(n)] -= np.uint64(n)
+        return x
 
     def value(self, attribute: int, repetition: int, start: int, stop: int) -> Words:
         """Each user's word for a uniform value y (`scale`) and a keep draw h (`keep_draw`)."""

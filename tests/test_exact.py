@@ -27,20 +27,21 @@ CASES = [
 ]
 
 
-def counts_of(data, protocols, epsilons, repetitions, seed=0, **options):
-    plan = Plan.of(data.domain, protocols, epsilons)
+def counts_of(data, protocols, epsilons, repetitions, seed=0, assignment="uniform", **options):
+    plan = Plan.of(data.domain, protocols, epsilons, assignment)
     with NumpyBackend(**{"workers": 1, **options}) as backend:
         counts, sampled = backend.count(plan, data, seed, repetitions)
     return plan.spread(counts), plan.reporters(data.n, sampled)
 
 
+@pytest.mark.parametrize("assignment", ["uniform", "balanced"])
 @pytest.mark.parametrize("n,domain,epsilon", CASES)
-def test_backend_equals_literal_reports(n, domain, epsilon):
+def test_backend_equals_literal_reports(n, domain, epsilon, assignment):
     data = gpu_rsfd.SyntheticDataset(n, domain, "zipf:1.1", seed=n)
     repetition, seed = 3, 77
-    counts, reporters = counts_of(data, PROTOCOLS, [epsilon], range(repetition, repetition + 1), seed)
+    counts, reporters = counts_of(data, PROTOCOLS, [epsilon], range(repetition, repetition + 1), seed, assignment)
     for p, protocol in enumerate(PROTOCOLS):
-        literal = gpu_rsfd.reports(data, protocol, epsilon, seed=seed, repetition=repetition)
+        literal = gpu_rsfd.reports(data, protocol, epsilon, seed=seed, repetition=repetition, assignment=assignment)
         assert counts[p, 0, 0].tolist() == literal.counts().tolist(), protocol
         assert reporters[p, 0, 0].tolist() == [len(sent) for sent in literal.values], protocol
 

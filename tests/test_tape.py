@@ -93,12 +93,14 @@ def test_scale_is_the_contracts_formula(k):
 
 def test_draws_are_uniform():
     tape = Tape(3)
-    check_uniform(np.bincount(tape.assigned(0, 9, 0, 90_000), minlength=9), "sampled attribute")
+    check_uniform(np.bincount(tape.assigned("uniform", 0, 90_000, 9, 0, 90_000), minlength=9), "sampled attribute")
     check_uniform(np.bincount(scale(tape.value(1, 0, 0, 90_000), 33), minlength=33), "uniform value")
     check_uniform(np.bincount(tape.uniforms(5, 0, 0, 90_000) >> 18, minlength=64), "top of U")
 
 
 def test_uniformity_check_can_fail():
-    skewed = np.bincount(Tape(3).assigned(0, 9, 0, 90_000), minlength=9) * np.array([1.1] + [1.0] * 8)
+    skewed = np.bincount(Tape(3).assigned("uniform", 0, 90_000, 9, 0, 90_000), minlength=9) * np.array(
+        [1.1] + [1.0] * 8
+    )
     with pytest.raises(AssertionError, match="chi2"):
         check_uniform(skewed, "skewed")

@@ -26,6 +26,9 @@ class Task:
 
     start: int  # first user, a multiple of 64
     stop: int
+    n: int  # users of the whole data set
+    d: int  # attributes of the whole data set
+    assignment: str
     repetitions: tuple[int, ...]
     attributes: tuple[AttributePlan, ...]
     count_sampled: bool  # also count the users who sampled each attribute
@@ -40,7 +43,7 @@ class TaskCounts:
 class _Users:
     """The users of a task as [repetition, user] arrays, padded with nobody to whole words."""
 
-    def __init__(self, task: Task, tape: Tape, d: int) -> None:
+    def __init__(self, task: Task, tape: Tape) -> None:
         self.tape, self.task = tape, task
         self.n = task.stop - task.start
         self.groups = -(-self.n // LANES)
@@ -50,9 +53,9 @@ class _Users:
         self.shape = (len(task.repetitions), self.groups)
         self.assigned: Codes | None = None
         if task.count_sampled or any(a.needs_assignment for a in task.attributes):
-            self.assigned = np.full((len(task.repetitions), self.lanes), d, code_dtype(d + 1))  # d: nobody's attribute
+            self.assigned = np.full((len(task.repetitions), self.lanes), task.d, code_dtype(task.d + 1))  # d: nobody
             for row, repetition in zip(self.assigned, task.repetitions, strict=True):
-                row[: self.n] = tape.assigned(repetition, d, task.start, task.stop)
+                row[: self.n] = tape.assigned(task.assignment, repetition, task.n, task.d, task.start, task.stop)
 
     def sampled(self, attribute: int) -> npt.NDArray[np.bool_]:
         """[repetition, user]: who sampled an attribute."""
@@ -79,9 +82,9 @@ class _Users:
             out[:, :, -1] |= ~self.valid[-1]
 
 
-def run(task: Task, seed: int, d: int, read: ColumnReader) -> TaskCounts:
+def run(task: Task, seed: int, read: ColumnReader) -> TaskCounts:
     """All counts of a task.  `read` gives the users' codes."""
-    users = _Users(task, Tape(seed), d)
+    users = _Users(task, Tape(seed))
     counts = [_attribute(users, attribute, read) for attribute in task.attributes]
     sampled = None
     if task.count_sampled:

@@ -86,7 +86,16 @@ class NumpyBackend:
             stop = min(start + size, n)
             for part in _parts(plan.attributes, POSITIONS_PER_TASK // ((stop - start) * batch)):
                 for first in range(0, len(repetitions), batch):
-                    yield Task(start, stop, tuple(repetitions[first : first + batch]), part, plan.needs_reporters)
+                    yield Task(
+                        start=start,
+                        stop=stop,
+                        n=n,
+                        d=plan.d,
+                        assignment=plan.assignment,
+                        repetitions=tuple(repetitions[first : first + batch]),
+                        attributes=part,
+                        count_sampled=plan.needs_reporters,
+                    )
 
     def _results(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range
@@ -97,7 +106,7 @@ class NumpyBackend:
         if workers == 1 or (small and not self._pool):
             columns = Columns(dataset)
             for task in tasks:
-                yield task, run(task, seed, plan.d, columns)
+                yield task, run(task, seed, columns)
             return
         while len(self._pool) < workers:
             self._pool.append(Worker())

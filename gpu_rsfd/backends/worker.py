@@ -95,7 +95,6 @@ def serve() -> None:
     sys.stdout = sys.stderr
     np.seterr(all="raise", under="ignore")
     columns: Columns | None = None
-    dataset: Dataset | None = None
     while True:
         try:
             fresh, task, seed = pickle.load(requests)
@@ -104,10 +103,9 @@ def serve() -> None:
         answer: tuple[str, Any]
         try:
             if fresh is not None:
-                dataset, columns = fresh, Columns(fresh)
-            assert dataset is not None
+                columns = Columns(fresh)
             assert columns is not None
-            answer = "", run(task, seed, dataset.d, columns)
+            answer = "", run(task, seed, columns)
         except Exception:
             answer = traceback.format_exc(), None
         try:
