@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import SupportsIndex
+
+import numpy as np
 
 from gpu_rsfd import estimate
 from gpu_rsfd.backends.numpy import NumpyBackend, Progress
@@ -33,6 +35,31 @@ class Result:
     spec: Spec
     counts: Counts
     reporters: Counts
+
+    @classmethod
+    def of(
+        cls, data: Dataset, plan: Plan, spec: Spec, repetitions: range, counts: Sequence[Counts], sampled: Counts
+    ) -> Result:
+        """A backend's counts of some repetitions of a spec."""
+        return cls(
+            n=data.n,
+            domain=data.domain,
+            names=data.names,
+            frequencies=data.frequencies,
+            spec=replace(spec, repetitions=repetitions),
+            counts=plan.spread(counts),
+            reporters=plan.reporters(data.n, sampled),
+        )
+
+    def extended(self, other: Result) -> Result:
+        """This result, then the repetitions of `other`, which must follow on."""
+        mine, more = self.repetitions, other.repetitions
+        return replace(
+            self,
+            spec=replace(self.spec, repetitions=range(mine.start, more.stop, mine.step)),
+            counts=np.concatenate([self.counts, other.counts], axis=2),
+            reporters=np.concatenate([self.reporters, other.reporters], axis=2),
+        )
 
     @property
     def protocols(self) -> tuple[str, ...]:
@@ -96,12 +123,4 @@ def simulate(
     plan = Plan.of(data.domain, spec.protocols, spec.epsilons, spec.assignment)
     with NumpyBackend(workers) as engine:
         counts, sampled = engine.count(plan, data, spec.seed, spec.repetitions, progress)
-    return Result(
-        n=data.n,
-        domain=data.domain,
-        names=data.names,
-        frequencies=data.frequencies,
-        spec=spec,
-        counts=plan.spread(counts),
-        reporters=plan.reporters(data.n, sampled),
-    )
+    return Result.of(data, plan, spec, spec.repetitions, counts, sampled)

@@ -12,6 +12,7 @@ from gpu_rsfd.protocols import PAPER, PROTOCOLS
 from gpu_rsfd.tape import ASSIGNMENTS
 
 MAX_WORD = 2**64 - 1
+MAX_USERS = 2**53  # counts stay exact as floats
 MIN_DOMAIN, MAX_DOMAIN = 2, 65_535
 MAX_ATTRIBUTES = 65_535
 PAPER_EPSILONS = tuple(math.log(i) for i in range(2, 8))
@@ -19,11 +20,12 @@ PAPER_EPSILONS = tuple(math.log(i) for i in range(2, 8))
 
 def integer(name: str, value: object, low: int, high: int) -> int:
     """`value` as an int in low … high, or a ValueError that says what is valid."""
-    valid = (
-        f"must be a whole number from {low:,} to {high:,}" if high < MAX_WORD else f"must be a whole number >= {low}"
-    )
     if high == MAX_WORD:
-        valid += " and < 2**64"
+        valid = f"must be a whole number >= {low} and < 2**64"
+    elif high == MAX_USERS:
+        valid = f"must be a whole number >= {low} and <= 2**53"
+    else:
+        valid = f"must be a whole number from {low:,} to {high:,}"
     if isinstance(value, bool):
         raise ValueError(f"{name}={value!r} {valid}")
     try:
@@ -40,7 +42,7 @@ def check_seed(seed: object) -> int:
 
 
 def check_users(n: object) -> int:
-    return integer("users", n, 1, 2**53)
+    return integer("users", n, 1, MAX_USERS)
 
 
 def check_domain(domain: Iterable[object]) -> tuple[int, ...]:

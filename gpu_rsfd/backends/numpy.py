@@ -10,10 +10,10 @@ from queue import SimpleQueue
 import numpy as np
 
 from gpu_rsfd.backends.engine import Task, TaskCounts, run
-from gpu_rsfd.backends.worker import Columns, Worker
+from gpu_rsfd.backends.worker import CACHED_BYTES, Columns, Worker
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.plan import AttributePlan, Counts, Plan
-from gpu_rsfd.spec import integer
+from gpu_rsfd.spec import MAX_USERS, integer
 from gpu_rsfd.tape import LANES
 
 Progress = Callable[[int], None]  # told the positions just done
@@ -38,7 +38,7 @@ class NumpyBackend:
         self.workers = self._requested or cores()
         self._chunk = WORDS_PER_OPERATION * LANES
         if chunk_users is not None:
-            self._chunk = -(-integer("chunk_users", chunk_users, 1, 2**53) // LANES) * LANES
+            self._chunk = -(-integer("chunk_users", chunk_users, 1, MAX_USERS) // LANES) * LANES
         self._batch = None if batch is None else integer("batch", batch, 1, 2**31)
         self._pool: list[Worker] = []
 
@@ -75,11 +75,27 @@ class NumpyBackend:
                 progress((task.stop - task.start) * len(task.repetitions) * values)
         return counts, sampled
 
-    def tasks(self, plan: Plan, n: int, repetitions: range) -> Iterator[Task]:
-        """Chunks of users x parts of the attributes x batches of repetitions."""
+    def grain(self, n: int) -> int:
+        """Repetitions that keep every worker busy with full batches."""
+        return self._shape(n)[1] * self.workers
+
+    def _shape(self, n: int) -> tuple[int, int]:
+        """Users per chunk and repetitions per batch: together long enough operations."""
         chunks = -(-n // self._chunk)
         size = -(-n // (chunks * LANES)) * LANES
-        batch = self._batch or max(1, WORDS_PER_OPERATION // (size // LANES))
+        return size, self._batch or max(1, WORDS_PER_OPERATION // (size // LANES))
+
+    def memory(self, n: int, plan: Plan, repetitions: int) -> int:
+        """Bytes that a process is expected to need: interpreter, words and planes of a task, codes, counts."""
+        size, batch = self._shape(n)
+        lanes = size * min(batch, repetitions)
+        recipes = sum(len(a.recipes) * a.k for a in plan.attributes)
+        counts = 8 * repetitions * (recipes + len(plan.protocols) * len(plan.epsilons) * plan.values)
+        return (80 << 20) + 60 * lanes + min(CACHED_BYTES, 2 * n * plan.d) + counts
+
+    def tasks(self, plan: Plan, n: int, repetitions: range) -> Iterator[Task]:
+        """Chunks of users x parts of the attributes x batches of repetitions."""
+        size, batch = self._shape(n)
         rounds = -(-len(repetitions) // (batch * self.workers))  # an equal share for each worker
         batch = min(batch, -(-len(repetitions) // (rounds * self.workers)))
         for start in range(0, n, size):

@@ -1,0 +1,3 @@
+from gpu_rsfd.cli import main
+
+main()

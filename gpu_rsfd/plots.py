@@ -1,0 +1,190 @@
+"""The paper's figures from stored results alone.  The caller owns the figure; nothing here simulates."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpu_rsfd.estimate import Floats, check_postprocess
+from gpu_rsfd.parse import show_epsilon
+from gpu_rsfd.protocols import PROTOCOLS, approximate_variances, label
+from gpu_rsfd.simulate import Result
+from gpu_rsfd.store import Results
+from gpu_rsfd.tables import summary
+
+FORMATS = (".png", ".pdf", ".svg")
+
+# Readable in grey: a marker and a dash of its own for each protocol, colours of distinct lightness.
+_MARKERS = "o^sDvPX<>*hpd8"
+_DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2))]
+_COLOURS = ["#1b1b1b", "#d1495b", "#2e86ab", "#edae49", "#7a7a7a", "#3c9d63", "#8e5ea2", "#a65628"]
+
+
+def _style(protocol: str) -> dict[str, Any]:
+    i = PROTOCOLS.index(protocol)
+    adaptive = protocol.endswith("-adp")  # hollow and larger: the curve that it follows stays visible
+    return {
+        "marker": _MARKERS[i],
+        "linestyle": _DASHES[i % 8],
+        "color": _COLOURS[i % 8],
+        "markersize": 8 if adaptive else 5,
+        "markerfacecolor": "none" if adaptive else _COLOURS[i % 8],
+        "linewidth": 1.3,
+    }
+
+
+def expected(result: Result) -> Floats:
+    """[protocol, epsilon]: the closed-form expectation of MSE_avg of the raw estimates (data kept fixed)."""
+    out = np.empty((len(result.protocols), len(result.epsilons)))
+    for p in range(len(result.protocols)):
+        for e in range(len(result.epsilons)):
+            per_attribute = [
+                result.plan.mechanism(p, e, a.index)
+                .fixed_variance(result.frequencies[a.offset : a.offset + a.k], result.n)
+                .mean()
+                for a in result.plan.attributes
+            ]
+            out[p, e] = np.mean(per_attribute)
+    return out
+
+
+def check_target(path: Path) -> Path:
+    if path.suffix.lower() not in FORMATS:
+        raise ValueError(f"figure={path} must end in one of {', '.join(FORMATS)}")
+    if not path.parent.is_dir():
+        raise ValueError(f"figure={path}: the folder {path.parent} does not exist")
+    return path
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Written beside, then moved into place; no dates inside, so that equal results give equal files."""
+    beside = path.with_name(f".{path.stem}.tmp{path.suffix}")
+    metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[
+        path.suffix[1:].lower()
+    ]
+    try:
+        figure.savefig(beside, dpi=200, metadata=metadata)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise ValueError(f"can't write {path}: {error.strerror}") from None
+
+
+def _panels(count: int) -> tuple[Any, list[Any]]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = min(count, 3)
+    lines = -(-count // columns)
+    figure = Figure(figsize=(1.2 + 3.9 * columns, 0.9 + 3.1 * lines), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = [figure.add_subplot(lines, columns, i + 1) for i in range(count)]
+    return figure, axes
+
+
+def figure_of(results: Results, postprocess: str = "clip-normalize", x: str = "auto") -> Any:
+    """MSE_avg against epsilon, a panel per data set; or against n, a panel per epsilon, for a sweep over n."""
+    check_postprocess(postprocess)
+    if not results:
+        raise ValueError("the results file has no finished repetitions yet; nothing to plot")
+    if x not in ("auto", "epsilon", "users"):
+        raise ValueError(f"x={x} must be one of auto, epsilon, users")
+    over_users = len({r.n for r in results.values()}) > 1 and len({r.domain for r in results.values()}) == 1
+    if x == "users" and not over_users:
+        raise ValueError("x=users needs data sets that differ in their number of users only")
+    if over_users and x != "epsilon":
+        return _against_users(results, postprocess)
+    return _against_epsilon(results, postprocess)
+
+
+def _against_epsilon(results: Results, postprocess: str) -> Any:
+    figure, axes = _panels(len(results))
+    for axis, (name, result) in zip(axes, results.items(), strict=True):
+        mean, error = summary(result, postprocess)
+        theory = expected(result) if postprocess == "none" else None
+        for p, protocol in enumerate(result.protocols):
+            style = _style(protocol)
+            axis.errorbar(result.epsilons, mean[p], yerror(error[p]), label=label(protocol), capsize=2, **style)
+            if theory is not None:
+                axis.plot(result.epsilons, theory[p], color=style["color"], linewidth=0.6)
+        axis.set_title(f"{name}: n = {result.n:,}, d = {len(result.domain)}", fontsize=10)
+        axis.set_xlabel("ε")
+        _ticks(axis, result.epsilons)
+        _finish(axis, postprocess)
+    _legend(figure, axes, postprocess == "none")
+    return figure
+
+
+def _against_users(results: Results, postprocess: str) -> Any:
+    ordered = sorted(results.values(), key=lambda r: r.n)
+    first = ordered[0]
+    figure, axes = _panels(len(first.epsilons))
+    users = [r.n for r in ordered]
+    summaries = [summary(r, postprocess) for r in ordered]
+    theory = [expected(r) for r in ordered] if postprocess == "none" else None
+    for e, (axis, epsilon) in enumerate(zip(axes, first.epsilons, strict=True)):
+        for p, protocol in enumerate(first.protocols):
+            style = _style(protocol)
+            mean = [m[p, e] for m, _ in summaries]
+            error = np.array([s[p, e] for _, s in summaries])
+            axis.errorbar(users, mean, yerror(error), label=label(protocol), capsize=2, **style)
+            if theory is not None:
+                axis.plot(users, [t[p, e] for t in theory], color=style["color"], linewidth=0.6)
+        axis.set_title(f"ε = {show_epsilon(epsilon)}, d = {len(first.domain)}", fontsize=10)
+        axis.set_xscale("log")
+        axis.set_xlabel("users n")
+        _finish(axis, postprocess)
+    _legend(figure, axes, postprocess == "none")
+    return figure
+
+
+def yerror(error: Floats) -> Floats | None:
+    """Error bars, or none where a single repetition has no standard error."""
+    return error if np.isfinite(error).all() else None
+
+
+def _ticks(axis: Any, epsilons: tuple[float, ...]) -> None:
+    if len(epsilons) <= 8 and all(show_epsilon(e).startswith("ln") for e in epsilons):
+        axis.set_xticks(epsilons, [show_epsilon(e) for e in epsilons])
+
+
+def _finish(axis: Any, postprocess: str) -> None:
+    axis.set_yscale("log")
+    axis.set_ylabel("MSE$_{avg}$" + ("" if postprocess == "none" else f" ({postprocess})"))
+    axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
+    axis.tick_params(labelsize=8)
+
+
+def _legend(figure: Any, axes: list[Any], theory: bool) -> None:
+    handles, labels = axes[0].get_legend_handles_labels()
+    title = "thin lines: closed form" if theory else None
+    figure.legend(handles, labels, loc="outside right upper", fontsize=8, title=title, title_fontsize=8, frameon=False)
+
+
+def surface(budget: float = math.log(3), n: int = 20_000) -> Any:
+    """VAR1 - VAR2 of eq. (12) over d = 2 … 10 and k = 2 … 20: where it is <= 0, RS+FD[ADP] takes GRR."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    d, k = np.meshgrid(np.arange(2, 11), np.arange(2, 21))
+    difference = np.vectorize(lambda a, b: np.subtract(*approximate_variances(budget, int(a), int(b), n)))(d, k)
+    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    axis: Any = figure.add_subplot(projection="3d")
+    limit = float(np.abs(difference).max())
+    drawn = axis.plot_surface(
+        d, k, difference, cmap="RdBu_r", vmin=-limit, vmax=limit, edgecolor="#444444", linewidth=0.3
+    )
+    axis.contour(d, k, difference, levels=[0.0], colors="black", linewidths=1.5, offset=float(difference.min()))
+    axis.set_xlabel("d")
+    axis.set_ylabel("k")
+    axis.set_yticks([2, 5, 10, 15, 20])
+    axis.set_title(
+        f"VAR$_1$ − VAR$_2$ at ε′ = {show_epsilon(budget)}, n = {n:,}\n(≤ 0: GRR; > 0: OUE-z; black: zero)", fontsize=10
+    )
+    axis.view_init(elev=22, azim=-130)
+    figure.colorbar(drawn, shrink=0.6, pad=0.12)
+    return figure

@@ -1,0 +1,121 @@
+"""The sweep: data sets x repetitions in blocks, each block saved before the next begins.  The only loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from gpu_rsfd.backends.numpy import NumpyBackend
+from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.plan import Plan
+from gpu_rsfd.simulate import Result
+from gpu_rsfd.spec import Spec
+from gpu_rsfd.store import Part, locked, read_parts, save
+
+SAVE_EVERY = 2.0  # seconds of work that a killed run may lose, as far as blocks can be cut
+SAVE_SHARE = 20  # a block takes at least this many times as long as saving it
+FIRST_SPEED = 1e8  # positions per second, a guess until the first block has been timed
+
+
+class Reporter(Protocol):
+    """Told what happens; shows it or not."""
+
+    def begin(self, positions: int, done: int) -> None: ...
+    def dataset(self, name: str) -> None: ...
+    def advance(self, positions: int) -> None: ...
+    def say(self, line: str) -> None: ...
+    def end(self) -> None: ...
+
+
+def describe(datasets: Sequence[Dataset], spec: Spec) -> dict[str, Any]:
+    """The whole spec as plain data: equal descriptions mean equal results."""
+    return {
+        "datasets": [dataset.describe() for dataset in datasets],
+        "protocols": list(spec.protocols),
+        "epsilons": list(spec.epsilons),
+        "repetitions": [spec.repetitions.start, spec.repetitions.stop, spec.repetitions.step],
+        "seed": spec.seed,
+        "assignment": spec.assignment,
+    }
+
+
+def differences(have: dict[str, Any], want: dict[str, Any]) -> list[str]:
+    """What differs between two specs, a line each."""
+    return [
+        f"{key}: the file has {have.get(key)}, this command asks for {want.get(key)}"
+        for key in dict.fromkeys([*have, *want])
+        if have.get(key) != want.get(key)
+    ]
+
+
+def check_output(path: Path) -> None:
+    if path.is_dir():
+        raise ValueError(f"output={path} is a directory; a file name such as {path / 'results.h5'} is needed")
+    if not path.parent.is_dir():
+        raise ValueError(f"output={path}: the folder {path.parent} does not exist")
+
+
+def sweep(
+    datasets: Sequence[Dataset],
+    spec: Spec,
+    path: Path,
+    backend: NumpyBackend,
+    reporter: Reporter,
+    overwrite: bool = False,
+    save_every: float = SAVE_EVERY,
+) -> bool:
+    """Run what the results file does not have yet.  False if it had everything already."""
+    check_output(path)
+    want = describe(datasets, spec)
+    plans = [Plan.of(d.domain, spec.protocols, spec.epsilons, spec.assignment) for d in datasets]
+    with locked(path):
+        parts: dict[str, Part] = {}
+        if path.exists() and not overwrite:
+            have, parts = read_parts(path)
+            if have != want:
+                lines = "\n  ".join(differences(have, want))
+                raise ValueError(
+                    f"output={path} holds another sweep; give another --output, or --overwrite to replace it\n  {lines}"
+                )
+        total = len(spec.repetitions)
+        done = {name: len(part.result.repetitions) for name, part in parts.items()}
+        if all(done.get(d.name) == total for d in datasets):
+            return False
+        sizes = [plan.positions(d.n) for d, plan in zip(datasets, plans, strict=True)]
+        finished = sum(size * done.get(d.name, 0) for size, d in zip(sizes, datasets, strict=True))
+        reporter.begin(total * sum(sizes), finished)
+        speed, saving = FIRST_SPEED, 0.0
+        for dataset, plan, size in zip(datasets, plans, sizes, strict=True):
+            first = done.get(dataset.name, 0)
+            if first < total:
+                reporter.dataset(dataset.name)
+            while first < total:
+                seconds = max(save_every, SAVE_SHARE * saving)
+                wanted = max(1, int(seconds * speed / size))
+                # whole batches for every worker, and no small rest at the end
+                grain = backend.grain(dataset.n) if wanted >= backend.grain(dataset.n) else 1
+                count = -(-wanted // grain) * grain
+                if total - first < 1.5 * count:
+                    count = total - first
+                repetitions = spec.repetitions[first : first + count]
+                started = time.perf_counter()
+                part = _block(dataset, plan, spec, repetitions, backend, reporter)
+                parts[dataset.name] = parts[dataset.name] + part if first else part
+                speed = size * count / (time.perf_counter() - started)
+                first += count
+                started = time.perf_counter()
+                save(path, want, parts, backend.name, backend.device, dataset.name)
+                saving = time.perf_counter() - started
+        reporter.end()
+        return True
+
+
+def _block(
+    dataset: Dataset, plan: Plan, spec: Spec, repetitions: range, backend: NumpyBackend, reporter: Reporter
+) -> Part:
+    started = time.perf_counter()
+    counts, sampled = backend.count(plan, dataset, spec.seed, repetitions, reporter.advance)
+    result = Result.of(dataset, plan, spec, repetitions, counts, sampled)
+    return Part.of(result, time.perf_counter() - started)

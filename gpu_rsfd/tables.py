@@ -1,0 +1,103 @@
+"""Mean MSE_avg with its standard error per protocol and epsilon: on the screen, as CSV, as JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from gpu_rsfd.estimate import check_postprocess
+from gpu_rsfd.parse import show_epsilon
+from gpu_rsfd.protocols import label
+from gpu_rsfd.simulate import Result
+from gpu_rsfd.store import Results
+
+PLAIN_WIDTH = 120  # columns where the output is not a terminal
+
+
+def summary(result: Result, postprocess: str) -> tuple[Any, Any]:
+    """Mean and standard error of MSE_avg, [protocol, epsilon] each; repetitions without an estimate are left out."""
+    mse = result.mse(postprocess)
+    defined = np.isfinite(mse)
+    count = defined.sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.where(defined, mse, 0).sum(axis=-1) / count
+        squares = np.where(defined, (mse - mean[..., None]) ** 2, 0).sum(axis=-1)
+        return mean, np.sqrt(squares / (count - 1) / count)
+
+
+def concise(mean: float, error: float) -> str:
+    """7.034e-04 with an error of 2.1e-06 as `7.034(21)e-04`."""
+    if not math.isfinite(mean):
+        return "–"
+    exponent = math.floor(math.log10(mean)) if mean > 0 else 0
+    if not math.isfinite(error) or error <= 0:
+        return f"{mean:.3e}"
+    digits = min(max(exponent - math.floor(math.log10(error)) + 1, 1), 6)
+    scaled = error / 10.0 ** (exponent - digits)
+    return f"{mean / 10.0**exponent:.{digits}f}({scaled:.0f})e{exponent:+03d}"
+
+
+def rows(results: Results, postprocess: str) -> Iterator[dict[str, Any]]:
+    """One row per data set, protocol and epsilon."""
+    for name, result in results.items():
+        mean, error = summary(result, postprocess)
+        for p, protocol in enumerate(result.protocols):
+            for e, epsilon in enumerate(result.epsilons):
+                yield {
+                    "dataset": name,
+                    "users": result.n,
+                    "attributes": len(result.domain),
+                    "protocol": protocol,
+                    "epsilon": epsilon,
+                    "postprocess": postprocess,
+                    "repetitions": len(result.repetitions),
+                    "mse_avg": float(mean[p, e]),
+                    "standard_error": float(error[p, e]),
+                }
+
+
+def show(results: Results, postprocess: str, form: str = "table") -> None:
+    """Print the table; `form` is table, csv or json."""
+    check_postprocess(postprocess)
+    if form == "json":
+        clean = [{k: None if v != v else v for k, v in row.items()} for row in rows(results, postprocess)]
+        print(json.dumps({"complete": results.complete, "spec": results.spec, "rows": clean}, indent=2))
+        return
+    if form == "csv":
+        table = list(rows(results, postprocess))
+        writer = csv.DictWriter(sys.stdout, fieldnames=list(table[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table)
+        return
+    console = Console(highlight=False) if sys.stdout.isatty() else Console(width=PLAIN_WIDTH, highlight=False)
+    if not results.complete:
+        console.print("This sweep is not finished: the same `gpu-rsfd sweep` command continues it.")
+    for name, result in results.items():
+        console.print(f"{name}: n = {result.n:,}, d = {len(result.domain)}, {len(result.repetitions)} repetitions")
+        console.print(_table(result, postprocess))
+    console.print(
+        f"Mean MSE_avg after postprocess={postprocess}; (standard error of the last digits); * best of its column"
+    )
+
+
+def _table(result: Result, postprocess: str) -> Table:
+    mean, error = summary(result, postprocess)
+    best = np.argmin(np.where(np.isfinite(mean), mean, np.inf), axis=0)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False)
+    table.add_column("epsilon", no_wrap=True)
+    for epsilon in result.epsilons:
+        table.add_column(show_epsilon(epsilon), justify="right", no_wrap=True)
+    for p, protocol in enumerate(result.protocols):
+        cells = [concise(mean[p, e], error[p, e]) for e in range(len(result.epsilons))]
+        marked = [f"[bold]{c}*[/bold]" if best[e] == p else f"{c} " for e, c in enumerate(cells)]
+        table.add_row(label(protocol).replace("[", "\\["), *marked)
+    return table

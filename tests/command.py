@@ -1,0 +1,32 @@
+"""The real command line, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+COMMAND = [sys.executable, "-W", "error", "-m", "gpu_rsfd"]
+
+
+def start(*arguments: object, cwd: Path, **options) -> subprocess.Popen:
+    environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
+    return subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        cwd=cwd,
+        env=environment,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
+
+
+def run(*arguments: object, cwd: Path, code: int | None = 0, **options) -> subprocess.CompletedProcess:
+    process = start(*arguments, cwd=cwd, **options)
+    out, err = process.communicate(timeout=120)
+    if code is not None:
+        assert process.returncode == code, f"exit code {process.returncode}, not {code}:\n{out}\n{err}"
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)

@@ -1,0 +1,75 @@
+"""Figures hold what the results hold: curves, labels, axes, closed forms."""
+
+import math
+
+import numpy as np
+import pytest
+
+import gpu_rsfd
+from gpu_rsfd import plots
+from gpu_rsfd.protocols import approximate_variances
+from gpu_rsfd.store import Results
+
+
+@pytest.fixture(scope="module")
+def results():
+    return Results(
+        {
+            f"n{n}": gpu_rsfd.simulate(
+                gpu_rsfd.SyntheticDataset(n, (4, 6)), epsilons=[math.log(2), math.log(3)], repetitions=30
+            )
+            for n in (500, 5000)
+        }
+    )
+
+
+def curves(axis):
+    return {c.get_label(): c.lines[0] for c in axis.containers}
+
+
+def test_one_curve_per_protocol_with_the_papers_labels(results):
+    one = Results({"n500": results["n500"]})
+    (axis,) = plots.figure_of(one, "clip").axes
+    drawn = curves(axis)
+    assert list(drawn) == ["RS+FD[GRR]", "RS+FD[OUE-z]", "RS+FD[OUE-r]", "RS+FD[ADP]", "Spl[ADP]", "Smp[ADP]"]
+    assert len({line.get_marker() for line in drawn.values()}) == 6
+    assert axis.get_yscale() == "log"
+    assert [t.get_text() for t in axis.get_xticklabels()] == ["ln 2", "ln 3"]
+    for p, line in enumerate(drawn.values()):
+        assert np.allclose(line.get_ydata(), results["n500"].mse("clip")[p].mean(axis=-1))
+
+
+def test_closed_form_lines_only_for_raw_estimates(results):
+    one = Results({"n5000": results["n5000"]})
+    (raw,), (clipped,) = plots.figure_of(one, "none").axes, plots.figure_of(one, "clip").axes
+    thin = [line for line in raw.lines if line.get_linewidth() < 1 and len(line.get_xdata()) == 2]
+    assert len(thin) == 6
+    assert not [line for line in clipped.lines if line.get_linewidth() < 1 and line.get_linestyle() != "None"]
+    for line, mean in zip(thin, results["n5000"].mse("none").mean(axis=-1), strict=True):
+        assert np.allclose(line.get_ydata(), mean, rtol=0.5)
+
+
+def test_sweep_over_n_and_panel_per_dataset(results):
+    over_n = plots.figure_of(results).axes
+    assert [axis.get_xlabel() for axis in over_n] == ["users n"] * 2
+    assert [axis.get_title() for axis in over_n] == ["ε = ln 2, d = 2", "ε = ln 3, d = 2"]
+    assert list(next(iter(curves(over_n[0]).values())).get_xdata()) == [500, 5000]
+    by_dataset = plots.figure_of(results, x="epsilon").axes
+    assert [axis.get_title() for axis in by_dataset] == ["n500: n = 500, d = 2", "n5000: n = 5,000, d = 2"]
+
+
+@pytest.mark.parametrize("suffix,magic", [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
+def test_formats(results, tmp_path, suffix, magic):
+    path = tmp_path / f"f{suffix}"
+    plots.save_figure(plots.figure_of(results), path)
+    assert path.read_bytes().startswith(magic)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_surface(tmp_path):
+    figure = plots.surface()
+    axis = figure.axes[0]
+    assert (axis.get_xlabel(), axis.get_ylabel()) == ("d", "k")
+    plots.save_figure(figure, tmp_path / "surface.png")
+    var1, var2 = approximate_variances(math.log(3), 10, 20, 20_000)
+    assert axis.get_zlim()[1] >= var1 - var2 > 0
