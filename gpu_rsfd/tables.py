@@ -91,13 +91,13 @@ def show(results: Results, postprocess: str, form: str = "table") -> None:
 
 def _table(result: Result, postprocess: str) -> Table:
     mean, error = summary(result, postprocess)
-    best = np.argmin(np.where(np.isfinite(mean), mean, np.inf), axis=0)
+    best = mean == np.nanmin(np.where(np.isfinite(mean), mean, np.inf), axis=0)  # equal ones share the mark
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False)
     table.add_column("epsilon", no_wrap=True)
     for epsilon in result.epsilons:
         table.add_column(show_epsilon(epsilon), justify="right", no_wrap=True)
     for p, protocol in enumerate(result.protocols):
         cells = [concise(mean[p, e], error[p, e]) for e in range(len(result.epsilons))]
-        marked = [f"[bold]{c}*[/bold]" if best[e] == p else f"{c} " for e, c in enumerate(cells)]
+        marked = [f"[bold]{c}*[/bold]" if best[p, e] else f"{c} " for e, c in enumerate(cells)]
         table.add_row(label(protocol).replace("[", "\\["), *marked)
     return table
