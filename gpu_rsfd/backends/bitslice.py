@@ -83,15 +83,22 @@ def pairs_of(thresholds: Iterable[int]) -> list[tuple[Any, int, int]]:
     ]
 
 
-def at_least(digits: Sequence[Words], threshold: int, out: Words) -> Words:
-    """The users with U >= threshold, for thresholds 1 … 2**24, from a digit table.  May use `out`."""
+Program = tuple[Words, list[tuple[Any, Words]]]
+
+
+def program(threshold: int, digits: Sequence[Words]) -> Program:
+    """How to find the users with U >= threshold (1 … 2**24) in a digit table: a first row, then steps with others."""
     if threshold >= ONE:
-        out.fill(0)
-        return out
-    (_, lowest), *rest = _steps(threshold)
-    have = digits[lowest]
-    for combine, row in rest:
-        combine(have, digits[row], out)
+        return np.zeros_like(digits[0]), []
+    (_, lowest), *steps = _steps(threshold)
+    return digits[lowest], [(combine, digits[row]) for combine, row in steps]
+
+
+def at_least(way: Program, out: Words) -> Words:
+    """The users with U >= the program's threshold, for what the digit table holds now.  May use `out`."""
+    have, steps = way
+    for combine, row in steps:
+        combine(have, row, out)
         have = out
     return have
 

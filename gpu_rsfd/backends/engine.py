@@ -6,13 +6,23 @@ task at a time, never a table of users x values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.backends.bitslice import ROWS, at_least, digit_planes, one_hot, pack, pairs_of, valid_lanes, value_counts
+from gpu_rsfd.backends.bitslice import (
+    ROWS,
+    at_least,
+    digit_planes,
+    one_hot,
+    pack,
+    pairs_of,
+    program,
+    valid_lanes,
+    value_counts,
+)
 from gpu_rsfd.plan import AttributePlan, Counts
 from gpu_rsfd.protocols import Recipe
 from gpu_rsfd.tape import LANES, LEVELS, Codes, Tape, Words, code_dtype, keep_draw, scale
@@ -161,45 +171,46 @@ def _count_unary(
     blocks = [_Block(attribute.recipes, s) for s in ("rsfd", "spl", "smp")]
     blocks = [block for block in blocks if block.thresholds]
     x = digit_planes(codes, k)
-    encoders: dict[tuple[str, str], Iterator[Words]] = {}
-    for solution, kind in ((b.solution, kind) for b in blocks for kind in b.kinds):
-        if kind == "r" and fake is not None:  # x of those who sampled the attribute, y of the others
-            y = digit_planes(fake, k)
-            mixed = [b ^ ((a ^ b) & sampled) for a, b in zip(x, y, strict=True)]
-            encoders[solution, kind] = one_hot(mixed, everyone, k)
-        else:  # x of everyone, or of those who sampled the attribute (the others encode nothing)
-            encoders[solution, kind] = one_hot(x, everyone if solution == "spl" else sampled, k)
+    holders = one_hot(x, users.valid, k)  # who holds each value
+    mixed = holders
+    if any("r" in block.kinds for block in blocks) and fake is not None:
+        # RS+FD-r encodes x of those who sampled the attribute, y of the others
+        y = digit_planes(fake, k)
+        mixed = one_hot([b ^ ((a ^ b) & sampled) for a, b in zip(x, y, strict=True)], everyone, k)
 
     digits = np.empty((ROWS, *shape), np.uint64)
     rows = list(digits)
     pairs = pairs_of(t for block in blocks for t in block.thresholds)
-    over, inside = np.empty(shape, np.uint64), np.empty(shape, np.uint64)
-    ones = {b: np.zeros((len(b.kinds) + 1, len(b.thresholds), *shape), np.uint8) for b in blocks}
+    over, inside, held = (np.empty(shape, np.uint64) for _ in range(3))
+    programs = [[program(t, rows) for t in block.thresholds] for block in blocks]
+    ones = [np.zeros((len(b.kinds) + 1, len(b.thresholds), *shape), np.uint8) for b in blocks]
+    sums = [np.empty((k, *bits.shape[:-1]), np.uint32) for bits in ones]
     for v in range(k):
         users.digits(attribute.offset + v, digits[:LEVELS])
         for combine, level, pair in pairs:
             combine(rows[level], rows[level + 1], rows[pair])
-        for block in blocks:
-            bits = ones[block]
-            own = [next(encoders[block.solution, kind]) for kind in block.kinds]
-            for t, threshold in enumerate(block.thresholds):
-                reached = at_least(rows, threshold, over)
+        holding = next(holders)
+        encoding = {"spl": holding, "mine": np.bitwise_and(holding, sampled, out=held), "r": holding}
+        if mixed is not holders:
+            encoding["r"] = next(mixed)
+        for block, ways, bits, total in zip(blocks, programs, ones, sums, strict=True):
+            masks = [encoding[name] for name in block.encoders]
+            for t, way in enumerate(ways):
+                reached = at_least(way, over)
                 if t < block.tqs:
                     reports = np.bitwise_and(reached, sampled, out=inside) if block.solution == "smp" else reached
                     np.bitwise_count(reports, out=bits[-1, t])
-                for row, mask in enumerate(own):
+                for row, mask in enumerate(masks):
                     np.bitwise_and(reached, mask, out=inside)
                     np.bitwise_count(inside, out=bits[row, t])
-            sums = bits.sum(axis=-1, dtype=np.uint32).astype(np.int64)
-            for row, (ids, q, p) in enumerate(block.kinds.values()):
-                out[ids, :, v] = sums[row, q] - sums[row, p] - sums[-1, q]
-    for block in blocks:
+            bits.sum(axis=-1, dtype=np.uint32, out=total[v])
+    for block, total in zip(blocks, sums, strict=True):
         # |users|: nobody's lanes are in every G(tq), so they cancel out where they are counted here, too
-        reporters = (
-            np.bitwise_count(sampled).sum(axis=-1, dtype=np.int64)[:, None] if block.solution == "smp" else users.lanes
-        )
-        for ids, _, _ in block.kinds.values():
-            out[ids] += reporters
+        reporters = np.bitwise_count(sampled).sum(axis=-1, dtype=np.int64) if block.solution == "smp" else users.lanes
+        counts = total.astype(np.int64)  # [value, kind, threshold, repetition]
+        for row, (ids, q, p) in enumerate(block.kinds.values()):
+            reported = reporters - counts[:, -1, q] + counts[:, row, q] - counts[:, row, p]
+            out[ids] = np.moveaxis(reported, 0, 2)
 
 
 class _Block:
@@ -226,3 +237,8 @@ class _Block:
             )
             for fake in dict.fromkeys(recipes[i].fake for i in ids)
         }
+
+    @property
+    def encoders(self) -> list[str]:
+        """Who encodes a value, for each kind: its holders, those of them who sampled the attribute, or -r's mix."""
+        return ["spl" if self.solution == "spl" else "r" if kind == "r" else "mine" for kind in self.kinds]
