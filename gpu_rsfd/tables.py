@@ -35,15 +35,13 @@ def summary(result: Result, postprocess: str) -> tuple[Any, Any]:
 
 
 def concise(mean: float, error: float) -> str:
-    """7.034e-04 with an error of 2.1e-06 as `7.034(21)e-04`."""
+    """7.034 with an error of 0.021 as `7.034(21)`: the error in units of the last digit."""
     if not math.isfinite(mean):
         return "–"
-    exponent = math.floor(math.log10(mean)) if mean > 0 else 0
     if not math.isfinite(error) or error <= 0:
-        return f"{mean:.3e}"
-    digits = min(max(exponent - math.floor(math.log10(error)) + 1, 1), 6)
-    scaled = error / 10.0 ** (exponent - digits)
-    return f"{mean / 10.0**exponent:.{digits}f}({scaled:.0f})e{exponent:+03d}"
+        return f"{mean:.3f}"
+    digits = max(1 - math.floor(math.log10(error)), 0)
+    return f"{mean:.{digits}f}({error * 10**digits:.0f})"
 
 
 def rows(results: Results, postprocess: str) -> Iterator[dict[str, Any]]:
@@ -82,16 +80,19 @@ def show(results: Results, postprocess: str, form: str = "table") -> None:
     if not results.complete:
         console.print("This sweep is not finished: the same `gpu-rsfd sweep` command continues it.")
     for name, result in results.items():
-        console.print(f"{name}: n = {result.n:,}, d = {len(result.domain)}, {len(result.repetitions)} repetitions")
-        console.print(_table(result, postprocess))
-    console.print(
-        f"Mean MSE_avg after postprocess={postprocess}; (standard error of the last digits); * best of its column"
-    )
+        mean, error = summary(result, postprocess)
+        smallest = float(np.min(mean[np.isfinite(mean) & (mean > 0)], initial=1.0))
+        exponent = math.floor(math.log10(smallest))
+        console.print(
+            f"{name}: n = {result.n:,}, d = {len(result.domain)}, {len(result.repetitions)} repetitions; "
+            f"MSE_avg in units of 1e{exponent:+03d}"
+        )
+        console.print(_table(result, mean / 10.0**exponent, error / 10.0**exponent))
+    console.print(f"postprocess={postprocess}; (standard error of the last digits); * best of its column")
 
 
-def _table(result: Result, postprocess: str) -> Table:
-    mean, error = summary(result, postprocess)
-    best = mean == np.nanmin(np.where(np.isfinite(mean), mean, np.inf), axis=0)  # equal ones share the mark
+def _table(result: Result, mean: Any, error: Any) -> Table:
+    best = mean == np.min(np.where(np.isfinite(mean), mean, np.inf), axis=0)  # equal ones share the mark
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False)
     table.add_column("epsilon", no_wrap=True)
     for epsilon in result.epsilons:

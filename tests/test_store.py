@@ -99,10 +99,11 @@ def test_show(stored):
 
 
 @pytest.mark.parametrize("mean,error,text", [
-    (7.034e-4, 2.1e-6, "7.034(21)e-04"),
-    (1.0, 0.5, "1.00(50)e+00"),
-    (3.5e-3, 7e-5, "3.500(70)e-03"),
-    (2e-5, float("nan"), "2.000e-05"),
+    (7.034, 0.021, "7.034(21)"),
+    (1.0, 0.5, "1.00(50)"),
+    (342.51, 7.2, "342.5(72)"),
+    (3425.1, 72, "3425(72)"),
+    (2.0, float("nan"), "2.000"),
     (float("nan"), 1.0, "–"),
 ])  # fmt: skip
 def test_concise_numbers(mean, error, text):
