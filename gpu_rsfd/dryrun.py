@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 
@@ -17,6 +16,7 @@ from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.plan import AttributePlan, Plan
 from gpu_rsfd.progress import amount
 from gpu_rsfd.spec import Spec
+from gpu_rsfd.tables import WIDTH
 
 SAMPLE_POSITIONS = 1 << 23  # timed to tell the speed
 
@@ -42,7 +42,7 @@ def seconds_per_repetition(dataset: Dataset, plan: Plan, backend: NumpyBackend) 
 
 def dry_run(datasets: Sequence[Dataset], spec: Spec, backend: NumpyBackend, reason: str) -> None:
     """Print what a sweep would do."""
-    console = Console(highlight=False) if sys.stdout.isatty() else Console(width=120, highlight=False)
+    console = Console(width=WIDTH, highlight=False)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     for name in ("data set", "users", "d", "values", "cells", "positions", "expected time"):
         table.add_column(name, justify="left" if name == "data set" else "right", no_wrap=True)

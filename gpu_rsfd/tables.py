@@ -20,7 +20,7 @@ from gpu_rsfd.protocols import label
 from gpu_rsfd.simulate import Result
 from gpu_rsfd.store import Results
 
-PLAIN_WIDTH = 120  # columns where the output is not a terminal
+WIDTH = 1000  # numbers are never cut: a line too long for the terminal is wrapped by the terminal
 
 
 def summary(result: Result, postprocess: str) -> tuple[Any, Any]:
@@ -76,7 +76,7 @@ def show(results: Results, postprocess: str, form: str = "table") -> None:
         writer.writeheader()
         writer.writerows(table)
         return
-    console = Console(highlight=False) if sys.stdout.isatty() else Console(width=PLAIN_WIDTH, highlight=False)
+    console = Console(width=WIDTH, highlight=False)
     if not results.complete:
         console.print("This sweep is not finished: the same `gpu-rsfd sweep` command continues it.")
     for name, result in results.items():
@@ -93,7 +93,7 @@ def show(results: Results, postprocess: str, form: str = "table") -> None:
 
 def _table(result: Result, mean: Any, error: Any) -> Table:
     best = mean == np.min(np.where(np.isfinite(mean), mean, np.inf), axis=0)  # equal ones share the mark
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, pad_edge=False)
     table.add_column("epsilon", no_wrap=True)
     for epsilon in result.epsilons:
         table.add_column(show_epsilon(epsilon), justify="right", no_wrap=True)
