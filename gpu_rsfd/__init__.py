@@ -1,6 +1,6 @@
 """gpu-rsfd: multidimensional frequency estimation under local differential privacy, simulated exactly and fast."""
 
-from gpu_rsfd.datasets import Dataset, SyntheticDataset, load_dataset
+from gpu_rsfd.datasets import Dataset, SyntheticDataset, available, load_dataset, load_table
 from gpu_rsfd.protocols import PAPER, PROTOCOLS, label, mechanism
 from gpu_rsfd.reports import Reports, reports
 from gpu_rsfd.simulate import Result, simulate
@@ -19,8 +19,10 @@ __all__ = [
     "Result",
     "SyntheticDataset",
     "__version__",
+    "available",
     "label",
     "load_dataset",
+    "load_table",
     "mechanism",
     "reports",
     "simulate",

@@ -9,7 +9,7 @@ from typing import SupportsIndex
 
 from gpu_rsfd import estimate
 from gpu_rsfd.backends.numpy import NumpyBackend, Progress
-from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.base import Dataset, Labels
 from gpu_rsfd.estimate import Floats
 from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.protocols import PAPER, Mechanism
@@ -33,6 +33,7 @@ class Result:
     spec: Spec
     counts: Counts
     reporters: Counts
+    labels: Labels | None = None  # what each value stands for, [attribute][value]
 
     @property
     def protocols(self) -> tuple[str, ...]:
@@ -104,4 +105,5 @@ def simulate(
         spec=spec,
         counts=plan.spread(counts),
         reporters=plan.reporters(data.n, sampled),
+        labels=data.labels,
     )
