@@ -73,8 +73,6 @@ def read_parquet(path: Path, choose: Choose) -> list[Column]:
 def _dictionary(chunks: Any) -> tuple[Any, Any]:
     """(places, distinct values) of a dictionary-encoded column."""
     array = chunks.unify_dictionaries().combine_chunks()
-    if hasattr(array, "chunks"):  # older releases keep an empty or single chunk wrapped
-        array = array.chunk(0)
     return array.indices.fill_null(MISSING).to_numpy(zero_copy_only=False).astype(np.int64), array.dictionary
 
 

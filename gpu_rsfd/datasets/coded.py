@@ -15,7 +15,7 @@ _WHAT = "an array `codes` [users, attributes], with `domain`, `names` and `label
 
 def read_npz(path: Path) -> dict[str, Any]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
     except (OSError, EOFError, ValueError, AttributeError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is not a readable .npz file ({error}); valid: {_WHAT}") from None
