@@ -120,3 +120,7 @@ def test_the_attribute_is_asked_for_where_it_matters():
     for law in (m.fixed_variance, m.bias):
         with pytest.raises(ValueError, match="attribute=None must be given for balanced assignment: n=10 users"):
             law(0.2, 10, "balanced")
+        with pytest.raises(ValueError, match="attribute=3 must be from 0 to 2"):
+            law(0.2, 10, "balanced", 3)
+        with pytest.raises(ValueError, match="unknown assignment 'equal'; available: uniform, balanced"):
+            law(0.2, 10, "equal", 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -164,7 +165,7 @@ def encode_bins(column: Column, bins: Any) -> Encoded:
     numbers = np.full(len(column.values), np.nan)
     for place in present:
         number = as_number(column.values[place])
-        if number is None or not np.isfinite(number):
+        if number is None or not math.isfinite(number):
             raise ValueError(
                 f"bins of {column.name!r} need numbers, but the column holds {column.values[place]!r} "
                 f"(row {column.row_of(place):,})"
