@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from gpu_rsfd.datasets import Dataset, SyntheticDataset, load_dataset
+from gpu_rsfd.datasets import Dataset, SyntheticDataset, available, load_dataset, load_table
 from gpu_rsfd.protocols import PAPER, PROTOCOLS, label, mechanism
 from gpu_rsfd.reports import Reports, reports
 from gpu_rsfd.simulate import Result, simulate
@@ -27,8 +27,10 @@ __all__ = [
     "Result",
     "SyntheticDataset",
     "__version__",
+    "available",
     "label",
     "load_dataset",
+    "load_table",
     "mechanism",
     "open_results",
     "reports",

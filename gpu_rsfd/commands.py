@@ -35,15 +35,11 @@ def read_spec(path: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a TOML file, overridden by those given; lists stay lists, single values become one-item lists."""
     options: dict[str, Any] = {}
     if path is not None:
-        if sys.version_info >= (3, 11):
-            import tomllib
-        else:
-            import tomli as tomllib
         try:
-            options = tomllib.loads(path.read_text())
+            options = parse.toml_loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise ValueError(f"spec={path} can't be read: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except ValueError as error:
             raise ValueError(f"spec={path} is not a TOML file: {error}") from None
         options = {key.replace("_", "-"): value for key, value in options.items()}
         unknown = [key for key in options if key not in SPEC_KEYS]

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterable
+from typing import Any
 
 from gpu_rsfd.spec import check_domain, check_epsilon, check_users
+
+
+def toml_loads(text: str) -> dict[str, Any]:
+    """A TOML document; a ValueError if it is none."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(text)
 
 
 def items(texts: Iterable[object]) -> list[str]:

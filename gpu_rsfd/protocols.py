@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from gpu_rsfd.tape import KEEP_ONE, ONE
+from gpu_rsfd.tape import ASSIGNMENTS, KEEP_ONE, ONE
 
 SOLUTIONS = {"rsfd": "RS+FD", "spl": "Spl", "smp": "Smp"}
 
@@ -145,20 +145,63 @@ class Mechanism:
         rate = self.base + f * self.gain
         return rate * (1 - rate) / self.gain**2 * self._one_over_reporters(n)
 
-    def fixed_variance(self, f: Any, n: int) -> Any:
+    def fixed_variance(self, f: Any, n: int, assignment: str = "uniform", attribute: int | None = None) -> Any:
         """The variance over the protocol's randomness alone, the data set kept fixed: what a simulation shows.
 
         Spl and RS+FD: the paper's minus f (1 - f) / n.  Smp: the n_j users of an attribute are a random subset of
-        the n, so the error of sampling without replacement comes on top of the mechanism's.
+        the n, so the error of sampling without replacement comes on top of the mechanism's.  With `balanced`
+        assignment n_j is fixed, and the holders of v among those n_j users are hypergeometric (docs/balanced.md);
+        `attribute` (from 0) is then needed if d does not divide n, since n_j depends on it.
         """
-        if self.recipe.solution != "smp":
+        balanced = _is_balanced(assignment)
+        if self.recipe.solution == "spl" or (self.recipe.solution == "rsfd" and not balanced):
             return self.variance(f, n) - f * (1 - f) / n
-        inverse = self._one_over_reporters(n)
-        noise = (f * self.p * (1 - self.p) + (1 - f) * self.q * (1 - self.q)) / self.gain**2
-        return noise * inverse + f * (1 - f) * (n * inverse - 1) / max(n - 1, 1)
+        p, q = self.p, self.q
+        sampled = f * p * (1 - p) + (1 - f) * q * (1 - q)  # variance of one report of a user who sampled j
+        if not balanced:
+            inverse = self._one_over_reporters(n)
+            return sampled / self.gain**2 * inverse + f * (1 - f) * (n * inverse - 1) / max(n - 1, 1)
+        m = self._group_size(n, attribute)
+        holders = m * f * (1 - f) * (n - m) / max(n - 1, 1)  # Var[holders of v in a random subset of m users]
+        if self.recipe.solution == "smp":
+            return (m * sampled / (p - q) ** 2 + holders) / m**2 if m else f * math.nan
+        fake = self.fake_rate * (1 - self.fake_rate)
+        return (m * sampled + (n - m) * fake + (p - q) ** 2 * holders) / (n * self.gain) ** 2
+
+    def bias(self, f: Any, n: int, assignment: str = "uniform", attribute: int | None = None) -> Any:
+        """E[estimate] - f: 0, but for RS+FD with `balanced` groups that cannot all be equal.
+
+        RS+FD's estimator takes n/d users for granted; with n_j of them it is off by (d n_j / n - 1)(f - c), c = 0 for
+        fake zero vectors and 1/k for fake values: less than d/n in all (docs/balanced.md).
+        """
+        if not _is_balanced(assignment) or self.recipe.solution != "rsfd":
+            return f * 0.0
+        excess = self.d * self._group_size(n, attribute) / n - 1
+        return excess * (f - (self.fake_rate - self.q) / (self.p - self.q))
+
+    def _group_size(self, n: int, attribute: int | None) -> int:
+        if attribute is None and n % self.d:
+            raise ValueError(
+                f"attribute=None must be given for balanced assignment: n={n} users are not a multiple of d={self.d}, "
+                "so the size of a group depends on its attribute"
+            )
+        if attribute is not None and not 0 <= attribute < self.d:
+            raise ValueError(f"attribute={attribute} must be from 0 to {self.d - 1}")
+        return group_size(n, self.d, attribute or 0)
 
     def _one_over_reporters(self, n: int) -> float:
         return mean_inverse_binomial(n, self.d) if self.recipe.solution == "smp" else 1 / n
+
+
+def _is_balanced(assignment: str) -> bool:
+    if assignment not in ASSIGNMENTS:
+        raise ValueError(f"unknown assignment {assignment!r}; available: {', '.join(ASSIGNMENTS)}")
+    return assignment == "balanced"
+
+
+def group_size(n: int, d: int, attribute: int) -> int:
+    """Users who sample an attribute (from 0) under `balanced` assignment: positions below n that equal it modulo d."""
+    return (n - attribute + d - 1) // d
 
 
 @lru_cache(maxsize=1024)

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpu_rsfd import estimate
 from gpu_rsfd.backends.numpy import NumpyBackend, Progress
-from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.base import Dataset, Labels
 from gpu_rsfd.estimate import Floats
 from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.protocols import PAPER, Mechanism
@@ -35,6 +35,7 @@ class Result:
     spec: Spec
     counts: Counts
     reporters: Counts
+    labels: Labels | None = None  # what each value stands for, [attribute][value]
 
     @classmethod
     def of(
@@ -49,6 +50,7 @@ class Result:
             spec=replace(spec, repetitions=repetitions),
             counts=plan.spread(counts),
             reporters=plan.reporters(data.n, sampled),
+            labels=data.labels,
         )
 
     def extended(self, other: Result) -> Result:

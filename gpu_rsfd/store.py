@@ -16,6 +16,7 @@ import h5py
 import numpy as np
 
 from gpu_rsfd import estimate
+from gpu_rsfd.datasets.base import Labels
 from gpu_rsfd.estimate import POSTPROCESS, Floats
 from gpu_rsfd.plan import Counts
 from gpu_rsfd.simulate import Result
@@ -144,7 +145,15 @@ def _read_group(group: Any, spec: dict[str, Any]) -> Result:
         ),
         counts=group["counts"][()],
         reporters=group["reporters"][()],
+        labels=_labels(group),
     )
+
+
+def _labels(group: Any) -> Labels | None:
+    if "label" not in group:
+        return None
+    ends = np.cumsum(group["domain"][()])[:-1]
+    return tuple(tuple(map(str, part)) for part in np.split(group["label"].asstr()[()], ends))
 
 
 # ---------------------------------------------------------------------------------------------------------- writing
@@ -232,14 +241,16 @@ def _write_group(group: Any, part: Part) -> None:
     text = h5py.string_dtype()
     spec = result.spec
     value_attribute = np.repeat(np.arange(len(result.domain)), result.domain)
-    within = np.concatenate([np.arange(k) for k in result.domain])
+    labels = (
+        [v for part in result.labels for v in part] if result.labels else [v for k in result.domain for v in range(k)]
+    )
     scales = {
         "protocol": np.array(spec.protocols, text),
         "epsilon": np.array(spec.epsilons),
         "repetition": np.array(spec.repetitions, np.uint64),
         "postprocess": np.array(list(POSTPROCESS), text),
         "attribute": np.array(result.names, text),
-        "value": np.array([f"{result.names[j]}={v}" for j, v in zip(value_attribute, within, strict=True)], text),
+        "value": np.array([f"{result.names[j]}={v}" for j, v in zip(value_attribute, labels, strict=True)], text),
     }
     for name, content in scales.items():
         group.create_dataset(name, data=content).make_scale(name)
@@ -264,6 +275,8 @@ def _write_group(group: Any, part: Part) -> None:
         "value_attribute": (("value",), value_attribute.astype(np.int32)),
         "domain": (("attribute",), np.array(result.domain, np.int32)),
     }
+    if result.labels:
+        variables["label"] = (("value",), np.array(labels, text))
     for name, (dimensions, content) in variables.items():
         options = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if content.size > 1000 else {}
         if name == "counts":

@@ -13,14 +13,30 @@ import numpy.typing as npt
 from gpu_rsfd.spec import MAX_DOMAIN, check_domain, check_users
 from gpu_rsfd.tape import Codes, code_dtype
 
+Labels = tuple[tuple[str, ...], ...]
+
 _COUNT_CHUNK = 1 << 20  # users per step when counting
 
 
 class Dataset:
-    """Integer codes [n, d] with domain sizes k_1 … k_d: `codes[i, j]` is in 0 … domain[j] - 1."""
+    """Integer codes [n, d] with domain sizes k_1 … k_d: `codes[i, j]` is in 0 … domain[j] - 1.
+
+    `names` are the attributes', `labels[j][v]` is what value v of attribute j stands for (None: just the number).
+    `source` says where a data set of the paper comes from: `rows`, or `published counts` (each column has the true
+    counts, but which values a user holds together is made up).
+    """
+
+    labels: Labels | None = None
+    source: str | None = None
 
     def __init__(
-        self, codes: npt.ArrayLike, domain: Iterable[int], names: Sequence[str] | None = None, name: str = "data"
+        self,
+        codes: npt.ArrayLike,
+        domain: Iterable[int],
+        names: Sequence[str] | None = None,
+        name: str = "data",
+        labels: Iterable[Sequence[str]] | None = None,
+        source: str | None = None,
     ) -> None:
         table = np.asarray(codes)
         if table.ndim != 2:
@@ -31,6 +47,8 @@ class Dataset:
         if table.dtype.kind not in "iub":
             raise ValueError(f"codes has dtype {table.dtype}; integers 0 … k - 1 are needed")
         self._columns = [_checked_column(table[:, j], j, k) for j, k in enumerate(self.domain)]
+        self.labels = None if labels is None else check_labels(labels, self.domain)
+        self.source = source
 
     def _describe_shape(self, name: str, n: int, domain: Iterable[int], names: Sequence[str] | None) -> None:
         self.name = name
@@ -65,11 +83,12 @@ class Dataset:
         return self.counts / self.n
 
     def describe(self) -> dict[str, Any]:
-        """What identifies the data: equal descriptions mean equal codes."""
+        """What identifies the data: equal descriptions mean equal codes.  No count depends on names of values."""
         digest = hashlib.sha256()
         for column in self._columns:
             digest.update(column.astype("<u2").tobytes())
-        return {"name": self.name, "users": self.n, "domain": list(self.domain), "sha256": digest.hexdigest()}
+        described = {"name": self.name, "users": self.n, "domain": list(self.domain), "sha256": digest.hexdigest()}
+        return described if self.source is None else {**described, "source": self.source}
 
     def __repr__(self) -> str:
         sizes = ", ".join(map(str, self.domain[:10])) + (", …" if self.d > 10 else "")
@@ -83,3 +102,17 @@ def _checked_column(column: npt.NDArray[Any], j: int, k: int) -> Codes:
         hint = f"; domain sizes go up to {MAX_DOMAIN:,}" if bad >= MAX_DOMAIN else ""
         raise ValueError(f"codes[:, {j}] holds {bad}, outside 0 … {k - 1} (domain[{j}]={k}){hint}")
     return np.ascontiguousarray(column, dtype=code_dtype(k))
+
+
+def check_labels(labels: Iterable[Sequence[str]], domain: Sequence[int]) -> Labels:
+    """One label for each value of each attribute, all different within an attribute."""
+    table = tuple(tuple(map(str, row)) for row in labels)
+    if len(table) != len(domain):
+        raise ValueError(f"labels has {len(table)} entries, but there are {len(domain)} attributes")
+    for j, (row, k) in enumerate(zip(table, domain, strict=True)):
+        if len(row) != k:
+            raise ValueError(f"labels[{j}] has {len(row)} entries, but domain[{j}]={k}")
+        if len(set(row)) != k:
+            twice = next(label for i, label in enumerate(row) if label in row[:i])
+            raise ValueError(f"labels[{j}] has {twice!r} twice; the values of an attribute need different labels")
+    return table

@@ -1,0 +1,196 @@
+"""From a column of values to codes and labels: domains, bins, missing values."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.spec import MAX_DOMAIN, MIN_DOMAIN
+
+MISSING_LABEL = "(missing)"
+MISSING = -1  # the place of a missing value
+
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column, dictionary-encoded: row i holds `values[places[i]]`, or nothing if places[i] is -1.
+
+    `strict` columns come from untyped text, so that numbers and text in one column are a likely mistake.
+    """
+
+    name: str
+    places: Places
+    values: list[str]
+    strict: bool = False
+    rows: Places | None = None  # where each place was in the file, if rows were dropped
+
+    @property
+    def missing(self) -> int:
+        return int(np.count_nonzero(self.places == MISSING))
+
+    def row_of(self, place: int) -> int:
+        """The first row, counted from 1 without the header, that holds a value."""
+        row = int(np.argmax(self.places == place))
+        return (row if self.rows is None else int(self.rows[row])) + 1
+
+    def only(self, rows: Places) -> Column:
+        """The column with these rows alone."""
+        return replace(self, places=self.places[rows], rows=rows)
+
+    def present(self) -> npt.NDArray[np.int64]:
+        """The places in use: not all of them, once rows were dropped."""
+        held = self.places[self.places != MISSING]
+        return np.flatnonzero(np.bincount(held, minlength=len(self.values)))
+
+
+class Encoded(NamedTuple):
+    codes: npt.NDArray[np.int64]
+    labels: list[str]
+
+
+def as_number(text: str) -> float | None:
+    """The number that a text is, if it is one."""
+    try:
+        return float(text) if "_" not in text else None
+    except ValueError:
+        return None
+
+
+def _finish(column: Column, code_of_place: npt.NDArray[np.int64], labels: list[str]) -> Encoded:
+    """Codes of all rows; missing values, if any, become the last category."""
+    if column.missing:
+        label = MISSING_LABEL
+        while label in labels:
+            label = f"({label})"
+        code_of_place, labels = np.append(code_of_place, len(labels)), [*labels, label]  # place -1 is the last
+    if len(labels) < MIN_DOMAIN:
+        raise ValueError(
+            f"column {column.name!r} has one value only, {labels[0]!r}; an attribute needs at least {MIN_DOMAIN}: "
+            "leave the column out, or list its values in a domain file"
+        )
+    if len(labels) > MAX_DOMAIN:
+        raise ValueError(_too_many(column, len(labels)))
+    return Encoded(code_of_place[column.places], labels)
+
+
+def _too_many(column: Column, count: int) -> str:
+    return (
+        f"column {column.name!r} has {count:,} values; at most {MAX_DOMAIN:,} are valid: leave it out, or put its "
+        "numbers into bins"
+    )
+
+
+def encode_values(column: Column) -> Encoded:
+    """The domain is what the data hold: numbers in their order, then text in its own."""
+    present = column.present().tolist()
+    if not present:
+        raise ValueError(f"column {column.name!r} has no values; all {len(column.places):,} are missing")
+    if len(present) > MAX_DOMAIN:
+        raise ValueError(_too_many(column, len(present)))
+    numbers = {place: as_number(column.values[place]) for place in present}
+    text = [place for place, number in numbers.items() if number is None]
+    if column.strict and 0 < len(text) < len(present):
+        number = next(place for place in present if numbers[place] is not None)
+        word, digits = (f"{column.values[place]!r} (row {column.row_of(place):,})" for place in (text[0], number))
+        raise ValueError(
+            f"column {column.name!r} mixes numbers and text: {word} beside {digits}; if both are meant, list "
+            "its values in a domain file"
+        )
+    if text:
+        present.sort(key=lambda place: column.values[place])
+    else:
+        present.sort(key=lambda place: (numbers[place], column.values[place]))
+    code_of_place = np.zeros(len(column.values), np.int64)
+    code_of_place[present] = np.arange(len(present))
+    return _finish(column, code_of_place, [column.values[place] for place in present])
+
+
+def domain_text(value: object, where: str) -> str:
+    """A value of a domain file as a label."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, (str, int, float)):
+        raise ValueError(f"{where} holds {value!r}; values are text, numbers, true and false")
+    return str(value)
+
+
+def encode_domain(column: Column, domain: list[str], where: str) -> Encoded:
+    """The domain is given: values that nobody holds are allowed, values outside it are not."""
+    code = {value: i for i, value in enumerate(domain)}
+    if len(code) < len(domain):
+        twice = next(value for i, value in enumerate(domain) if value in domain[:i])
+        raise ValueError(f"{where}: column {column.name!r} has the value {twice!r} twice")
+    by_number = {as_number(value): i for i, value in enumerate(domain)}
+    code_of_place = np.zeros(len(column.values), np.int64)
+    for place in column.present().tolist():
+        value = column.values[place]
+        number = as_number(value)
+        found = code.get(value, by_number.get(number) if number is not None else None)
+        if found is None:
+            raise ValueError(
+                f"column {column.name!r} holds {value!r} (row {column.row_of(place):,}), which is not in its domain in "
+                f"{where}: {_shorten(domain)}"
+            )
+        code_of_place[place] = found
+    return _finish(column, code_of_place, list(domain))
+
+
+def _shorten(values: list[str]) -> str:
+    return ", ".join(values[:20]) + (f", … ({len(values):,} values)" if len(values) > 20 else "")
+
+
+def parse_bins(name: str, bins: Any) -> tuple[int, bool]:
+    """(number of bins, whether they are quantiles): `10` is equal width, `10q` quantiles."""
+    match = re.fullmatch(r"(\d{1,6})(q?)", str(bins).strip()) if not isinstance(bins, bool) else None
+    if match is None or not MIN_DOMAIN <= int(match[1]) <= MAX_DOMAIN:
+        raise ValueError(
+            f"bins of {name!r}={str(bins)!r} must be a number from {MIN_DOMAIN} to {MAX_DOMAIN:,}, such as 10 (equal "
+            "width), or with a q, such as 10q (quantiles)"
+        )
+    return int(match[1]), bool(match[2])
+
+
+def encode_bins(column: Column, bins: Any) -> Encoded:
+    """Numbers in intervals [low, high), the last one closed, of equal width or with about equally many users."""
+    count, quantiles = parse_bins(column.name, bins)
+    present = column.present().tolist()
+    numbers = np.full(len(column.values), np.nan)
+    for place in present:
+        number = as_number(column.values[place])
+        if number is None or not math.isfinite(number):
+            raise ValueError(
+                f"bins of {column.name!r} need numbers, but the column holds {column.values[place]!r} "
+                f"(row {column.row_of(place):,})"
+            )
+        numbers[place] = number
+    held = numbers[column.places[column.places != MISSING]]
+    if len(present) == 0 or held.min() == held.max():
+        raise ValueError(f"bins of {column.name!r} need at least 2 different numbers; the column has {len(present)}")
+    low, high = float(held.min()), float(held.max())
+    edges = np.quantile(held, np.linspace(0, 1, count + 1)) if quantiles else np.linspace(low, high, count + 1)
+    inner = np.unique(edges[1:-1])
+    inner = inner[inner > low]  # values that many users share can swallow a quantile: fewer bins, none without a user
+    if not len(inner):
+        inner = np.array([np.min(held[held > low])])
+    labels = interval_labels([low, *inner.tolist(), high])
+    code_of_place = np.searchsorted(inner, numbers, side="right").astype(np.int64)  # NaN is no place in use
+    return _finish(column, code_of_place, labels)
+
+
+def interval_labels(edges: list[float]) -> list[str]:
+    """`[17, 24.3)` … `[82.7, 90]`, with as many digits as it takes to tell the edges apart."""
+    for digits in (6, 9, 12, 17):
+        text = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(text[:-1])) == len(edges) - 1 and (text[-1] != text[-2] or edges[-1] == edges[-2]):
+            break
+    labels = [f"[{a}, {b})" for a, b in pairwise(text)]
+    labels[-1] = labels[-1][:-1] + "]"
+    return labels
