@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeAlias
 
 import typer
 
@@ -21,121 +21,169 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-Texts = list[str] | None
+
+def option(name: str, help: str, panel: str | None = None) -> Any:
+    return typer.Option(name, help=help, rich_help_panel=panel, show_default=False)
 
 
-def option(*names: str, help: str, panel: str | None = None) -> Any:
-    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=False)
+Text: TypeAlias = str | None
+Texts: TypeAlias = list[str] | None
+DATA, SIMULATION, MACHINE, OUTPUT = "Data", "Simulation", "Machine", "Output"
+
+DataDir = Annotated[
+    Text, option("--data-dir", "Folder with original files of the paper's data sets (or GPU_RSFD_DATA)", DATA)
+]
+DataSeed = Annotated[Text, option("--data-seed", "Seed of synthetic data.  --data-seed 7  (default: 0)", DATA)]
+Epsilon = Annotated[
+    Texts,
+    option(
+        "--epsilon", "Privacy budgets; repeatable or a list.  --epsilon 0.5,1,ln2  (default: ln2,…,ln7)", SIMULATION
+    ),
+]
+Protocol = Annotated[
+    Texts,
+    option(
+        "--protocol",
+        "Protocols; repeatable or a list.  --protocol rsfd-grr,smp-adp  (default: the paper's six)",
+        SIMULATION,
+    ),
+]
+Repetitions = Annotated[
+    Text, option("--repetitions", "Repetitions of each cell.  --repetitions 20  (default: 100)", SIMULATION)
+]
+Seed = Annotated[Text, option("--seed", "Seed of the simulation, 0 … 2**64 - 1.  --seed 42  (default: 0)", SIMULATION)]
+Backend = Annotated[str, option("--backend", "auto, cupy or numpy.  --backend numpy  (default: auto)", MACHINE)]
+Workers = Annotated[
+    Text, option("--workers", "Processes of the NumPy backend.  --workers 4  (default: one per core)", MACHINE)
+]
+Overwrite = Annotated[bool, option("--overwrite", "Replace the results file.", OUTPUT)]
+Plot = Annotated[bool, option("--plot/--no-plot", "Draw the figure beside the results file.  (default: plot)", OUTPUT)]
+SaveEvery = Annotated[
+    float, option("--save-every", "Seconds of work between saves.  --save-every 30  (default: 2)", OUTPUT)
+]
+DryRun = Annotated[bool, option("--dry-run", "Print the plan, expected time and memory; simulate nothing.", OUTPUT)]
+Quiet = Annotated[bool, option("--quiet", "Print nothing but errors.", OUTPUT)]
+Postprocess = Annotated[
+    str, option("--postprocess", "none, clip, clip-normalize or simplex.  (default: clip-normalize)")
+]
 
 
 @app.command(
-    epilog="Examples:  gpu-rsfd sweep  ·  gpu-rsfd sweep --dataset syn3 --dataset syn6 --repetitions 10  ·  "
-    "gpu-rsfd sweep --users 1e4,1e5,1e6 --domain 10x5 --epsilon ln3 --output over_n.h5"
+    epilog="Examples:  gpu-rsfd sweep  ·  gpu-rsfd sweep --dataset syn3 --dataset adult --repetitions 10  ·  "
+    "gpu-rsfd sweep --users 1e4,1e5,1e6 --domain 10x5 --epsilon ln3 --output over_n.h5  ·  "
+    "gpu-rsfd sweep --dataset people.csv --columns sex,age --bins age=10 --output people.h5"
 )
 def sweep(
     dataset: Annotated[
         Texts,
         option(
-            "--dataset",
-            help="Data set by name; repeatable.  --dataset syn1 --dataset syn3  (default: syn1)",
-            panel="Data",
+            "--dataset", "Data set by name or file; repeatable.  --dataset syn1 --dataset my.csv  (default: syn1)", DATA
         ),
     ] = None,
+    data_dir: DataDir = None,
     users: Annotated[
-        Texts,
-        option("--users", help="Users of a synthetic set; a list is a sweep over n.  --users 1e4,1e5", panel="Data"),
+        Texts, option("--users", "Users of a synthetic set; a list is a sweep over n.  --users 1e4,1e5", DATA)
     ] = None,
     domain: Annotated[
-        Texts, option("--domain", help="Its domain sizes.  --domain 10,10,20  or  --domain 10x5", panel="Data")
+        Texts, option("--domain", "Its domain sizes.  --domain 10,10,20  or  --domain 10x5", DATA)
     ] = None,
     distribution: Annotated[
-        str | None,
-        option(
-            "--distribution",
-            help="Its law: uniform or zipf:S.  --distribution zipf:1.2  (default: uniform)",
-            panel="Data",
-        ),
+        Text, option("--distribution", "Its law: uniform or zipf:S.  --distribution zipf:1.2  (default: uniform)", DATA)
     ] = None,
-    data_seed: Annotated[
-        str | None, option("--data-seed", help="Seed of synthetic data.  --data-seed 7  (default: 0)", panel="Data")
+    data_seed: DataSeed = None,
+    columns: Annotated[
+        Texts, option("--columns", "Columns of a file.  --columns sex,age  (default: all)", DATA)
     ] = None,
-    epsilon: Annotated[
+    bins: Annotated[
         Texts,
-        option(
-            "--epsilon",
-            help="Privacy budgets; repeatable or a list.  --epsilon 0.5,1,ln2  (default: ln2,…,ln7)",
-            panel="Simulation",
-        ),
+        option("--bins", "Bins of a numeric column: equal width, or quantiles with a q.  --bins age=10,pay=5q", DATA),
     ] = None,
-    protocol: Annotated[
-        Texts,
-        option(
-            "--protocol",
-            help="Protocols; repeatable or a list.  --protocol rsfd-grr,smp-adp  (default: the paper's six)",
-            panel="Simulation",
-        ),
+    missing: Annotated[
+        Text, option("--missing", "Missing values: category, drop or error.  --missing drop  (default: category)", DATA)
     ] = None,
-    repetitions: Annotated[
-        str | None,
-        option("--repetitions", help="Repetitions of each cell.  --repetitions 20  (default: 100)", panel="Simulation"),
+    domain_file: Annotated[
+        Text, option("--domain-file", "JSON or TOML: column -> list of its values.  --domain-file domain.json", DATA)
     ] = None,
-    seed: Annotated[
-        str | None,
-        option("--seed", help="Seed of the simulation, 0 … 2**64 - 1.  --seed 42  (default: 0)", panel="Simulation"),
-    ] = None,
+    epsilon: Epsilon = None,
+    protocol: Protocol = None,
+    repetitions: Repetitions = None,
+    seed: Seed = None,
     assignment: Annotated[
-        str | None,
+        Text,
         option(
             "--assignment",
-            help="How users sample attributes: uniform, or balanced (equal groups).  (default: uniform)",
-            panel="Simulation",
+            "How users sample attributes: uniform, or balanced (equal groups).  (default: uniform)",
+            SIMULATION,
         ),
     ] = None,
     spec: Annotated[
         Path | None,
         option(
-            "--spec",
-            help="Read the options above from a TOML file; those given here win.  --spec sweep.toml",
-            panel="Simulation",
+            "--spec", "Read the options above from a TOML file; those given here win.  --spec sweep.toml", SIMULATION
         ),
     ] = None,
-    backend: Annotated[
-        str, option("--backend", help="auto, cupy or numpy.  --backend numpy  (default: auto)", panel="Machine")
-    ] = "auto",
-    workers: Annotated[
-        str | None,
-        option(
-            "--workers", help="Processes of the NumPy backend.  --workers 4  (default: one per core)", panel="Machine"
-        ),
-    ] = None,
+    backend: Backend = "auto",
+    workers: Workers = None,
     output: Annotated[
         Path,
         option(
-            "--output",
-            help="Results file; the same command continues it.  --output syn3.h5  (default: results.h5)",
-            panel="Output",
+            "--output", "Results file; the same command continues it.  --output syn3.h5  (default: results.h5)", OUTPUT
         ),
     ] = Path("results.h5"),
-    overwrite: Annotated[bool, option("--overwrite", help="Replace the results file.", panel="Output")] = False,
-    plot: Annotated[
-        bool,
-        option("--plot/--no-plot", help="Draw the figure beside the results file.  (default: plot)", panel="Output"),
-    ] = True,
-    save_every: Annotated[
-        float,
-        option("--save-every", help="Seconds of work between saves.  --save-every 30  (default: 2)", panel="Output"),
-    ] = 2.0,
-    dry_run: Annotated[
-        bool, option("--dry-run", help="Print the plan, expected time and memory; simulate nothing.", panel="Output")
-    ] = False,
-    quiet: Annotated[bool, option("--quiet", help="Print nothing but errors.", panel="Output")] = False,
+    overwrite: Overwrite = False,
+    plot: Plot = True,
+    save_every: SaveEvery = 2.0,
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
 ) -> None:
     """Simulate data sets x protocols x epsilons x repetitions into one HDF5 file, with a table and a figure."""
     given = {
         "dataset": dataset,
+        "data-dir": data_dir,
         "users": users,
         "domain": domain,
         "distribution": distribution,
+        "data-seed": data_seed,
+        "columns": columns,
+        "bins": bins,
+        "missing": missing,
+        "domain-file": domain_file,
+        "epsilon": epsilon,
+        "protocol": protocol,
+        "repetitions": repetitions,
+        "seed": seed,
+        "assignment": assignment,
+    }
+    commands.sweep(given, spec, commands.Run(backend, workers, output, overwrite, plot, save_every, dry_run, quiet))
+
+
+@app.command(epilog="Examples:  gpu-rsfd paper --quick  ·  gpu-rsfd paper --data-dir originals/ --output with_rows.h5")
+def paper(
+    quick: Annotated[bool, option("--quick", "10 repetitions instead of 100.", SIMULATION)] = False,
+    data_dir: DataDir = None,
+    data_seed: DataSeed = None,
+    epsilon: Epsilon = None,
+    protocol: Protocol = None,
+    repetitions: Repetitions = None,
+    seed: Seed = None,
+    assignment: Annotated[
+        Text,
+        option("--assignment", "uniform, or balanced as in the authors' experiments.  (default: balanced)", SIMULATION),
+    ] = None,
+    backend: Backend = "auto",
+    workers: Workers = None,
+    output: Annotated[
+        Path, option("--output", "Results file; the same command continues it.  (default: paper.h5)", OUTPUT)
+    ] = Path("paper.h5"),
+    overwrite: Overwrite = False,
+    plot: Plot = True,
+    save_every: SaveEvery = 2.0,
+    dry_run: DryRun = False,
+    quiet: Quiet = False,
+) -> None:
+    """Reproduce the paper: its ten data sets, six epsilons, six methods; a figure for each and one page of all."""
+    given = {
+        "data-dir": data_dir,
         "data-seed": data_seed,
         "epsilon": epsilon,
         "protocol": protocol,
@@ -143,23 +191,7 @@ def sweep(
         "seed": seed,
         "assignment": assignment,
     }
-    commands.sweep(
-        given,
-        spec,
-        backend,
-        workers,
-        output,
-        overwrite=overwrite,
-        plot=plot,
-        save_every=save_every,
-        dry_run=dry_run,
-        quiet=quiet,
-    )
-
-
-PostprocessOption = Annotated[
-    str, option("--postprocess", help="none, clip, clip-normalize or simplex.  (default: clip-normalize)")
-]
+    commands.paper(given, quick, commands.Run(backend, workers, output, overwrite, plot, save_every, dry_run, quiet))
 
 
 @app.command(
@@ -167,9 +199,9 @@ PostprocessOption = Annotated[
 )
 def show(
     file: Annotated[Path, typer.Argument(help="Results file of a sweep.", show_default=False)],
-    postprocess: PostprocessOption = "clip-normalize",
-    csv: Annotated[bool, option("--csv", help="Comma-separated values.")] = False,
-    json: Annotated[bool, option("--json", help="JSON, with the whole spec.")] = False,
+    postprocess: Postprocess = "clip-normalize",
+    csv: Annotated[bool, option("--csv", "Comma-separated values.")] = False,
+    json: Annotated[bool, option("--json", "JSON, with the whole spec.")] = False,
 ) -> None:
     """Table of mean MSE_avg with its standard error per protocol and epsilon, the best of each column marked."""
     commands.show(file, postprocess, csv=csv, json=json)
@@ -181,20 +213,23 @@ def show(
 )
 def plot(
     file: Annotated[Path | None, typer.Argument(help="Results file of a sweep.", show_default=False)] = None,
-    postprocess: PostprocessOption = "clip-normalize",
+    postprocess: Postprocess = "clip-normalize",
     output: Annotated[
         list[Path] | None,
-        option("--output", help="Figure to write, .png, .pdf or .svg; repeatable.  (default: FILE with .png)"),
+        option("--output", "Figure to write, .png, .pdf or .svg; repeatable.  (default: FILE with .png)"),
     ] = None,
     x: Annotated[
-        str, option("--x", help="Horizontal axis: auto, epsilon, or users for a sweep over n.  (default: auto)")
+        str, option("--x", "Horizontal axis: auto, epsilon, or users for a sweep over n.  (default: auto)")
     ] = "auto",
+    attribute: Annotated[
+        Text, option("--attribute", "Estimated and true frequencies of an attribute's values instead.  --attribute sex")
+    ] = None,
     surface: Annotated[
-        bool, option("--surface", help="The paper's surface VAR1 - VAR2 over d and k instead; needs no FILE.")
+        bool, option("--surface", "The paper's surface VAR1 - VAR2 over d and k instead; needs no FILE.")
     ] = False,
 ) -> None:
     """The paper's figure: MSE_avg against epsilon on a log scale, with error bars; or against n, for a sweep over n."""
-    commands.plot(file, postprocess, output or [], x, surface=surface)
+    commands.plot(file, postprocess, output or [], x, attribute, surface=surface)
 
 
 def fail(line: str, code: int) -> NoReturn:
@@ -206,7 +241,7 @@ def main() -> None:
     """Bad input: one clear line and exit code 2.  Ctrl-C: 130.  What can't be written or computed: 1."""
     try:
         code = app(standalone_mode=False)
-    except (ValueError, NotImplementedError) as error:
+    except ValueError as error:
         fail(str(error), 2)
     except RuntimeError as error:  # a full disk, a lost worker: what is done is safe
         fail(f"{error}\nto continue: {shlex.join(['gpu-rsfd', *sys.argv[1:]])}", 1)

@@ -17,6 +17,8 @@ from gpu_rsfd.tables import summary
 
 FORMATS = (".png", ".pdf", ".svg")
 
+MANY_VALUES = 60  # more labels than this can't be read
+
 # Readable in grey: a marker and a dash of its own for each protocol, colours of distinct lightness.
 _MARKERS = "o^sDvPX<>*hpd8"
 _DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2))]
@@ -138,6 +140,44 @@ def _against_users(results: Results, postprocess: str) -> Any:
         axis.set_xlabel("users n")
         _finish(axis, postprocess)
     _legend(figure, axes, postprocess == "none")
+    return figure
+
+
+def frequencies(results: Results, attribute: str, postprocess: str = "clip-normalize") -> Any:
+    """True and estimated frequencies of an attribute's values, a panel per data set and epsilon.
+
+    Error bars are one standard deviation over the repetitions: what a single collection is off by.
+    """
+    check_postprocess(postprocess)
+    having = {name: r for name, r in results.items() if attribute in r.names}
+    if not having:
+        names = dict.fromkeys(n for r in results.values() for n in r.names)
+        raise ValueError(f"no attribute {attribute!r} in the results; attributes: {', '.join(names)}")
+    panels = [(name, r, e) for name, r in having.items() for e in range(len(r.epsilons))]
+    figure, axes = _panels(len(panels))
+    for axis, (name, result, e) in zip(axes, panels, strict=True):
+        a = result.plan.attributes[result.names.index(attribute)]
+        columns = slice(a.offset, a.offset + a.k)
+        estimates = result.estimates(postprocess)[:, e, :, columns]
+        where = np.arange(a.k)
+        axis.bar(where, result.frequencies[columns], color="#dddddd", edgecolor="#999999", label="truth")
+        for p, protocol in enumerate(result.protocols):
+            shift = (p + 1) / (len(result.protocols) + 1) - 0.5
+            style = {**_style(protocol), "linestyle": "none", "markersize": 4}
+            drawn = estimates[p][np.isfinite(estimates[p]).all(axis=-1)]  # Smp: repetitions in which anybody reported
+            if len(drawn):
+                axis.errorbar(
+                    where + 0.8 * shift, drawn.mean(axis=0), drawn.std(axis=0), label=label(protocol), **style
+                )
+        axis.set_title(f"{name}, ε = {show_epsilon(result.epsilons[e])}", fontsize=10)
+        if a.k <= MANY_VALUES:
+            texts = result.labels[a.index] if result.labels else [str(v) for v in range(a.k)]
+            turned = {"rotation": 45, "ha": "right"} if max(map(len, texts)) * a.k > 40 else {}
+            axis.set_xticks(where, texts, fontsize=7, **turned)
+        axis.set_xlabel(attribute)
+        axis.set_ylabel("frequency" + ("" if postprocess == "none" else f" ({postprocess})"))
+        axis.tick_params(axis="y", labelsize=8)
+    _legend(figure, axes, False)
     return figure
 
 

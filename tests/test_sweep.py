@@ -228,7 +228,7 @@ SIZE = ["--users", "10", "--domain", "2x2"]
     ([*SIZE, "--output", "other.h5"], "other.h5 is an HDF5 file, but not a results file of gpu-rsfd"),
     (["--spec", "missing.toml"], "spec=missing.toml can't be read: No such file or directory"),
     (["--spec", "text.txt"], "spec=text.txt is not a TOML file"),
-    (["--spec", "bad.toml"], "spec=bad.toml has an unknown key 'epsilons'; valid: dataset, users"),
+    (["--spec", "bad.toml"], "spec=bad.toml has an unknown key 'epsilons'; valid: dataset, data-dir"),
     (["--sed", "1"], "No such option: --sed"),
     (["--save-every", "soon"], "Invalid value for '--save-every'"),
 ])  # fmt: skip

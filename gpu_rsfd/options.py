@@ -1,0 +1,137 @@
+"""Options from the command line and from spec files -> a checked spec and its data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpu_rsfd import parse
+from gpu_rsfd.datasets import Dataset, SyntheticDataset, load_dataset, load_table
+from gpu_rsfd.datasets.table import SUFFIXES
+from gpu_rsfd.protocols import PAPER
+from gpu_rsfd.spec import PAPER_EPSILONS, Spec, check_seed
+
+DEFAULT_DATASET = "syn1"
+BY_SIZE = ("users", "domain", "distribution")  # options of a synthetic data set
+OF_TABLES = ("columns", "bins", "missing", "domain-file")  # options of one's own data
+SPEC_KEYS = (
+    "dataset",
+    "data-dir",
+    *BY_SIZE,
+    "data-seed",
+    *OF_TABLES,
+    "epsilon",
+    "protocol",
+    "repetitions",
+    "seed",
+    "assignment",
+)
+
+
+def read_spec(path: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a TOML file, overridden by those given; lists stay lists, single values become one-item lists."""
+    options: dict[str, Any] = {}
+    if path is not None:
+        try:
+            options = parse.toml_loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ValueError(f"spec={path} can't be read: {error.strerror}") from None
+        except ValueError as error:
+            raise ValueError(f"spec={path} is not a TOML file: {error}") from None
+        options = {key.replace("_", "-"): value for key, value in options.items()}
+        unknown = [key for key in options if key not in SPEC_KEYS]
+        if unknown:
+            raise ValueError(f"spec={path} has an unknown key {unknown[0]!r}; valid: {', '.join(SPEC_KEYS)}")
+    options.update({key: value for key, value in given.items() if value not in (None, [])})
+    return options
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def spec_of(options: Mapping[str, Any]) -> Spec:
+    return Spec.of(
+        protocols=parse.items(_list(options["protocol"])) if "protocol" in options else PAPER,
+        epsilons=parse.epsilons(_list(options["epsilon"])) if "epsilon" in options else PAPER_EPSILONS,
+        repetitions=parse.whole("repetitions", options.get("repetitions", 100)),
+        seed=parse.whole("seed", options.get("seed", 0)),
+        assignment=options.get("assignment", "uniform"),
+    )
+
+
+def datasets_of(options: Mapping[str, Any]) -> list[Dataset]:
+    """Named data sets and files, or synthetic ones by size."""
+    by_size = [key for key in BY_SIZE if key in options]
+    if by_size and "dataset" in options:
+        raise ValueError(f"--dataset and --{by_size[0]} exclude each other; give a name, or a size")
+    found = _synthetic(options) if by_size else _named(options)
+    names = [dataset.name for dataset in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"data set {name!r} is given twice")
+        if "/" in name or not name:
+            raise ValueError(f"data set {name!r} can't be a group of the results file; its name must have no /")
+    return found
+
+
+def data_seed(options: Mapping[str, Any]) -> int:
+    return check_seed(parse.whole("data-seed", options.get("data-seed", 0)))
+
+
+def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
+    for key in ("users", "domain"):
+        if key not in options:
+            raise ValueError(f"a synthetic data set needs --users and --domain; --{key} is missing")
+    _refuse(options, OF_TABLES, "needs a file of data (--dataset people.csv)")
+    domain = parse.domain(_list(options["domain"]))
+    law, seed = str(options.get("distribution", "uniform")), data_seed(options)
+    return [
+        SyntheticDataset(n, domain, law, seed=seed, name=f"{law.replace(':', '')}-n{n}-d{len(domain)}")
+        for n in parse.users(_list(options["users"]))
+    ]
+
+
+def _named(options: Mapping[str, Any]) -> list[Dataset]:
+    texts = [str(text) for text in _list(options.get("dataset", DEFAULT_DATASET))]
+    # a file may have a comma in its name
+    names = [name for text in texts for name in ([text] if Path(text).is_file() else parse.items([text]))]
+    if not any(_is_table(name) for name in names):
+        _refuse(options, OF_TABLES, "needs a file of data (--dataset people.csv)")
+    seed = data_seed(options)
+    return [
+        _table(name, options) if _is_table(name) else load_dataset(name, seed=seed, data_dir=options.get("data-dir"))
+        for name in names
+    ]
+
+
+def _is_table(name: str) -> bool:
+    return Path(name).suffix.lower() in SUFFIXES or "/" in name
+
+
+def _table(path: str, options: Mapping[str, Any]) -> Dataset:
+    return load_table(
+        path,
+        columns=parse.items(_list(options["columns"])) if "columns" in options else None,
+        bins=_bins(options.get("bins", [])),
+        missing=options.get("missing", "category"),
+        domain_file=options.get("domain-file"),
+    )
+
+
+def _bins(value: Any) -> dict[str, str]:
+    """`age=10` texts, or a table of a spec file."""
+    if isinstance(value, Mapping):
+        return {str(column): str(bins) for column, bins in value.items()}
+    pairs = [text.rpartition("=") for text in parse.items(_list(value))]
+    for column, _, bins in pairs:
+        if not column or not bins:
+            raise ValueError(f"bins={column}{bins} must be COLUMN=NUMBER, such as age=10, or age=10q for quantiles")
+    return {column: bins for column, _, bins in pairs}
+
+
+def _refuse(options: Mapping[str, Any], keys: Sequence[str], why: str) -> None:
+    for key in keys:
+        if key in options:
+            raise ValueError(f"--{key} {why}")
