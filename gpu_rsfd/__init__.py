@@ -1,6 +1,6 @@
 """gpu-rsfd: multidimensional frequency estimation under local differential privacy, simulated exactly and fast."""
 
-from gpu_rsfd.datasets import Dataset, SyntheticDataset, load_dataset
+from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, load_dataset
 from gpu_rsfd.protocols import PAPER, PROTOCOLS, label, mechanism
 from gpu_rsfd.reports import Reports, reports
 from gpu_rsfd.simulate import Result, simulate
@@ -14,6 +14,7 @@ __all__ = [
     "PAPER_EPSILONS",
     "PROTOCOLS",
     "STREAM_VERSION",
+    "CountedDataset",
     "Dataset",
     "Reports",
     "Result",

@@ -1,9 +1,10 @@
 """Data sets: n users, each with one code 0 … k_j - 1 for each of d attributes."""
 
 from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.counted import CountedDataset
 from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC, SyntheticDataset
 
-__all__ = ["Dataset", "SyntheticDataset", "available", "load_dataset"]
+__all__ = ["CountedDataset", "Dataset", "SyntheticDataset", "available", "load_dataset"]
 
 
 def available() -> tuple[str, ...]:
