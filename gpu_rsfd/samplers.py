@@ -11,7 +11,7 @@ A result is a function of (seed, data set, repetition, recipe), whatever else is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
@@ -136,10 +136,13 @@ class Sampler(ABC):
     ) -> Iterator[int]:
         """Fills `tables` and `sampled`; yields the positions (users x values) done."""
 
-    def _pool(self) -> ThreadPoolExecutor:
+    def _each(self, work: Callable[[Any], None], items: Iterable[Any]) -> Iterator[None]:
+        """Does the work on each item, on all workers; yields as items are done, and raises what goes wrong."""
+        if self.workers == 1:
+            return map(work, items)
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.workers)
-        return self._threads
+        return self._threads.map(work, items)
 
 
 class CountsSampler(Sampler):
@@ -181,7 +184,7 @@ class CountsSampler(Sampler):
             stop = min(start + users, n)
             codes = _value_table(plan, dataset, start, stop) if assign else None
             rows = range(len(repetitions))
-            for _ in self._pool().map(lambda row: repetition(row, start, codes, stop == n), rows):  # noqa: B023
+            for _ in self._each(lambda row: repetition(row, start, codes, stop == n), rows):  # noqa: B023
                 yield (stop - start) * plan.values
 
 
@@ -238,8 +241,8 @@ class MarginalsSampler(Sampler):
                     for i, values in known.draw(family, Streams(seed, MARGINALS), block, size):  # noqa: B023
                         table[:, i, rows] = values[:, :, drawn].swapaxes(1, 2)  # noqa: B023
 
-                for _ in self._pool().map(fill, group.families):
-                    pass  # what went wrong in a thread is raised here
+                for _ in self._each(fill, group.families):
+                    pass
                 yield dataset.n * holders.size * len(asked)
 
     @staticmethod

@@ -1,0 +1,165 @@
+"""Errors from mathematics alone: the expected MSE_avg of a protocol, and what a target error takes.
+
+The data set is fixed, as in a simulation: the expectation is over the protocol's randomness, the sampling of
+attributes included.  With few users nobody may report an attribute of Smp: its error is then taken over the cases in
+which somebody does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.protocols import Mechanism, mechanism
+from gpu_rsfd.spec import check_assignment, check_domain, check_epsilon, check_protocol, check_users
+
+Floats = npt.NDArray[np.float64]
+
+POSTPROCESS = ("none", "clip")  # clip-normalize and simplex depend on all values of an attribute at once
+
+
+class Moments(NamedTuple):
+    """Of the estimates of an attribute's values: cumulants are those of the estimate, in units of its deviation."""
+
+    bias: Floats
+    variance: Floats
+    skewness: Floats
+    kurtosis: Floats  # excess
+
+
+def expected_mse(
+    protocol: str,
+    epsilon: float,
+    n: int,
+    domain: Sequence[int],
+    frequencies: npt.ArrayLike | None = None,
+    assignment: str = "uniform",
+    postprocess: str = "none",
+) -> float:
+    """E[MSE_avg] of n users with these frequencies (over all attributes' values in order; default: uniform).
+
+    Raw estimates (`none`): exact.  `clip`: an Edgeworth expansion around the normal law, good to 1 % where a value is
+    expected to be reported 20 times or more.  NaN if balanced groups leave an attribute of Smp without users.
+    """
+    n, domain = check_users(n), check_domain(domain)
+    check_protocol(protocol), check_assignment(assignment), _check_postprocess(postprocess)
+    return _mse(protocol, check_epsilon(epsilon), n, _attributes(domain, frequencies), assignment, postprocess)
+
+
+Attributes = tuple[tuple[float, ...], ...]  # each attribute's frequencies
+
+
+def _attributes(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> Attributes:
+    if frequencies is None:
+        return tuple((1 / k,) * k for k in domain)
+    flat = np.asarray(frequencies, np.float64)
+    if flat.shape != (sum(domain),):
+        raise ValueError(f"frequencies has shape {flat.shape}; one for each of the {sum(domain)} values is needed")
+    parts = tuple(tuple(flat[end - k : end].tolist()) for end, k in zip(accumulate(domain), domain, strict=True))
+    for j, part in enumerate(parts):
+        if not min(part) >= 0 or not abs(math.fsum(part) - 1) <= 1e-9:
+            raise ValueError(
+                f"frequencies of attribute {j} sum to {math.fsum(part)}, least {min(part)}; "
+                "they must be >= 0 and sum to 1"
+            )
+    return parts
+
+
+def _check_postprocess(name: str) -> str:
+    if name not in POSTPROCESS:
+        raise ValueError(f"no theory for postprocess {name!r}; available: {', '.join(POSTPROCESS)}")
+    return name
+
+
+def _mse(protocol: str, epsilon: float, n: int, attributes: Attributes, assignment: str, postprocess: str) -> float:
+    d = len(attributes)
+    sizes = [-(-(n - j) // d) if assignment == "balanced" else -1 for j in range(d)]
+    total = 0.0
+    for (f, group), times in Counter(zip(attributes, sizes, strict=True)).items():  # equal attributes have equal errors
+        m = mechanism(protocol, epsilon, d, len(f))
+        if m.recipe.solution == "smp" and group == 0:
+            return math.nan
+        truth = np.array(f)
+        moments = estimate_moments(m, truth, n, None if group < 0 else group)
+        error = _raw_error(moments) if postprocess == "none" else _clipped_error(truth, moments)
+        total += times * float(error.mean())
+    return total / d
+
+
+def estimate_moments(m: Mechanism, f: Floats, n: int, group: int | None = None) -> Moments:
+    """Bias and variance of the raw estimate of each value, exactly; skewness and kurtosis nearly.
+
+    `group`: the number of users that a balanced assignment gives to this attribute; None: uniform assignment.
+    Of m sampled users, s hold v: hypergeometric, Var(s) = m f (1 - f) (n - m) / (n - 1).  Given s, the count N is a sum
+    of independent reports with rates p (s users), q (the other sampled ones) and, for RS+FD, that of a fake.
+    """
+    p, q, solution = m.p, m.q, m.recipe.solution
+    if solution == "spl" or (solution == "rsfd" and group is None):
+        classes = [(n * f, m.base + m.gain), (n * (1 - f), m.base)]
+        return _moments(np.zeros_like(f), m.fixed_variance(f, n), classes, n * m.gain)
+    size = n / m.d if group is None else float(group)
+    inverse = 1 / size if group is not None else mean_inverse_reporters(n, m.d)
+    spread = size * f * (1 - f) * (n - size) / max(n - 1, 1)
+    classes = [(size * f, p), (size * (1 - f), q)]
+    if solution == "smp":
+        noise = (f * p * (1 - p) + (1 - f) * q * (1 - q)) / m.gain**2
+        variance = noise * inverse + f * (1 - f) * (n * inverse - 1) / max(n - 1, 1)
+        bias, scale = np.zeros_like(f), size * m.gain
+    else:
+        classes.append((np.full_like(f, n - size), m.fake_rate))
+        scale = n * m.gain
+        variance = (sum(users * r * (1 - r) for users, r in classes) + (p - q) ** 2 * spread) / scale**2
+        bias = sum(users * r for users, r in classes) / scale - m.base / m.gain - f  # groups are n/d only nearly
+    third = 3 * (p - q) * (p * (1 - p) - q * (1 - q)) * spread
+    third += (p - q) ** 3 * spread * (1 - 2 * f) * (1 - 2 * size / n)
+    return _moments(bias, variance, classes, scale, third)
+
+
+def _moments(
+    bias: Floats, variance: Floats, classes: list[tuple[Floats, float]], scale: float, third: Floats | float = 0.0
+) -> Moments:
+    """Cumulants add up over independent reports, `users` of them with rate r."""
+    third = third + sum(users * r * (1 - r) * (1 - 2 * r) for users, r in classes)
+    fourth = sum(users * r * (1 - r) * (1 - 6 * r * (1 - r)) for users, r in classes)
+    unit = np.maximum(scale * np.sqrt(variance), 1e-9)
+    return Moments(bias, variance, third / unit**3, fourth / unit**4)
+
+
+def _raw_error(moments: Moments) -> Floats:
+    return moments.variance + moments.bias**2
+
+
+_Z = np.linspace(-9, 9, 1441)
+_NORMAL = np.exp(-(_Z**2) / 2) / math.sqrt(2 * math.pi) * (_Z[1] - _Z[0])
+
+
+def _clipped_error(f: Floats, moments: Moments) -> Floats:
+    """E (max(X, 0) - f)^2 over the Edgeworth density of X, by the trapezoidal rule."""
+    skewness, kurtosis = moments.skewness[:, None], moments.kurtosis[:, None]
+    he3, he4 = _Z**3 - 3 * _Z, _Z**4 - 6 * _Z**2 + 3
+    he6 = _Z**6 - 15 * _Z**4 + 45 * _Z**2 - 15
+    density = _NORMAL * (1 + skewness / 6 * he3 + kurtosis / 24 * he4 + skewness**2 / 72 * he6)
+    x = (f + moments.bias)[:, None] + np.sqrt(moments.variance)[:, None] * _Z
+    return (density * (np.maximum(x, 0) - f[:, None]) ** 2).sum(axis=1)
+
+
+@lru_cache(maxsize=4096)
+def mean_inverse_reporters(n: int, d: int) -> float:
+    """E[1 / m | m > 0] for m ~ Binomial(n, 1/d), to 12 digits: by its series in d / n, or by its sum."""
+    mean, r = n / d, 1 - 1 / d
+    if mean > 5000:
+        second, third = r * (1 + r), r * (1 - 6 * r * (1 - r)) - 10 * r**2 * (2 * r - 1) + 15 * r**3
+        return (1 + (r + (second + third / mean) / mean) / mean) / mean
+    if d == 1:
+        return 1 / n
+    m = np.arange(max(1, int(mean - 12 * math.sqrt(mean) - 40)), min(n, int(mean + 12 * math.sqrt(mean) + 40)) + 1)
+    logs = np.concatenate([[0.0], np.cumsum(np.log((n - m[:-1]) / (m[1:] * (d - 1.0))))])
+    weights = np.exp(logs - logs.max())
+    return float((weights / m).sum() / weights.sum())
