@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gpu_rsfd import theory
 from gpu_rsfd.protocols import PAPER, mechanism, solution_of
-from gpu_rsfd.spec import PAPER_EPSILONS, check_assignment, check_domain, check_epsilon, check_protocol
+from gpu_rsfd.spec import PAPER_EPSILONS, check_domain, check_epsilon, check_protocol
 
 MAX_USERS = 2**53
 
@@ -55,8 +55,9 @@ def bits_per_user(protocol: str, epsilon: float, domain: Sequence[int]) -> float
     Spl and RS+FD send every attribute.  Smp sends one, each as likely, and log2 d bits that say which.
     """
     check_protocol(protocol)
-    epsilon, d = check_epsilon(epsilon), len(domain)
-    recipes = [mechanism(protocol, epsilon, d, k).recipe for k in check_domain(domain)]
+    epsilon, domain = check_epsilon(epsilon), check_domain(domain)
+    d = len(domain)
+    recipes = [mechanism(protocol, epsilon, d, k).recipe for k in domain]
     bits = math.fsum(k if r.unary else math.log2(k) for k, r in zip(domain, recipes, strict=True))
     return bits / d + math.log2(d) if solution_of(protocol) == "smp" else bits
 
@@ -72,18 +73,18 @@ def users_needed(
 ) -> int:
     """The smallest n with sqrt(E[MSE_avg]) <= target_rmse, the frequencies kept.
 
-    The error falls with n.  (Balanced groups: it does from one multiple of d to the next; numbers between the last two
-    are tried one by one.)
+    The error falls with n.  Balanced groups are of equal size only if d divides n, so there the error has small steps:
+    the smallest multiple of d is found, then the numbers just below it are tried one by one.
     """
     if not 0 < target_rmse < math.inf:
         raise ValueError(f"target_rmse={target_rmse} must be finite and > 0")
     target = target_rmse**2
-    check_protocol(protocol), check_assignment(assignment)
+    attributes = theory.attributes_of(check_domain(domain), frequencies)
 
     def mse(n: int) -> float:
-        return theory.expected_mse(protocol, epsilon, n, domain, frequencies, assignment, postprocess)
+        return theory.mse_of(protocol, epsilon, n, attributes, assignment, postprocess)
 
-    step = len(domain) if assignment == "balanced" and solution_of(protocol) != "spl" else 1
+    step = len(attributes) if assignment == "balanced" and solution_of(check_protocol(protocol)) != "spl" else 1
     most = MAX_USERS // step
     if not mse(most * step) <= target:
         raise ValueError(f"target_rmse={target_rmse} takes more than 2**53 users with {protocol} at epsilon={epsilon}")

@@ -22,6 +22,8 @@ from gpu_rsfd.spec import check_assignment, check_domain, check_epsilon, check_p
 
 Floats = npt.NDArray[np.float64]
 
+Attributes = tuple[tuple[float, ...], ...]  # the frequencies of each attribute's values
+
 POSTPROCESS = ("none", "clip")  # clip-normalize and simplex depend on all values of an attribute at once
 
 
@@ -48,15 +50,12 @@ def expected_mse(
     Raw estimates (`none`): exact.  `clip`: an Edgeworth expansion around the normal law, good to 1 % where a value is
     expected to be reported 20 times or more.  NaN if balanced groups leave an attribute of Smp without users.
     """
-    n, domain = check_users(n), check_domain(domain)
-    check_protocol(protocol), check_assignment(assignment), _check_postprocess(postprocess)
-    return _mse(protocol, check_epsilon(epsilon), n, _attributes(domain, frequencies), assignment, postprocess)
+    attributes = attributes_of(check_domain(domain), frequencies)
+    return mse_of(protocol, epsilon, check_users(n), attributes, assignment, postprocess)
 
 
-Attributes = tuple[tuple[float, ...], ...]  # each attribute's frequencies
-
-
-def _attributes(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> Attributes:
+def attributes_of(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> Attributes:
+    """Each attribute's frequencies from those of all values in order; uniform by default."""
     if frequencies is None:
         return tuple((1 / k,) * k for k in domain)
     flat = np.asarray(frequencies, np.float64)
@@ -72,13 +71,20 @@ def _attributes(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> Att
     return parts
 
 
-def _check_postprocess(name: str) -> str:
-    if name not in POSTPROCESS:
-        raise ValueError(f"no theory for postprocess {name!r}; available: {', '.join(POSTPROCESS)}")
-    return name
-
-
-def _mse(protocol: str, epsilon: float, n: int, attributes: Attributes, assignment: str, postprocess: str) -> float:
+def mse_of(
+    protocol: str,
+    epsilon: float,
+    n: int,
+    attributes: Attributes,
+    assignment: str = "uniform",
+    postprocess: str = "none",
+) -> float:
+    """`expected_mse`, the frequencies given attribute by attribute."""
+    check_protocol(protocol)
+    check_assignment(assignment)
+    if postprocess not in POSTPROCESS:
+        raise ValueError(f"no theory for postprocess {postprocess!r}; available: {', '.join(POSTPROCESS)}")
+    epsilon = check_epsilon(epsilon)
     d = len(attributes)
     sizes = [-(-(n - j) // d) if assignment == "balanced" else -1 for j in range(d)]
     total = 0.0
@@ -136,18 +142,25 @@ def _raw_error(moments: Moments) -> Floats:
     return moments.variance + moments.bias**2
 
 
-_Z = np.linspace(-9, 9, 1441)
-_NORMAL = np.exp(-(_Z**2) / 2) / math.sqrt(2 * math.pi) * (_Z[1] - _Z[0])
-
-
 def _clipped_error(f: Floats, moments: Moments) -> Floats:
-    """E (max(X, 0) - f)^2 over the Edgeworth density of X, by the trapezoidal rule."""
-    skewness, kurtosis = moments.skewness[:, None], moments.kurtosis[:, None]
-    he3, he4 = _Z**3 - 3 * _Z, _Z**4 - 6 * _Z**2 + 3
-    he6 = _Z**6 - 15 * _Z**4 + 45 * _Z**2 - 15
-    density = _NORMAL * (1 + skewness / 6 * he3 + kurtosis / 24 * he4 + skewness**2 / 72 * he6)
-    x = (f + moments.bias)[:, None] + np.sqrt(moments.variance)[:, None] * _Z
-    return (density * (np.maximum(x, 0) - f[:, None]) ** 2).sum(axis=1)
+    """E (max(X, 0) - f)^2 in closed form, over the Edgeworth density of X = f + bias + deviation Z.
+
+    Density: phi(z) (1 + g/6 He3 + h/24 He4 + g^2/72 He6) with skewness g and kurtosis h, a polynomial times phi; and
+    M_j = int_a^oo z^j phi = a^(j - 1) phi(a) + (j - 1) M_(j - 2).
+    """
+    _, _, g, h = moments
+    deviation = np.maximum(np.sqrt(moments.variance), 1e-150)
+    a = np.clip(-(f + moments.bias) / deviation, -40, 40)  # X > 0 is Z > a
+    phi = np.exp(-(a**2) / 2) / math.sqrt(2 * math.pi)
+    upper = [np.array([math.erfc(x / math.sqrt(2)) / 2 for x in a.tolist()]), phi]
+    for j in range(2, 9):
+        upper.append(a ** (j - 1) * phi + (j - 1) * upper[j - 2])
+    gg = g**2 / 72
+    density = [1 + h / 8 - 15 * gg, -g / 2, 45 * gg - h / 4, g / 6, h / 24 - 15 * gg, 0.0, gg]
+    square = [moments.bias**2, 2 * moments.bias * deviation, deviation**2]  # (X - f)^2
+    positive = sum(c * u for c, u in zip(density, upper, strict=False))
+    error = sum(c * s * upper[i + j] for i, c in enumerate(density) for j, s in enumerate(square))
+    return f**2 * (1 - positive) + error
 
 
 @lru_cache(maxsize=4096)
