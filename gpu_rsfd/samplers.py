@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -136,8 +137,8 @@ class Sampler(ABC):
     ) -> Iterator[int]:
         """Fills `tables` and `sampled`; yields the positions (users x values) done."""
 
-    def _each(self, work: Callable[[Any], None], items: Iterable[Any]) -> Iterator[None]:
-        """Does the work on each item, on all workers; yields as items are done, and raises what goes wrong."""
+    def _each(self, work: Callable[[Any], int], items: Iterable[Any]) -> Iterator[int]:
+        """What the work on each item gives, in order, the items done by all workers; raises what goes wrong."""
         if self.workers == 1:
             return map(work, items)
         if self._threads is None:
@@ -164,10 +165,10 @@ class CountsSampler(Sampler):
         assign = any(g.needs_assignment for g in groups)
         s = np.zeros((len(repetitions), plan.values), np.int64)
 
-        def repetition(row: int, start: int, codes: npt.NDArray[Any] | None, last: bool) -> None:
+        def repetition(row: int, start: int, stop: int, codes: npt.NDArray[Any] | None) -> int:
             if codes is not None:
                 _add_sampled(plan, Tape(seed), n, repetitions[row], start, codes, s[row])
-            if last:
+            if stop == n:
                 sampled[row] = np.add.reduceat(s[row], [a.offset for a in plan.attributes])
                 streams = Streams(seed, COUNTS)
                 for group, table in zip(groups, tables, strict=True):
@@ -176,6 +177,7 @@ class CountsSampler(Sampler):
                     for family in group.families:
                         for i, values in known.draw(family, streams, repetitions[row], 1):
                             table[:, i, row] = values[:, :, 0]
+            return (stop - start) * plan.values
 
         users = n
         if assign:
@@ -183,9 +185,7 @@ class CountsSampler(Sampler):
         for start in range(0, n, users):
             stop = min(start + users, n)
             codes = _value_table(plan, dataset, start, stop) if assign else None
-            rows = range(len(repetitions))
-            for _ in self._each(lambda row: repetition(row, start, codes, stop == n), rows):  # noqa: B023
-                yield (stop - start) * plan.values
+            yield from self._each(partial(repetition, start=start, stop=stop, codes=codes), range(len(repetitions)))
 
 
 def _value_table(plan: Plan, dataset: Dataset, start: int, stop: int) -> npt.NDArray[Any]:
@@ -206,7 +206,9 @@ def _add_sampled(
     for i in range(0, len(table), USERS_PER_STEP):
         stop = min(i + USERS_PER_STEP, len(table))
         chosen = tape.assigned(plan.assignment, repetition, n, d, start + i, start + stop)
-        values = flat[i * d : stop * d].take(first[: stop - i] + chosen)
+        place = chosen.astype(np.intp)
+        place += first[: stop - i]
+        values = flat[i * d : stop * d].take(place)
         s += np.bincount(values, minlength=len(s))
 
 
@@ -225,25 +227,30 @@ class MarginalsSampler(Sampler):
         tables: list[Counts],
         sampled: Counts,
     ) -> Iterator[int]:
-        for group, table in zip(groups, tables, strict=True):
+        def draw(job: tuple[int, list[int]]) -> int:
+            """One block of a group: the rows asked for."""
+            group, table, rows = groups[job[0]], tables[job[0]], job[1]
             holders, size = dataset.counts[group.columns], group.block_rows
-            for block, members in groupby(range(len(repetitions)), lambda row: repetitions[row] // size):  # noqa: B023
-                asked = list(members)
-                rows = slice(asked[0], asked[-1] + 1)
-                drawn = slice(repetitions[asked[0]] % size, repetitions[asked[-1]] % size + 1, repetitions.step)
-                streams = Streams(seed, MARGINALS)
-                s = self._sampled(plan, dataset.n, group, holders, streams, block)
-                known = Known.of(group, dataset.n, holders, s, streams, block)
-                if group.needs_assignment:
-                    sampled[rows, [a.index for a in group.attributes]] = s.sum(axis=1).T[drawn]
+            first, last = repetitions[rows[0]], repetitions[rows[-1]]
+            block, asked = first // size, slice(rows[0], rows[-1] + 1)
+            wanted = slice(first % size, last % size + 1, repetitions.step)
+            streams = Streams(seed, MARGINALS)
+            s = self._sampled(plan, dataset.n, group, holders, streams, block)
+            known = Known.of(group, dataset.n, holders, s, streams, block)
+            for family in group.families:
+                for i, values in known.draw(family, streams, block, size):
+                    table[:, i, asked] = values[:, :, wanted].swapaxes(1, 2)
+            if group.needs_assignment:
+                sampled[asked, [a.index for a in group.attributes]] = s.sum(axis=1).T[wanted]
+            return dataset.n * holders.size * len(rows)
 
-                def fill(family: list[int]) -> None:
-                    for i, values in known.draw(family, Streams(seed, MARGINALS), block, size):  # noqa: B023
-                        table[:, i, rows] = values[:, :, drawn].swapaxes(1, 2)  # noqa: B023
+        def jobs() -> Iterator[tuple[int, list[int]]]:
+            for g, group in enumerate(groups):
+                size = group.block_rows
+                for _, rows in groupby(range(len(repetitions)), lambda row: repetitions[row] // size):  # noqa: B023
+                    yield g, list(rows)
 
-                for _ in self._each(fill, group.families):
-                    pass
-                yield dataset.n * holders.size * len(asked)
+        return self._each(draw, jobs())
 
     @staticmethod
     def _sampled(plan: Plan, n: int, group: Group, holders: Counts, streams: Streams, block: int) -> Counts:
