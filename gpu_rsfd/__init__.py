@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from gpu_rsfd.datasets import Dataset, SyntheticDataset, available, load_dataset, load_table
+from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, available, load_dataset, load_table
 from gpu_rsfd.protocols import PAPER, PROTOCOLS, label, mechanism
 from gpu_rsfd.reports import Reports, reports
 from gpu_rsfd.simulate import Result, simulate
@@ -22,6 +22,7 @@ __all__ = [
     "PAPER_EPSILONS",
     "PROTOCOLS",
     "STREAM_VERSION",
+    "CountedDataset",
     "Dataset",
     "Reports",
     "Result",

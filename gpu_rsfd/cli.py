@@ -52,6 +52,14 @@ Repetitions = Annotated[
     Text, option("--repetitions", "Repetitions of each cell.  --repetitions 20  (default: 100)", SIMULATION)
 ]
 Seed = Annotated[Text, option("--seed", "Seed of the simulation, 0 … 2**64 - 1.  --seed 42  (default: 0)", SIMULATION)]
+Sampler = Annotated[
+    Text,
+    option(
+        "--sampler",
+        "users (every report), or the exact law of the counts: counts, marginals.  (default: users)",
+        SIMULATION,
+    ),
+]
 Backend = Annotated[str, option("--backend", "auto, cupy or numpy.  --backend numpy  (default: auto)", MACHINE)]
 Workers = Annotated[
     Text, option("--workers", "Processes of the NumPy backend.  --workers 4  (default: one per core)", MACHINE)
@@ -116,6 +124,7 @@ def sweep(
             SIMULATION,
         ),
     ] = None,
+    sampler: Sampler = None,
     spec: Annotated[
         Path | None,
         option(
@@ -153,6 +162,7 @@ def sweep(
         "repetitions": repetitions,
         "seed": seed,
         "assignment": assignment,
+        "sampler": sampler,
     }
     commands.sweep(given, spec, commands.Run(backend, workers, output, overwrite, plot, save_every, dry_run, quiet))
 
@@ -170,6 +180,7 @@ def paper(
         Text,
         option("--assignment", "uniform, or balanced as in the authors' experiments.  (default: balanced)", SIMULATION),
     ] = None,
+    sampler: Sampler = None,
     backend: Backend = "auto",
     workers: Workers = None,
     output: Annotated[
@@ -190,8 +201,48 @@ def paper(
         "repetitions": repetitions,
         "seed": seed,
         "assignment": assignment,
+        "sampler": sampler,
     }
     commands.paper(given, quick, commands.Run(backend, workers, output, overwrite, plot, save_every, dry_run, quiet))
+
+
+@app.command(
+    epilog="Examples:  gpu-rsfd plan --users 1e6 --domain 10x5,100 --target-rmse 0.01  ·  "
+    "gpu-rsfd plan --dataset adult --epsilon 1 --json"
+)
+def plan(
+    dataset: Annotated[
+        Text, option("--dataset", "Plan for the frequencies of this data set or file.  --dataset adult", DATA)
+    ] = None,
+    data_dir: DataDir = None,
+    users: Annotated[Texts, option("--users", "Number of users.  --users 1e6  (default: 10,000)", DATA)] = None,
+    domain: Annotated[Texts, option("--domain", "Domain sizes.  --domain 10,10,20  or  --domain 10x5", DATA)] = None,
+    distribution: Annotated[
+        Text, option("--distribution", "Law of the values: uniform or zipf:S.  (default: uniform)", DATA)
+    ] = None,
+    epsilon: Epsilon = None,
+    protocol: Protocol = None,
+    assignment: Annotated[
+        Text, option("--assignment", "uniform or balanced (equal groups).  (default: uniform)", SIMULATION)
+    ] = None,
+    target_rmse: Annotated[
+        float | None, option("--target-rmse", "Also the users needed for this error.  --target-rmse 0.01")
+    ] = None,
+    postprocess: Annotated[str, option("--postprocess", "none or clip.  (default: none)")] = "none",
+    json: Annotated[bool, option("--json", "JSON instead of a table.")] = False,
+) -> None:
+    """What to expect before a collection: error per protocol, users needed for a target, bits sent per user."""
+    given = {
+        "dataset": dataset,
+        "data-dir": data_dir,
+        "users": users,
+        "domain": domain,
+        "distribution": distribution,
+        "epsilon": epsilon,
+        "protocol": protocol,
+        "assignment": assignment,
+    }
+    commands.plan(given, target_rmse, postprocess, json=json)
 
 
 @app.command(

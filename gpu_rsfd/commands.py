@@ -5,17 +5,19 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpu_rsfd import parse, progress
+from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.backends.numpy import NumpyBackend
 from gpu_rsfd.datasets import Dataset, available
 from gpu_rsfd.estimate import check_postprocess
 from gpu_rsfd.options import data_seed, datasets_of, read_spec, spec_of
+from gpu_rsfd.samplers import SAMPLERS
 from gpu_rsfd.spec import Spec
 
 DEFAULT_POSTPROCESS = "clip-normalize"  # the paper's figures
@@ -66,7 +68,7 @@ def _simulate(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Callable[
 
     if not how.save_every >= 0:
         raise ValueError(f"save-every={how.save_every} must be a number of seconds >= 0")
-    with open_backend(how.backend, how.workers) as (engine, reason), progress.reporter(how.quiet) as reporter:
+    with open_engine(spec.sampler, how) as (engine, reason), progress.reporter(how.quiet) as reporter:
         if how.dry_run:
             from gpu_rsfd.dryrun import dry_run
 
@@ -93,13 +95,43 @@ def _simulate(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Callable[
 
 
 @contextmanager
-def open_backend(name: str, workers: str | None) -> Any:
-    """The backend asked for, and why this one."""
-    if name not in ("auto", "numpy"):
-        raise ValueError(f"unknown backend {name!r}; available: auto, numpy")
-    reason = "asked for" if name == "numpy" else "the only backend"
-    with NumpyBackend(None if workers is None else parse.whole("workers", workers)) as engine:
+def open_engine(sampler: str, how: Run) -> Iterator[tuple[Backend, str]]:
+    """What makes the counts, and why this: a backend for every user, or a sampler of the counts' law."""
+    workers = None if how.workers is None else parse.whole("workers", how.workers)
+    if how.backend not in ("auto", "numpy"):
+        raise ValueError(f"unknown backend {how.backend!r}; available: auto, numpy")
+    if sampler != "users":
+        engine: Backend = SAMPLERS[sampler](workers)
+        reason = f"sampler={sampler} draws the counts without users"
+    else:
+        engine = NumpyBackend(workers)
+        reason = "asked for" if how.backend == "numpy" else "the only backend"
+    try:
         yield engine, reason
+    finally:
+        engine.close()
+
+
+def plan(given: Mapping[str, Any], target_rmse: float | None, postprocess: str, *, json: bool) -> None:
+    """What to expect of each protocol, from theory alone."""
+    from gpu_rsfd import planning, tables
+
+    options = read_spec(None, given)
+    spec = spec_of(options)
+    if "dataset" not in options:  # any n will do: no user is needed
+        options = {"users": "10000", **options, "sampler": "marginals"}
+    for data in datasets_of(options):
+        rows = planning.plan_table(
+            data.n,
+            data.domain,
+            spec.epsilons,
+            spec.protocols,
+            data.frequencies,
+            spec.assignment,
+            target_rmse,
+            postprocess,
+        )
+        tables.show_plan(data, rows, target_rmse, postprocess, json=json)
 
 
 def show(file: Path, postprocess: str, *, csv: bool, json: bool) -> None:

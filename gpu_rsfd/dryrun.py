@@ -9,6 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.backends.engine import Task, run
 from gpu_rsfd.backends.numpy import NumpyBackend
 from gpu_rsfd.backends.worker import Columns
@@ -21,8 +22,13 @@ from gpu_rsfd.tables import WIDTH
 SAMPLE_POSITIONS = 1 << 23  # timed to tell the speed
 
 
-def seconds_per_repetition(dataset: Dataset, plan: Plan, backend: NumpyBackend) -> float:
+def seconds_per_repetition(dataset: Dataset, plan: Plan, backend: Backend) -> float:
     """Expected from a timed sample: the users and attributes that make up SAMPLE_POSITIONS, at most all of them."""
+    if not isinstance(backend, NumpyBackend):  # fast enough to be tried
+        tried = backend.grain(dataset.n)
+        started = time.perf_counter()
+        backend.count(plan, dataset, 0, range(tried))
+        return (time.perf_counter() - started) / tried
     users = min(dataset.n, 1 << 16)
     values = 0
     attributes: list[AttributePlan] = []
@@ -40,7 +46,7 @@ def seconds_per_repetition(dataset: Dataset, plan: Plan, backend: NumpyBackend) 
     return plan.positions(dataset.n) / speed / backend.workers
 
 
-def dry_run(datasets: Sequence[Dataset], spec: Spec, backend: NumpyBackend, reason: str) -> None:
+def dry_run(datasets: Sequence[Dataset], spec: Spec, backend: Backend, reason: str) -> None:
     """Print what a sweep would do."""
     console = Console(width=WIDTH, highlight=False)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))

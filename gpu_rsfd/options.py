@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_rsfd import parse
-from gpu_rsfd.datasets import Dataset, SyntheticDataset, load_dataset, load_table
+from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, load_dataset, load_table
 from gpu_rsfd.datasets.table import SUFFIXES
 from gpu_rsfd.protocols import PAPER
 from gpu_rsfd.spec import PAPER_EPSILONS, Spec, check_seed
@@ -26,6 +26,7 @@ SPEC_KEYS = (
     "repetitions",
     "seed",
     "assignment",
+    "sampler",
 )
 
 
@@ -58,6 +59,7 @@ def spec_of(options: Mapping[str, Any]) -> Spec:
         repetitions=parse.whole("repetitions", options.get("repetitions", 100)),
         seed=parse.whole("seed", options.get("seed", 0)),
         assignment=options.get("assignment", "uniform"),
+        sampler=options.get("sampler", "users"),
     )
 
 
@@ -87,10 +89,14 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
     _refuse(options, OF_TABLES, "needs a file of data (--dataset people.csv)")
     domain = parse.domain(_list(options["domain"]))
     law, seed = str(options.get("distribution", "uniform")), data_seed(options)
-    return [
-        SyntheticDataset(n, domain, law, seed=seed, name=f"{law.replace(':', '')}-n{n}-d{len(domain)}")
-        for n in parse.users(_list(options["users"]))
-    ]
+    found: list[Dataset] = []
+    for n in parse.users(_list(options["users"])):
+        name = f"{law.replace(':', '')}-n{n}-d{len(domain)}"
+        if options.get("sampler") == "marginals":  # needs no users: their expected counts, whatever n is
+            found.append(CountedDataset.of_distribution(n, domain, law, name=name))
+        else:
+            found.append(SyntheticDataset(n, domain, law, seed=seed, name=name))
+    return found
 
 
 def _named(options: Mapping[str, Any]) -> list[Dataset]:

@@ -11,9 +11,8 @@ import numpy as np
 from gpu_rsfd.estimate import Floats, check_postprocess
 from gpu_rsfd.parse import show_epsilon
 from gpu_rsfd.protocols import PROTOCOLS, approximate_variances, label
-from gpu_rsfd.simulate import Result
 from gpu_rsfd.store import Results
-from gpu_rsfd.tables import summary
+from gpu_rsfd.tables import expected, summary
 
 FORMATS = (".png", ".pdf", ".svg")
 
@@ -36,21 +35,6 @@ def _style(protocol: str) -> dict[str, Any]:
         "markerfacecolor": "none" if adaptive else _COLOURS[i % 8],
         "linewidth": 1.3,
     }
-
-
-def expected(result: Result) -> Floats:
-    """[protocol, epsilon]: the closed-form expectation of MSE_avg of the raw estimates (data kept fixed)."""
-    out = np.empty((len(result.protocols), len(result.epsilons)))
-    for p in range(len(result.protocols)):
-        for e in range(len(result.epsilons)):
-            per_attribute = [
-                result.plan.mechanism(p, e, a.index)
-                .fixed_variance(result.frequencies[a.offset : a.offset + a.k], result.n)
-                .mean()
-                for a in result.plan.attributes
-            ]
-            out[p, e] = np.mean(per_attribute)
-    return out
 
 
 def check_target(path: Path) -> Path:
@@ -106,7 +90,7 @@ def _against_epsilon(results: Results, postprocess: str) -> Any:
     figure, axes = _panels(len(results))
     for axis, (name, result) in zip(axes, results.items(), strict=True):
         mean, error = summary(result, postprocess)
-        theory = expected(result) if postprocess == "none" else None
+        theory = expected(result, postprocess)
         for p, protocol in enumerate(result.protocols):
             style = _style(protocol)
             axis.errorbar(result.epsilons, mean[p], yerror(error[p]), label=label(protocol), capsize=2, **style)
@@ -116,7 +100,7 @@ def _against_epsilon(results: Results, postprocess: str) -> Any:
         axis.set_xlabel("ε")
         _ticks(axis, result.epsilons)
         _finish(axis, postprocess)
-    _legend(figure, axes, postprocess == "none")
+    _legend(figure, axes, theory is not None)
     return figure
 
 
@@ -126,7 +110,7 @@ def _against_users(results: Results, postprocess: str) -> Any:
     figure, axes = _panels(len(first.epsilons))
     users = [r.n for r in ordered]
     summaries = [summary(r, postprocess) for r in ordered]
-    theory = [expected(r) for r in ordered] if postprocess == "none" else None
+    theory = None if expected(first, postprocess) is None else [expected(r, postprocess) for r in ordered]
     for e, (axis, epsilon) in enumerate(zip(axes, first.epsilons, strict=True)):
         for p, protocol in enumerate(first.protocols):
             style = _style(protocol)
@@ -134,12 +118,12 @@ def _against_users(results: Results, postprocess: str) -> Any:
             error = np.array([s[p, e] for _, s in summaries])
             axis.errorbar(users, mean, yerror(error), label=label(protocol), capsize=2, **style)
             if theory is not None:
-                axis.plot(users, [t[p, e] for t in theory], color=style["color"], linewidth=0.6)
+                axis.plot(users, [t[p, e] for t in theory if t is not None], color=style["color"], linewidth=0.6)
         axis.set_title(f"ε = {show_epsilon(epsilon)}, d = {len(first.domain)}", fontsize=10)
         axis.set_xscale("log")
         axis.set_xlabel("users n")
         _finish(axis, postprocess)
-    _legend(figure, axes, postprocess == "none")
+    _legend(figure, axes, theory is not None)
     return figure
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gpu_rsfd.tape import ASSIGNMENTS, KEEP_ONE, ONE
 
 SOLUTIONS = {"rsfd": "RS+FD", "spl": "Spl", "smp": "Smp"}
@@ -204,23 +206,19 @@ def group_size(n: int, d: int, attribute: int) -> int:
     return (n - attribute + d - 1) // d
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def mean_inverse_binomial(n: int, d: int) -> float:
-    """E[1 / m | m > 0] for m ~ Binomial(n, 1/d): the users who sampled one attribute of Smp."""
+    """E[1 / m | m > 0] for m ~ Binomial(n, 1/d), to 12 digits: by its series in d / n, or by its sum."""
+    mean, r = n / d, 1 - 1 / d
+    if mean > 5000:
+        second, third = r * (1 + r), r * (1 - 6 * r * (1 - r)) - 10 * r**2 * (2 * r - 1) + 15 * r**3
+        return (1 + (r + (second + third / mean) / mean) / mean) / mean
     if d == 1:
         return 1 / n
-    mean, rest = n / d, 1 - 1 / d
-    if mean > 1e6:  # the next term of the expansion is below 1e-18
-        return 1 / mean + rest / mean**2 + rest * (1 + rest) / mean**3
-    width = 40 + 12 * math.sqrt(mean * rest)
-    total = weighted = 0.0
-    log_odds = -math.log(d - 1)
-    top = math.lgamma(n + 1) + n * math.log(rest)
-    for m in range(max(1, math.floor(mean - width)), min(n, math.ceil(mean + width)) + 1):
-        mass = math.exp(top - math.lgamma(m + 1) - math.lgamma(n - m + 1) + m * log_odds)
-        total += mass
-        weighted += mass / m
-    return weighted / total
+    m = np.arange(max(1, int(mean - 12 * math.sqrt(mean) - 40)), min(n, int(mean + 12 * math.sqrt(mean) + 40)) + 1)
+    logs = np.concatenate([[0.0], np.cumsum(np.log((n - m[:-1]) / (m[1:] * (d - 1.0))))])
+    weights = np.exp(logs - logs.max())
+    return float((weights / m).sum() / weights.sum())
 
 
 def grr_probabilities(e: float, k: int) -> tuple[float, float]:

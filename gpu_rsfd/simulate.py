@@ -10,11 +10,13 @@ from typing import SupportsIndex
 import numpy as np
 
 from gpu_rsfd import estimate
-from gpu_rsfd.backends.numpy import NumpyBackend, Progress
-from gpu_rsfd.datasets.base import Dataset, Labels
+from gpu_rsfd.backends.base import Progress
+from gpu_rsfd.backends.numpy import NumpyBackend
+from gpu_rsfd.datasets.base import Dataset, Labels, check_rows
 from gpu_rsfd.estimate import Floats
 from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.protocols import PAPER, Mechanism
+from gpu_rsfd.samplers import SAMPLERS
 from gpu_rsfd.spec import PAPER_EPSILONS, Spec
 
 BACKENDS = ("numpy",)
@@ -109,6 +111,7 @@ def simulate(
     backend: str = "numpy",
     workers: int | None = None,
     assignment: str = "uniform",
+    sampler: str = "users",
     progress: Progress | None = None,
 ) -> Result:
     """Simulate every user's report under each protocol and epsilon, and count the reports.
@@ -117,12 +120,15 @@ def simulate(
     are a function of (data, seed, repetition, protocol, epsilon, assignment): never of what else is simulated, of
     `backend` or of `workers` (processes; default: one per core).  `assignment`: `uniform` lets each user sample an
     attribute independently (Algorithm 1), `balanced` deals the users out to d groups of equal size (the authors' own
-    experiments).  `progress` is called with the positions (users x values) done.
+    experiments).  `sampler`: `users` simulates every user's every report; `counts` draws all counts from their
+    exact joint law, given who sampled what; `marginals` draws each attribute's counts from their exact law, whatever
+    n is, with independent attributes (samplers.py).  `progress` is called with the positions (users x values) done.
     """
-    spec = Spec.of(protocols, epsilons, repetitions, seed, assignment)
+    spec = Spec.of(protocols, epsilons, repetitions, seed, assignment, sampler)
     if backend not in BACKENDS:
         raise ValueError(f"unknown backend {backend!r}; available: {', '.join(BACKENDS)}")
+    check_rows(data, spec.sampler)
     plan = Plan.of(data.domain, spec.protocols, spec.epsilons, spec.assignment)
-    with NumpyBackend(workers) as engine:
+    with NumpyBackend(workers) if spec.sampler == "users" else SAMPLERS[spec.sampler](workers) as engine:
         counts, sampled = engine.count(plan, data, spec.seed, spec.repetitions, progress)
     return Result.of(data, plan, spec, spec.repetitions, counts, sampled)

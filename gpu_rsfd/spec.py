@@ -15,6 +15,7 @@ MAX_WORD = 2**64 - 1
 MAX_USERS = 2**53  # counts stay exact as floats
 MIN_DOMAIN, MAX_DOMAIN = 2, 65_535
 MAX_ATTRIBUTES = 65_535
+SAMPLERS = ("users", "counts", "marginals")  # every user's report; or the exact law of the counts, see samplers.py
 PAPER_EPSILONS = tuple(math.log(i) for i in range(2, 8))
 
 
@@ -75,6 +76,12 @@ def check_assignment(assignment: object) -> str:
     return str(assignment)
 
 
+def check_sampler(sampler: object) -> str:
+    if sampler not in SAMPLERS:
+        raise ValueError(f"unknown sampler {sampler!r}; available: {', '.join(SAMPLERS)}")
+    return str(sampler)
+
+
 def check_repetitions(repetitions: SupportsIndex | range) -> range:
     """A count R means repetitions 0 … R - 1; a range means itself."""
     if not isinstance(repetitions, range):
@@ -103,6 +110,7 @@ class Spec:
     repetitions: range = range(100)
     seed: int = 0
     assignment: str = "uniform"
+    sampler: str = "users"
 
     @classmethod
     def of(
@@ -112,6 +120,7 @@ class Spec:
         repetitions: SupportsIndex | range = 100,
         seed: int = 0,
         assignment: str = "uniform",
+        sampler: str = "users",
     ) -> Spec:
         names = [protocols] if isinstance(protocols, str) else protocols
         values = [epsilons] if isinstance(epsilons, (int, float, str)) else epsilons
@@ -121,4 +130,5 @@ class Spec:
             repetitions=check_repetitions(repetitions),
             seed=check_seed(seed),
             assignment=check_assignment(assignment),
+            sampler=check_sampler(sampler),
         )

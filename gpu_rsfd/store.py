@@ -142,6 +142,7 @@ def _read_group(group: Any, spec: dict[str, Any]) -> Result:
             repetitions=range(first, first + done * step, step),
             seed=spec["seed"],
             assignment=spec["assignment"],
+            sampler=spec["sampler"],
         ),
         counts=group["counts"][()],
         reporters=group["reporters"][()],

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from gpu_rsfd.backends.numpy import NumpyBackend
-from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.backends.base import Backend
+from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.plan import Plan
 from gpu_rsfd.simulate import Result
 from gpu_rsfd.spec import Spec
@@ -38,6 +38,7 @@ def describe(datasets: Sequence[Dataset], spec: Spec) -> dict[str, Any]:
         "repetitions": [spec.repetitions.start, spec.repetitions.stop, spec.repetitions.step],
         "seed": spec.seed,
         "assignment": spec.assignment,
+        "sampler": spec.sampler,
     }
 
 
@@ -61,13 +62,15 @@ def sweep(
     datasets: Sequence[Dataset],
     spec: Spec,
     path: Path,
-    backend: NumpyBackend,
+    backend: Backend,
     reporter: Reporter,
     overwrite: bool = False,
     save_every: float = SAVE_EVERY,
 ) -> bool:
     """Run what the results file does not have yet.  False if it had everything already."""
     check_output(path)
+    for dataset in datasets:
+        check_rows(dataset, spec.sampler)
     want = describe(datasets, spec)
     plans = [Plan.of(d.domain, spec.protocols, spec.epsilons, spec.assignment) for d in datasets]
     with locked(path):
@@ -112,9 +115,7 @@ def sweep(
         return True
 
 
-def _block(
-    dataset: Dataset, plan: Plan, spec: Spec, repetitions: range, backend: NumpyBackend, reporter: Reporter
-) -> Part:
+def _block(dataset: Dataset, plan: Plan, spec: Spec, repetitions: range, backend: Backend, reporter: Reporter) -> Part:
     started = time.perf_counter()
     counts, sampled = backend.count(plan, dataset, spec.seed, repetitions, reporter.advance)
     result = Result.of(dataset, plan, spec, repetitions, counts, sampled)

@@ -28,6 +28,8 @@ LANES = 64  # users per word of the BITS stream
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_LONG = 4096  # words
 
 
 def code_dtype(k: int) -> np.dtype[np.unsignedinteger]:
@@ -62,6 +64,7 @@ class Tape:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._philox = np.random.Philox(key=0)
+        self._generator = np.random.Generator(self._philox)
         # One generator, moved by its state: ten times cheaper than a new one per run of words.
         self._key = np.zeros(2, np.uint64)
         self._counter = np.zeros(4, np.uint64)
@@ -80,7 +83,13 @@ class Tape:
         self._key[:] = self._seed, stream
         self._counter[:] = start // 4, column, repetition, 0
         self._philox.state = self._state
-        raw: Words = self._philox.random_raw(stop - start + skip)
+        count = stop - start + skip
+        # Both give the raw words; a long run of `integers` lets other threads work meanwhile.
+        raw: Words = (
+            self._philox.random_raw(count)
+            if count < _LONG
+            else self._generator.integers(_ALL, size=count, dtype=np.uint64, endpoint=True)
+        )
         return raw[skip:]
 
     def data(self, attribute: int, start: int, stop: int) -> Words:

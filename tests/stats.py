@@ -54,3 +54,42 @@ def check_uniform(counts: npt.NDArray, what: str) -> None:
     assert np.max(z) < bound, (
         f"{what}: chi2={np.max(chi2):.1f} with {freedom} degrees (z={np.max(z):.1f} > {bound:.1f})"
     )
+
+
+def check_same_moments(x: npt.NDArray, y: npt.NDArray, what: str) -> None:
+    """Two samples [repetition, cell] have the same means, variances and covariances, every one of them."""
+    center = (x.mean(axis=0) + y.mean(axis=0)) / 2
+    i, j = np.triu_indices(x.shape[1])
+
+    def features(sample: npt.NDArray) -> npt.NDArray:
+        away = sample - center
+        return np.concatenate([away, away[:, i] * away[:, j]], axis=1)
+
+    a, b = features(x), features(y)
+    error = np.sqrt(a.var(axis=0, ddof=1) / len(a) + b.var(axis=0, ddof=1) / len(b))
+    gap = a.mean(axis=0) - b.mean(axis=0)
+    z = np.divide(gap, error, out=np.where(np.abs(gap) > 1e-9, np.inf, 0.0), where=error > 1e-9)
+    bound = normal_bound(z.size)
+    worst = int(np.argmax(np.abs(z)))
+    names = [f"mean of {c}" for c in range(x.shape[1])]
+    names += [f"covariance of {p} and {q}" for p, q in zip(i, j, strict=True)]
+    assert abs(z[worst]) < bound, (
+        f"{what}: {names[worst]} differs by {gap[worst]:.4g} "
+        f"(z={z[worst]:.1f}, bound {bound:.1f}, R={len(x)} and {len(y)})"
+    )
+
+
+def check_same_law(x: npt.NDArray, y: npt.NDArray, what: str) -> None:
+    """Two samples [repetition, cell] of integer vectors have the same joint law (chi-squared, rare vectors pooled)."""
+    _, which = np.unique(np.concatenate([x, y]), axis=0, return_inverse=True)
+    table = np.stack([np.bincount(part, minlength=which.max() + 1) for part in (which[: len(x)], which[len(x) :])])
+    rare = table.sum(axis=0) < 20
+    table = np.concatenate([table[:, ~rare], table[:, rare].sum(axis=1, keepdims=True)], axis=1)
+    table = table[:, table.sum(axis=0) > 0]
+    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
+    chi2, freedom = ((table - expected) ** 2 / expected).sum(), table.shape[1] - 1
+    assert freedom > 0, f"{what}: the law has only one outcome"
+    spread = 2 / (9 * freedom)
+    z = (np.cbrt(chi2 / freedom) - (1 - spread)) / math.sqrt(spread)
+    bound = normal_bound(1)
+    assert z < bound, f"{what}: chi2={chi2:.1f} with {freedom} degrees (z={z:.1f} > {bound:.1f})"

@@ -31,6 +31,8 @@ DATA = gpu_rsfd.Dataset([[0, 1], [1, 2]], (2, 3))
     ({"seed": 1.5}, r"seed=1.5 must be"),
     ({"seed": True}, r"seed=True must be"),
     ({"backend": "jax"}, r"unknown backend 'jax'; available: "),
+    ({"sampler": "poisson"}, r"unknown sampler 'poisson'; available: users, counts, marginals"),
+    ({"sampler": "counts", "workers": 0}, r"workers=0 must be a whole number from 1 to 1,024"),
     ({"workers": 0}, r"workers=0 must be a whole number from 1 to 1,024"),
 ])  # fmt: skip
 def test_simulate(options, message):

@@ -39,14 +39,19 @@ def test_one_curve_per_protocol_with_the_papers_labels(results):
         assert np.allclose(line.get_ydata(), results["n500"].mse("clip")[p].mean(axis=-1))
 
 
-def test_closed_form_lines_only_for_raw_estimates(results):
+@pytest.mark.parametrize("postprocess", ["none", "clip"])
+def test_closed_forms_where_there_are_any(results, postprocess):
     one = Results({"n5000": results["n5000"]})
-    (raw,), (clipped,) = plots.figure_of(one, "none").axes, plots.figure_of(one, "clip").axes
-    thin = [line for line in raw.lines if line.get_linewidth() < 1 and len(line.get_xdata()) == 2]
+    (axis,) = plots.figure_of(one, postprocess).axes
+    thin = [line for line in axis.lines if line.get_linewidth() < 1 and len(line.get_xdata()) == 2]
     assert len(thin) == 6
-    assert not [line for line in clipped.lines if line.get_linewidth() < 1 and line.get_linestyle() != "None"]
-    for line, mean in zip(thin, results["n5000"].mse("none").mean(axis=-1), strict=True):
+    for line, mean in zip(thin, results["n5000"].mse(postprocess).mean(axis=-1), strict=True):
         assert np.allclose(line.get_ydata(), mean, rtol=0.5)
+
+
+def test_no_closed_form_for_normalized_estimates(results):
+    (axis,) = plots.figure_of(Results({"n5000": results["n5000"]}), "clip-normalize").axes
+    assert not [line for line in axis.lines if line.get_linewidth() < 1 and line.get_linestyle() != "None"]
 
 
 def test_sweep_over_n_and_panel_per_dataset(results):

@@ -113,9 +113,16 @@ def test_mean_inverse_binomial(n, d):
     assert mean_inverse_binomial(n, d) == pytest.approx(exact, rel=1e-10)
 
 
-def test_mean_inverse_binomial_has_no_step():
-    below, above = mean_inverse_binomial(3_000_000, 3), mean_inverse_binomial(3_000_003, 3)
-    assert above / below == pytest.approx(1 - 1e-6, abs=1e-9)
+@pytest.mark.parametrize("n", [14_990, 15_000, 15_010, 400_000])
+def test_mean_inverse_binomial_by_sum_and_by_series(n):
+    mass = {m: math.exp(_log_binomial(n, m, 1 / 3)) for m in range(int(n / 3 - 15 * n**0.5), int(n / 3 + 15 * n**0.5))}
+    exact = math.fsum(w / m for m, w in mass.items()) / math.fsum(mass.values())
+    assert mean_inverse_binomial(n, 3) == pytest.approx(exact, rel=1e-11)
+
+
+def _log_binomial(n, m, p):
+    ways = math.lgamma(n + 1) - math.lgamma(m + 1) - math.lgamma(n - m + 1)
+    return ways + m * math.log(p) + (n - m) * math.log1p(-p)
 
 
 def test_labels():

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from queue import SimpleQueue
 
 import numpy as np
 
+from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.backends.engine import Task, TaskCounts, run
 from gpu_rsfd.backends.worker import CACHED_BYTES, Columns, Worker
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.plan import AttributePlan, Counts, Plan
 from gpu_rsfd.spec import MAX_USERS, integer
 from gpu_rsfd.tape import LANES
-
-Progress = Callable[[int], None]  # told the positions just done
 
 WORDS_PER_OPERATION = 4096  # long enough to hide NumPy's call overhead, short enough for the cache
 POSITIONS_PER_TASK = 1 << 25

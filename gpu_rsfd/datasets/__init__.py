@@ -6,12 +6,21 @@ import os
 from pathlib import Path
 
 from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.counted import CountedDataset
 from gpu_rsfd.datasets.originals import from_originals
 from gpu_rsfd.datasets.published import PUBLISHED, nursery, rebuilt
 from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC, SyntheticDataset
 from gpu_rsfd.datasets.table import load_table
 
-__all__ = ["DATA_VARIABLE", "Dataset", "SyntheticDataset", "available", "load_dataset", "load_table"]
+__all__ = [
+    "DATA_VARIABLE",
+    "CountedDataset",
+    "Dataset",
+    "SyntheticDataset",
+    "available",
+    "load_dataset",
+    "load_table",
+]
 
 DATA_VARIABLE = "GPU_RSFD_DATA"  # names the folder of original files
 

@@ -29,6 +29,8 @@ class Dataset:
     labels: Labels | None = None
     source: str | None = None
 
+    has_rows = True  # False: known only by its counts, `column` cannot be asked for
+
     def __init__(
         self,
         codes: npt.ArrayLike,
@@ -93,6 +95,15 @@ class Dataset:
     def __repr__(self) -> str:
         sizes = ", ".join(map(str, self.domain[:10])) + (", …" if self.d > 10 else "")
         return f"{type(self).__name__}({self.name!r}, n={self.n:,}, d={self.d}, k=[{sizes}])"
+
+
+def check_rows(data: Dataset, sampler: str) -> None:
+    """`users` and `counts` look at every user; a data set known only by its counts has none to show."""
+    if sampler != "marginals" and not data.has_rows:
+        raise ValueError(
+            f"data set {data.name!r} is known only by its counts, not user by user: "
+            f"sampler={sampler!r} cannot be used; available: marginals"
+        )
 
 
 def _checked_column(column: npt.NDArray[Any], j: int, k: int) -> Codes:

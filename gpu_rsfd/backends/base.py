@@ -1,0 +1,35 @@
+"""What every backend offers: a plan, a data set and a seed in, integer counts out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.plan import Counts, Plan
+
+Progress = Callable[[int], None]  # told the positions (users x values) just done
+
+
+class Backend(Protocol):
+    """Counts are a function of (plan, data set, seed, repetition), whatever the backend and its settings."""
+
+    name: str
+
+    @property
+    def device(self) -> str:
+        """What it runs on, for people."""
+
+    def count(
+        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
+    ) -> tuple[list[Counts], Counts]:
+        """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
+
+    def grain(self, n: int) -> int:
+        """Repetitions that use it fully: a good multiple for a block of work."""
+
+    def memory(self, n: int, plan: Plan, repetitions: int) -> int:
+        """Bytes that a process is expected to need."""
+
+    def close(self) -> None:
+        """Gives back what it holds: processes, threads, a device."""

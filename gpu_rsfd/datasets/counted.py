@@ -1,0 +1,98 @@
+"""A data set known only by n and by how many users hold each value."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.synthetic import parse_distribution
+from gpu_rsfd.tape import Codes
+
+FREQUENCY_TOLERANCE = 1e-9
+
+
+class CountedDataset(Dataset):
+    """n users of whom only the marginals are known: for `sampler="marginals"`, n up to 2**53.
+
+    `table[j]` has one entry per value of attribute j: whole numbers are counts that sum to n, floats are frequencies
+    that sum to 1 (within 1e-9), which are rounded to counts that sum to n by largest remainder.
+    """
+
+    has_rows = False
+
+    def __init__(
+        self,
+        n: int,
+        domain: Iterable[int],
+        table: Sequence[npt.ArrayLike],
+        names: Sequence[str] | None = None,
+        name: str = "counted",
+    ) -> None:
+        self._describe_shape(name, n, domain, names)
+        if len(table) != self.d:
+            raise ValueError(f"table has {len(table)} rows, but domain has {self.d} sizes")
+        self._counts = [
+            _checked_row(row, j, k, self.n) for j, (row, k) in enumerate(zip(table, self.domain, strict=True))
+        ]
+
+    @classmethod
+    def of_distribution(
+        cls, n: int, domain: Iterable[int], distribution: str = "uniform", name: str = "counted"
+    ) -> CountedDataset:
+        """The expected counts of a `SyntheticDataset`: `uniform`, or `zipf:1.2`."""
+        exponent = parse_distribution(distribution) or 0.0
+        sizes = tuple(domain)
+        weights = {k: [(v + 1.0) ** -exponent for v in range(k)] for k in sizes}
+        return cls(n, sizes, [[w / math.fsum(weights[k]) for w in weights[k]] for k in sizes], name=name)
+
+    @cached_property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many users hold each value, over all attributes' values in order."""
+        return np.concatenate(self._counts)
+
+    def column(self, j: int, start: int, stop: int) -> Codes:
+        raise ValueError(f"data set {self.name!r} is known only by its counts, not user by user")
+
+    def describe(self) -> dict[str, Any]:
+        digest = hashlib.sha256(self.counts.astype("<i8").tobytes()).hexdigest()
+        return {"name": self.name, "users": self.n, "domain": list(self.domain), "sha256_of_counts": digest}
+
+
+def _checked_row(row: npt.ArrayLike, j: int, k: int, n: int) -> npt.NDArray[np.int64]:
+    """The counts of one attribute."""
+    values = np.asarray(row)
+    if values.shape != (k,):
+        raise ValueError(f"table[{j}] has shape {values.shape}; one entry for each of domain[{j}]={k} values is needed")
+    if values.dtype.kind not in "iuf":
+        raise ValueError(f"table[{j}] has dtype {values.dtype}; counts (integers) or frequencies (floats) are needed")
+    if not np.isfinite(values).all() or (values < 0).any():
+        v = int(np.argmax(~(np.isfinite(values) & (values >= 0))))
+        raise ValueError(f"table[{j}][{v}]={values[v]} must be finite and >= 0")
+    if values.dtype.kind == "f":
+        total = math.fsum(values)
+        if abs(total - 1) > FREQUENCY_TOLERANCE:
+            raise ValueError(f"table[{j}] has frequencies that sum to {total}; they must sum to 1")
+        return largest_remainder(values.tolist(), n)
+    if (total := sum(map(int, values))) != n:
+        raise ValueError(f"table[{j}] has counts that sum to {total:,}; they must sum to users={n:,}")
+    return values.astype(np.int64)
+
+
+def largest_remainder(frequencies: Sequence[float], n: int) -> npt.NDArray[np.int64]:
+    """n times the frequencies, rounded to whole numbers that sum to n; in exact arithmetic, for any n."""
+    shares = [Fraction(f) for f in frequencies]
+    unit = n / sum(shares)
+    quotas = [share * unit for share in shares]
+    counts = [math.floor(q) for q in quotas]
+    missing = n - sum(counts)
+    for v in sorted(range(len(quotas)), key=lambda v: counts[v] - quotas[v])[:missing]:  # stable: first value first
+        counts[v] += 1
+    return np.array(counts, np.int64)

@@ -1,0 +1,106 @@
+"""Before a collection: the error to expect, the users that a target error takes, the bits that a user sends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy.typing as npt
+
+from gpu_rsfd import theory
+from gpu_rsfd.protocols import PAPER, mechanism, solution_of
+from gpu_rsfd.spec import MAX_USERS, PAPER_EPSILONS, check_domain, check_epsilon, check_protocol
+
+
+class PlanRow(NamedTuple):
+    """What to expect of a protocol at an epsilon."""
+
+    protocol: str
+    epsilon: float
+    mse: float  # expected MSE_avg of n users
+    rmse: float  # its square root
+    users_needed: int | None  # the smallest n with an expected MSE_avg of at most target_rmse ** 2, if one was given
+    bits_per_user: float
+
+
+def plan_table(
+    n: int,
+    domain: Sequence[int],
+    epsilons: Sequence[float] = PAPER_EPSILONS,
+    protocols: Sequence[str] = PAPER,
+    frequencies: npt.ArrayLike | None = None,
+    assignment: str = "uniform",
+    target_rmse: float | None = None,
+    postprocess: str = "none",
+) -> list[PlanRow]:
+    """A row for each protocol and epsilon, from theory alone.  `frequencies`: as in `theory.expected_mse`."""
+    rows = []
+    for protocol in protocols:
+        for epsilon in epsilons:
+            mse = theory.expected_mse(protocol, epsilon, n, domain, frequencies, assignment, postprocess)
+            needed = None
+            if target_rmse is not None:
+                needed = users_needed(protocol, epsilon, domain, target_rmse, frequencies, assignment, postprocess)
+            bits = bits_per_user(protocol, epsilon, domain)
+            rows.append(PlanRow(protocol, float(epsilon), mse, math.sqrt(mse), needed, bits))
+    return rows
+
+
+def bits_per_user(protocol: str, epsilon: float, domain: Sequence[int]) -> float:
+    """Bits in one user's report: log2 k for an attribute sent by GRR, k for one sent by a unary encoding.
+
+    Spl and RS+FD send every attribute.  Smp sends one, each as likely, and log2 d bits that say which.
+    """
+    check_protocol(protocol)
+    epsilon, domain = check_epsilon(epsilon), check_domain(domain)
+    d = len(domain)
+    recipes = [mechanism(protocol, epsilon, d, k).recipe for k in domain]
+    bits = math.fsum(k if r.unary else math.log2(k) for k, r in zip(domain, recipes, strict=True))
+    return bits / d + math.log2(d) if solution_of(protocol) == "smp" else bits
+
+
+def users_needed(
+    protocol: str,
+    epsilon: float,
+    domain: Sequence[int],
+    target_rmse: float,
+    frequencies: npt.ArrayLike | None = None,
+    assignment: str = "uniform",
+    postprocess: str = "none",
+) -> int:
+    """The smallest n with sqrt(E[MSE_avg]) <= target_rmse, the frequencies kept.
+
+    The error falls with n.  Balanced groups are of equal size only if d divides n, so there the error has small steps:
+    the smallest multiple of d is found, then the numbers just below it are tried one by one.
+    """
+    if not 0 < target_rmse < math.inf:
+        raise ValueError(f"target_rmse={target_rmse} must be finite and > 0")
+    target = target_rmse**2
+    attributes = theory.attributes_of(check_domain(domain), frequencies)
+
+    def mse(n: int) -> float:
+        return theory.mse_of(protocol, epsilon, n, attributes, assignment, postprocess)
+
+    step = len(attributes) if assignment == "balanced" and solution_of(check_protocol(protocol)) != "spl" else 1
+    most = MAX_USERS // step
+    if not mse(most * step) <= target:
+        raise ValueError(f"target_rmse={target_rmse} takes more than 2**53 users with {protocol} at epsilon={epsilon}")
+    guess = 1000
+    for _ in range(3):  # the error is nearly proportional to 1 / n
+        guess = max(1, min(most, math.ceil(guess * min(mse(guess * step) / target, 2.0**60))))
+    low, high, stride = 0, guess, 1  # low: does not do (or is 0)
+    while not mse(high * step) <= target:
+        low, high, stride = high, min(high + stride, most), 2 * stride
+    stride = 1
+    while low == 0 and high > 1:
+        probe = max(1, high - stride)
+        if mse(probe * step) <= target:
+            high, stride = probe, 2 * stride
+        else:
+            low = probe
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if mse(middle * step) <= target else (middle, high)
+    between = range((high - 1) * step + 1, high * step)
+    return next((n for n in between if mse(n) <= target), high * step)

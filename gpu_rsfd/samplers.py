@@ -1,0 +1,280 @@
+"""Counts without users: the counts of every recipe drawn from their exact law, at a fraction of the cost.
+
+`CountsSampler` draws the joint law of all counts of a protocol: each user's sampled attribute comes from the tape, so
+that s[j, v] (the users who sampled attribute j and hold v there) and n_j are those of the user-level simulation;
+everything else is binomial or multinomial given s.  `MarginalsSampler` draws s from its law as well: no user is looked
+at, each attribute's law is exact, and attributes are independent of each other, which in truth they are not quite.
+
+A result is a function of (seed, data set, repetition, recipe), whatever else is simulated: substreams.py says how.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd import laws
+from gpu_rsfd.backends.base import Progress
+from gpu_rsfd.backends.numpy import cores
+from gpu_rsfd.datasets.base import Dataset, check_rows
+from gpu_rsfd.plan import Counts, Plan
+from gpu_rsfd.protocols import Recipe
+from gpu_rsfd.spec import integer
+from gpu_rsfd.substreams import BLOCK, COUNTS, FAKE, MARGINALS, OWN, RECIPE, SAMPLED, Group, Streams, address, groups_of
+from gpu_rsfd.tape import Tape, code_dtype
+
+USERS_PER_STEP = 1 << 15  # words, indices and codes of a step stay in the cache
+TABLE_BYTES = 1 << 28  # the users' values that are kept in memory at a time
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the counts of a group depend on, [attribute, value, row or 1] each."""
+
+    group: Group
+    n: int
+    holders: Counts  # the truth
+    sampled: Counts  # s
+    fakes: Counts  # UE-r: the fake values
+
+    @classmethod
+    def of(cls, group: Group, n: int, holders: Counts, sampled: Counts, streams: Streams, row: int) -> Known:
+        fakes = sampled
+        if group.needs_fakes:  # those who did not sample an attribute make up a uniform value
+            others = n - sampled.sum(axis=1, keepdims=True)
+            fakes = laws.uniform_values(streams.at(FAKE, group.k, row), others, group.k)
+        return cls(group, n, holders[:, :, None], sampled, fakes)
+
+    def reports(self, recipe: Recipe) -> tuple[Counts, Counts | int]:
+        """How many encode each value, and how many report at all."""
+        if recipe.solution == "spl":
+            return self.holders, self.n
+        if recipe.solution == "smp":
+            return self.sampled, self.sampled.sum(axis=1, keepdims=True)
+        return self.sampled + self.fakes if recipe.fake == "r" else self.sampled, self.n
+
+    def draw(self, family: list[int], streams: Streams, row: int, rows: int) -> Iterator[tuple[int, Counts]]:
+        """The counts of each recipe of a family, [attribute, value, row]."""
+        k, recipes = self.group.k, self.group.recipes
+        first = recipes[family[0]]
+        encoded, reporters = self.reports(first)
+        if not first.unary:
+            yield family[0], laws.grr(streams.at(RECIPE, address(k, *first), row), first, encoded, reporters, rows)
+            return
+        place = address(k, first.solution, first.fake, first.tp)
+        own = laws.unary_own(streams.at(OWN, place, row), first.tp, encoded, rows)
+        others = reporters - encoded
+        for i in family:
+            ones = laws.unary_others(streams.at(RECIPE, address(k, *recipes[i]), row), recipes[i], others, rows)
+            ones += own
+            yield i, ones
+
+
+class Sampler(ABC):
+    """The interface of a backend: `count` gives the integer counts of a plan.  Results do not depend on workers."""
+
+    name: str
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = cores() if workers is None else integer("workers", workers, 1, 1024)
+        self._threads: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Sampler:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the worker threads."""
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            threads.shutdown(cancel_futures=True)
+
+    @property
+    def device(self) -> str:
+        return f"{self.workers} CPU thread{'s' if self.workers > 1 else ''}"
+
+    def grain(self, n: int) -> int:
+        """Repetitions that use it fully: a good multiple for a block of work."""
+        return BLOCK if self.name == "marginals" else self.workers
+
+    def memory(self, n: int, plan: Plan, repetitions: int) -> int:
+        """Bytes that the process is expected to need: interpreter, users' values, counts."""
+        users = min(TABLE_BYTES, 4 * n * plan.d) if self.name == "counts" else 0
+        recipes = sum(len(a.recipes) * a.k for a in plan.attributes)
+        return (
+            (80 << 20) + users + 16 * repetitions * (recipes + plan.values * len(plan.protocols) * len(plan.epsilons))
+        )
+
+    def count(
+        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
+    ) -> tuple[list[Counts], Counts]:
+        """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute] (0 if only Spl)."""
+        check_rows(dataset, self.name)
+        groups = groups_of(plan)
+        # [attribute, recipe, repetition, value]
+        tables = [np.empty((len(g.attributes), len(g.recipes), len(repetitions), g.k), np.int64) for g in groups]
+        sampled = np.zeros((len(repetitions), plan.d), np.int64)
+        try:
+            for positions in self._fill(plan, dataset, seed, repetitions, groups, tables, sampled):
+                if progress is not None:
+                    progress(positions)
+        except BaseException:
+            self.close()
+            raise
+        pairs = (
+            (a, rows) for g, t in zip(groups, tables, strict=True) for a, rows in zip(g.attributes, t, strict=True)
+        )
+        place = {a.index: rows for a, rows in pairs}
+        return [place[j] for j in range(plan.d)], sampled
+
+    @abstractmethod
+    def _fill(
+        self,
+        plan: Plan,
+        dataset: Dataset,
+        seed: int,
+        repetitions: range,
+        groups: list[Group],
+        tables: list[Counts],
+        sampled: Counts,
+    ) -> Iterator[int]:
+        """Fills `tables` and `sampled`; yields the positions (users x values) done."""
+
+    def _each(self, work: Callable[[Any], int], items: Iterable[Any]) -> Iterator[int]:
+        """What the work on each item gives, in order, the items done by all workers; raises what goes wrong."""
+        if self.workers == 1:
+            return map(work, items)
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self.workers)
+        return self._threads.map(work, items)
+
+
+class CountsSampler(Sampler):
+    """The joint law of all counts, exactly; the sampled attributes are those of the users.  O(n) a repetition."""
+
+    name = "counts"
+
+    def _fill(
+        self,
+        plan: Plan,
+        dataset: Dataset,
+        seed: int,
+        repetitions: range,
+        groups: list[Group],
+        tables: list[Counts],
+        sampled: Counts,
+    ) -> Iterator[int]:
+        n, holders = dataset.n, dataset.counts
+        assign = any(g.needs_assignment for g in groups)
+        s = np.zeros((len(repetitions), plan.values), np.int64)
+
+        def repetition(row: int, start: int, stop: int, codes: npt.NDArray[Any] | None) -> int:
+            if codes is not None:
+                _add_sampled(plan, Tape(seed), n, repetitions[row], start, codes, s[row])
+            if stop == n:
+                sampled[row] = np.add.reduceat(s[row], [a.offset for a in plan.attributes])
+                streams = Streams(seed, COUNTS)
+                for group, table in zip(groups, tables, strict=True):
+                    mine = s[row][group.columns][:, :, None]
+                    known = Known.of(group, n, holders[group.columns], mine, streams, repetitions[row])
+                    for family in group.families:
+                        for i, values in known.draw(family, streams, repetitions[row], 1):
+                            table[:, i, row] = values[:, :, 0]
+            return (stop - start) * plan.values
+
+        users = n
+        if assign:
+            users = min(n, max(TABLE_BYTES // (plan.d * code_dtype(plan.values).itemsize) // 4 * 4, 4))
+        for start in range(0, n, users):
+            stop = min(start + users, n)
+            codes = _value_table(plan, dataset, start, stop) if assign else None
+            yield from self._each(partial(repetition, start=start, stop=stop, codes=codes), range(len(repetitions)))
+
+
+def _value_table(plan: Plan, dataset: Dataset, start: int, stop: int) -> npt.NDArray[Any]:
+    """[user, attribute]: which of all attributes' values, in order, a user holds."""
+    dtype = code_dtype(plan.values)
+    table = np.empty((stop - start, plan.d), dtype)
+    for a in plan.attributes:
+        np.add(dataset.column(a.index, start, stop), dtype.type(a.offset), table[:, a.index], dtype=dtype)
+    return table
+
+
+def _add_sampled(
+    plan: Plan, tape: Tape, n: int, repetition: int, start: int, table: npt.NDArray[Any], s: Counts
+) -> None:
+    """s += the users of `table` who sampled each attribute, by the value that they hold there."""
+    d, flat = plan.d, table.reshape(-1)
+    first = np.arange(min(USERS_PER_STEP, len(table))) * d
+    for i in range(0, len(table), USERS_PER_STEP):
+        stop = min(i + USERS_PER_STEP, len(table))
+        chosen = tape.assigned(plan.assignment, repetition, n, d, start + i, start + stop)
+        place = chosen.astype(np.intp)
+        place += first[: stop - i]
+        values = flat[i * d : stop * d].take(place)
+        s += np.bincount(values, minlength=len(s))
+
+
+class MarginalsSampler(Sampler):
+    """Each attribute's law exactly, attributes independent of each other.  Cost: the values, whatever n is."""
+
+    name = "marginals"
+
+    def _fill(
+        self,
+        plan: Plan,
+        dataset: Dataset,
+        seed: int,
+        repetitions: range,
+        groups: list[Group],
+        tables: list[Counts],
+        sampled: Counts,
+    ) -> Iterator[int]:
+        def draw(job: tuple[int, list[int]]) -> int:
+            """One block of a group: the rows asked for."""
+            group, table, rows = groups[job[0]], tables[job[0]], job[1]
+            holders, size = dataset.counts[group.columns], group.block_rows
+            first, last = repetitions[rows[0]], repetitions[rows[-1]]
+            block, asked = first // size, slice(rows[0], rows[-1] + 1)
+            wanted = slice(first % size, last % size + 1, repetitions.step)
+            streams = Streams(seed, MARGINALS)
+            s = self._sampled(plan, dataset.n, group, holders, streams, block)
+            known = Known.of(group, dataset.n, holders, s, streams, block)
+            for family in group.families:
+                for i, values in known.draw(family, streams, block, size):
+                    table[:, i, asked] = values[:, :, wanted].swapaxes(1, 2)
+            if group.needs_assignment:
+                sampled[asked, [a.index for a in group.attributes]] = s.sum(axis=1).T[wanted]
+            return dataset.n * holders.size * len(rows)
+
+        def jobs() -> Iterator[tuple[int, list[int]]]:
+            for g, group in enumerate(groups):
+                size = group.block_rows
+                for _, rows in groupby(range(len(repetitions)), lambda row: repetitions[row] // size):  # noqa: B023
+                    yield g, list(rows)
+
+        return self._each(draw, jobs())
+
+    @staticmethod
+    def _sampled(plan: Plan, n: int, group: Group, holders: Counts, streams: Streams, block: int) -> Counts:
+        """s, [attribute, value, row]"""
+        if not group.needs_assignment:
+            return np.zeros((*holders.shape, 1), np.int64)
+        draw = streams.at(SAMPLED, group.k, block)
+        if plan.assignment == "uniform":
+            return laws.thinned(draw, holders, plan.d, group.block_rows)
+        index = np.array([a.index for a in group.attributes])
+        return laws.dealt(draw, holders, (n - index + plan.d - 1) // plan.d, group.block_rows)
+
+
+SAMPLERS: dict[str, type[Sampler]] = {"counts": CountsSampler, "marginals": MarginalsSampler}
