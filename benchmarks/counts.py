@@ -20,7 +20,7 @@ from gpu_rsfd.samplers import CountsSampler, MarginalsSampler, Sampler
 
 N, DOMAIN = 1_000_000, (10,) * 10
 COUNTS_GOAL, MARGINALS_GOAL, BILLION_GOAL = 50, 2000, 10.0
-REPETITIONS = {"users": 4, "counts": 60, "marginals": 2000}
+REPETITIONS = {"users": 4, "counts": 60, "marginals": 4000}
 
 
 def seconds(backend: NumpyBackend | Sampler, plan: Plan, data: gpu_rsfd.Dataset, repetitions: range) -> float:
