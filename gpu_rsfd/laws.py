@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.plan import Counts
 from gpu_rsfd.protocols import Recipe
-from gpu_rsfd.tape import KEEP_ONE, ONE
+from gpu_rsfd.tape import ONE
 
 Floats = npt.NDArray[np.float64]
 
@@ -26,9 +26,9 @@ def unary_own(draw: np.random.Generator, tp: int, encoded: Counts, rows: int) ->
     return draw.binomial(encoded, tp / ONE, (*encoded.shape[:2], rows))
 
 
-def grr(draw: np.random.Generator, recipe: Recipe, holders: Counts, reporters: Counts | int, rows: int) -> Counts:
-    """GRR: a value is kept with probability p - q, else it is uniform over all k values, as a fake value is."""
-    kept = draw.binomial(holders, recipe.keep / KEEP_ONE, (*holders.shape[:2], rows))
+def grr(draw: np.random.Generator, keep: float, holders: Counts, reporters: Counts | int, rows: int) -> Counts:
+    """GRR: a value is kept with probability keep = p - q, else it is uniform over all k values, as a fake value is."""
+    kept = draw.binomial(holders, keep, (*holders.shape[:2], rows))
     kept += uniform_values(draw, reporters - kept.sum(axis=1, keepdims=True), holders.shape[1])
     return kept
 

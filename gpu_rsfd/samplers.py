@@ -13,7 +13,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -25,57 +24,14 @@ from gpu_rsfd import laws
 from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.backends.numpy import cores
 from gpu_rsfd.datasets.base import Dataset, check_rows
-from gpu_rsfd.plan import Counts, Plan
-from gpu_rsfd.protocols import Recipe
+from gpu_rsfd.known import Known
+from gpu_rsfd.plan import AttributePlan, Counts, Plan
 from gpu_rsfd.spec import integer
-from gpu_rsfd.substreams import BLOCK, COUNTS, FAKE, MARGINALS, OWN, RECIPE, SAMPLED, Group, Streams, address, groups_of
+from gpu_rsfd.substreams import BLOCK, COUNTS, MARGINALS, SAMPLED, Group, Streams, groups_of
 from gpu_rsfd.tape import Tape, code_dtype
 
-USERS_PER_STEP = 1 << 15  # words, indices and codes of a step stay in the cache
+USERS_PER_STEP = 1 << 16  # words, indices and codes of a step stay in the cache
 TABLE_BYTES = 1 << 28  # the users' values that are kept in memory at a time
-
-
-@dataclass(frozen=True)
-class Known:
-    """What the counts of a group depend on, [attribute, value, row or 1] each."""
-
-    group: Group
-    n: int
-    holders: Counts  # the truth
-    sampled: Counts  # s
-    fakes: Counts  # UE-r: the fake values
-
-    @classmethod
-    def of(cls, group: Group, n: int, holders: Counts, sampled: Counts, streams: Streams, row: int) -> Known:
-        fakes = sampled
-        if group.needs_fakes:  # those who did not sample an attribute make up a uniform value
-            others = n - sampled.sum(axis=1, keepdims=True)
-            fakes = laws.uniform_values(streams.at(FAKE, group.k, row), others, group.k)
-        return cls(group, n, holders[:, :, None], sampled, fakes)
-
-    def reports(self, recipe: Recipe) -> tuple[Counts, Counts | int]:
-        """How many encode each value, and how many report at all."""
-        if recipe.solution == "spl":
-            return self.holders, self.n
-        if recipe.solution == "smp":
-            return self.sampled, self.sampled.sum(axis=1, keepdims=True)
-        return self.sampled + self.fakes if recipe.fake == "r" else self.sampled, self.n
-
-    def draw(self, family: list[int], streams: Streams, row: int, rows: int) -> Iterator[tuple[int, Counts]]:
-        """The counts of each recipe of a family, [attribute, value, row]."""
-        k, recipes = self.group.k, self.group.recipes
-        first = recipes[family[0]]
-        encoded, reporters = self.reports(first)
-        if not first.unary:
-            yield family[0], laws.grr(streams.at(RECIPE, address(k, *first), row), first, encoded, reporters, rows)
-            return
-        place = address(k, first.solution, first.fake, first.tp)
-        own = laws.unary_own(streams.at(OWN, place, row), first.tp, encoded, rows)
-        others = reporters - encoded
-        for i in family:
-            ones = laws.unary_others(streams.at(RECIPE, address(k, *recipes[i]), row), recipes[i], others, rows)
-            ones += own
-            yield i, ones
 
 
 class Sampler(ABC):
@@ -163,6 +119,11 @@ class CountsSampler(Sampler):
     """The joint law of all counts, exactly; the sampled attributes are those of the users.  O(n) a repetition."""
 
     name = "counts"
+    _kept: tuple[Dataset, npt.NDArray[Any]] | None = None  # the last data set's value table, if it is whole
+
+    def close(self) -> None:
+        super().close()
+        self._kept = None
 
     def _fill(
         self,
@@ -197,17 +158,24 @@ class CountsSampler(Sampler):
             users = min(n, max(TABLE_BYTES // (plan.d * code_dtype(plan.values).itemsize) // 4 * 4, 4))
         for start in range(0, n, users):
             stop = min(start + users, n)
-            codes = _value_table(plan, dataset, start, stop) if assign else None
+            codes = self._value_table(plan, dataset, start, stop) if assign else None
             yield from self._each(partial(repetition, start=start, stop=stop, codes=codes), range(len(repetitions)))
 
+    def _value_table(self, plan: Plan, dataset: Dataset, start: int, stop: int) -> npt.NDArray[Any]:
+        """[user, attribute]: which of all attributes' values, in order, a user holds."""
+        if self._kept is not None and self._kept[0] is dataset:
+            return self._kept[1][start:stop]
+        dtype = code_dtype(plan.values)
+        table = np.empty((stop - start, plan.d), dtype)
 
-def _value_table(plan: Plan, dataset: Dataset, start: int, stop: int) -> npt.NDArray[Any]:
-    """[user, attribute]: which of all attributes' values, in order, a user holds."""
-    dtype = code_dtype(plan.values)
-    table = np.empty((stop - start, plan.d), dtype)
-    for a in plan.attributes:
-        np.add(dataset.column(a.index, start, stop), dtype.type(a.offset), table[:, a.index], dtype=dtype)
-    return table
+        def fill(a: AttributePlan) -> int:
+            np.add(dataset.column(a.index, start, stop), dtype.type(a.offset), table[:, a.index], dtype=dtype)
+            return 0
+
+        for _ in self._each(fill, plan.attributes):
+            pass
+        self._kept = (dataset, table) if len(table) == dataset.n else None
+        return table
 
 
 def _add_sampled(
@@ -249,7 +217,8 @@ class MarginalsSampler(Sampler):
             wanted = slice(first % size, last % size + 1, repetitions.step)
             streams = Streams(seed, MARGINALS)
             s = self._sampled(plan, dataset.n, group, holders, streams, block)
-            known = Known.of(group, dataset.n, holders, s, streams, block)
+            thinning = 1 / plan.d if plan.assignment == "uniform" else None
+            known = Known.of(group, dataset.n, holders, s, streams, block, thinning)
             for family in group.families:
                 for i, values in known.draw(family, streams, block, size):
                     table[:, i, asked] = values[:, :, wanted].swapaxes(1, 2)

@@ -34,7 +34,7 @@ from gpu_rsfd.protocols import Recipe
 COUNTS, MARGINALS = 16, 20  # the samplers' first streams
 SAMPLED, FAKE, OWN, RECIPE = range(4)  # what a draw is for
 
-BLOCK = 50  # repetitions that marginals draws at once: a divisor of the usual 100
+BLOCK = 100  # repetitions that marginals draws at once: as many as are usual
 BLOCK_VALUES = 1 << 18  # fewer repetitions, if they have more values than this
 
 
