@@ -200,6 +200,7 @@ def save(path: Path, spec: dict[str, Any], parts: dict[str, Part], backend: str,
         file.attrs["complete"] = np.uint8(done)
         file.attrs["stream_version"] = STREAM_VERSION
         file.attrs["package_version"] = __version__
+        file.attrs["numpy_version"] = np.__version__  # what the samplers' draws depend on (the tape does not)
         file.attrs["backend"] = backend
         file.attrs["device"] = device
         file.attrs["wall_time"] = json.dumps(
