@@ -63,7 +63,7 @@ def _panels(count: int) -> tuple[Any, list[Any]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    columns = min(count, 3)
+    columns = min(count, 3 if count <= 9 else 4)
     lines = -(-count // columns)
     figure = Figure(figsize=(1.2 + 3.9 * columns, 0.9 + 3.1 * lines), layout="constrained")
     FigureCanvasAgg(figure)
@@ -179,7 +179,7 @@ def _finish(axis: Any, postprocess: str) -> None:
     axis.set_yscale("log")
     axis.set_ylabel("MSE$_{avg}$" + ("" if postprocess == "none" else f" ({postprocess})"))
     axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
-    axis.tick_params(labelsize=8)
+    axis.tick_params(which="both", labelsize=8)
 
 
 def _legend(figure: Any, axes: list[Any], theory: bool) -> None:
