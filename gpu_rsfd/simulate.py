@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import SupportsIndex
 
 from gpu_rsfd import estimate
-from gpu_rsfd.backends.numpy import NumpyBackend, Progress
+from gpu_rsfd.backends import open_backend
+from gpu_rsfd.backends.numpy import Progress
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.estimate import Floats
 from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.protocols import PAPER, Mechanism
 from gpu_rsfd.spec import PAPER_EPSILONS, Spec
-
-BACKENDS = ("numpy",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +76,7 @@ def simulate(
     protocols: str | Sequence[str] = PAPER,
     repetitions: SupportsIndex | range = 100,
     seed: int = 0,
-    backend: str = "numpy",
+    backend: str = "auto",
     workers: int | None = None,
     assignment: str = "uniform",
     progress: Progress | None = None,
@@ -86,15 +85,15 @@ def simulate(
 
     `repetitions` is a count or a range: repetition 57 alone, `range(57, 58)`, equals the 57th of a long run.  Results
     are a function of (data, seed, repetition, protocol, epsilon, assignment): never of what else is simulated, of
-    `backend` or of `workers` (processes; default: one per core).  `assignment`: `uniform` lets each user sample an
+    `backend` (`auto`: `cupy` if a CUDA device works, else `numpy`) or of `workers` (processes of the NumPy backend;
+    default: one per core).  `assignment`: `uniform` lets each user sample an
     attribute independently (Algorithm 1), `balanced` deals the users out to d groups of equal size (the authors' own
     experiments).  `progress` is called with the positions (users x values) done.
     """
     spec = Spec.of(protocols, epsilons, repetitions, seed, assignment)
-    if backend not in BACKENDS:
-        raise ValueError(f"unknown backend {backend!r}; available: {', '.join(BACKENDS)}")
     plan = Plan.of(data.domain, spec.protocols, spec.epsilons, spec.assignment)
-    with NumpyBackend(workers) as engine:
+    engine, _ = open_backend(backend, workers)
+    with engine:
         counts, sampled = engine.count(plan, data, spec.seed, spec.repetitions, progress)
     return Result(
         n=data.n,
