@@ -26,10 +26,15 @@ BATCH_POSITIONS = 1 << 34  # enough to fill any device, a fraction of a second o
 MAX_BLOCKS = 2**31 - 1
 MAX_INDEX = 2**32 - 1  # the kernels count words of the device's arrays in 32 bits
 
-_compiled: dict[tuple[int, int], dict[str, Any]] = {}
+_compiled: dict[int, dict[str, Any]] = {}  # by device
 _compiling = threading.Lock()
 
 U32, U64 = np.uint32, np.uint64
+
+
+def threads_for(groups: int) -> int:
+    """Threads of a block: whole warps, and not many more than there are groups.  Any number would be right."""
+    return min(BLOCK, -(-groups // 32) * 32)
 
 
 class DeviceLost(RuntimeError):  # noqa: N818  (it says what is the matter)
@@ -159,7 +164,7 @@ class Runner:
 
     def _kernels(self) -> dict[str, Any]:
         """The module, compiled once per device and process; CuPy keeps the binary on disk, too."""
-        key = (id(self._cp), self.device.index)
+        key = self.device.index
         with _compiling:
             if key not in _compiled:
                 module = self._cp.RawModule(code=source(), options=OPTIONS)
@@ -189,7 +194,7 @@ class _Users:
             law = dataset.thresholds(k)
             thresholds = None if law is None else cp.asarray(law)
             key, attribute = _key(dataset.seed), U32(a.plan.index)
-            args = (key, attribute, *self._where, U32(k), U32(a.digits), thresholds, planes)
+            args = (key, attribute, *self._where[:2], U32(k), U32(a.digits), thresholds, planes)
             runner.launch("draw_codes", blocks, args)
         else:
             codes = dataset.column(a.plan.index, self.first_user, self.first_user + self.users)
@@ -223,7 +228,7 @@ class _Users:
         job = self._job
         balanced = max(8, digits_of(job.n)) if job.plan.assignment == "balanced" else 0
         sampled = self._cp.empty((rows, job.assigned_digits, self.groups), U64)
-        args = (job.key, *which, U32(rows), U64(job.n), U32(balanced), *self._where, U32(job.d))
+        args = (job.key, *which, U32(rows), U64(job.n), U32(balanced), *self._where[:2], U32(job.d))
         self._runner.launch("assign", self._runner.over(rows * self.groups), (*args, U32(job.assigned_digits), sampled))
         return sampled
 
@@ -232,7 +237,7 @@ class _Users:
     ) -> None:
         cp, job, k = self._cp, self._job, a.plan.k
         tiles = -(-self.groups // TILE)
-        threads = min(BLOCK, -(-min(self.groups, TILE) // 32) * 32)
+        threads = threads_for(self.groups)
         digits = U32(job.assigned_digits if sampled is not None else 0)
         column = (*which, *self._where, U32(TILE), U32(a.plan.index), digits)
         encoded = cp.empty((rows, a.digits, self.groups), U64) if a.encodes_fakes else None

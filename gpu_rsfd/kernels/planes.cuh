@@ -36,11 +36,12 @@ __device__ __forceinline__ Planes<B> collect(Next next) {
   return planes;
 }
 
+// Lanes beyond the last user hold anything: whoever counts leaves them out.
 template <int B>
-__device__ __forceinline__ void store(const Planes<B>& planes, u32 digits, u32 stride, u64 lanes, u64* out) {
+__device__ __forceinline__ void store(const Planes<B>& planes, u32 digits, u32 stride, u64* out) {
 #pragma unroll
   for (int b = 0; b < B; b++)
-    if (b < digits) out[(u64)b * stride] = planes.word(b) & lanes;
+    if (b < digits) out[(u64)b * stride] = planes.word(b);
 }
 
 // Calls body with an empty table that is large enough for so many digits, the same number for all threads.

@@ -13,7 +13,7 @@ extern "C" __global__ void pack_codes(const u16* codes_users, u64 users, u32 gro
           if (group * LANES + lane + i < users) codes.c[i] = codes_users[group * LANES + lane + i];
         return codes;
       });
-      store(planes, digits, groups, ~0ull, planes_digits_groups + group);
+      store(planes, digits, groups, planes_digits_groups + group);
     });
 }
 
@@ -29,8 +29,8 @@ __device__ __forceinline__ u32 thresholds_reached(const u64* thresholds, u32 cou
 }
 
 // Synthetic values: uniform, or by k - 1 thresholds on the high half of the word.
-extern "C" __global__ void draw_codes(Key key, u32 attribute, u64 first_group, u32 groups, u64 last_lanes, u32 k,
-                                      u32 digits, const u64* thresholds_k, u64* planes_digits_groups) {
+extern "C" __global__ void draw_codes(Key key, u32 attribute, u64 first_group, u32 groups, u32 k, u32 digits,
+                                      const u64* thresholds_k, u64* planes_digits_groups) {
   for (u64 group = (u64)blockIdx.x * blockDim.x + threadIdx.x; group < groups; group += (u64)gridDim.x * blockDim.x)
     with_digits(digits, [&](auto planes) {
       planes = collect<planes.SIZE>([&](u32 lane) {
@@ -41,7 +41,7 @@ extern "C" __global__ void draw_codes(Key key, u32 attribute, u64 first_group, u
           codes.c[i] = thresholds_k ? thresholds_reached(thresholds_k, k - 1, words.w[i] >> 32) : scale(words.w[i], k);
         return codes;
       });
-      store(planes, digits, groups, group + 1 < groups ? ~0ull : last_lanes, planes_digits_groups + group);
+      store(planes, digits, groups, planes_digits_groups + group);
     });
 }
 
@@ -87,12 +87,12 @@ struct Permutation {
 
 // The sampled attribute of each user in each repetition; permutation_bits is 0 for uniform assignment.
 extern "C" __global__ void assign(Key key, u64 first_repetition, u64 repetition_step, u32 repetitions, u64 n,
-                                  u32 permutation_bits, u64 first_group, u32 groups, u64 last_lanes, u32 d, u32 digits,
+                                  u32 permutation_bits, u64 first_group, u32 groups, u32 d, u32 digits,
                                   u64* sampled_repetitions_digits_groups) {
   const u64 items = (u64)repetitions * groups, step = (u64)gridDim.x * blockDim.x;
   for (u64 item = (u64)blockIdx.x * blockDim.x + threadIdx.x; item < items; item += step) {
     const u32 row = item / groups, group = item % groups;
-    const u64 repetition = first_repetition + row * repetition_step, lanes = group + 1 < groups ? ~0ull : last_lanes;
+    const u64 repetition = first_repetition + row * repetition_step;
     u64* out = sampled_repetitions_digits_groups + (u64)row * digits * groups + group;
     with_digits(digits, [&](auto planes) {
       if (permutation_bits) {
@@ -116,7 +116,7 @@ extern "C" __global__ void assign(Key key, u64 first_repetition, u64 repetition_
           return Codes{{scale(w.w[0], d), scale(w.w[1], d), scale(w.w[2], d), scale(w.w[3], d)}};
         });
       }
-      store(planes, digits, groups, lanes, out);
+      store(planes, digits, groups, out);
     });
   }
 }
