@@ -75,7 +75,7 @@ def test_there_are_no_more_barriers_than_mutants():
 @pytest.mark.parametrize("old,new,which", MUTANTS)
 def test_a_mutant_is_caught(standin, monkeypatch, old, new, which):  # noqa: F811
     mutate(monkeypatch, old, new, which)
-    cases = [c for c in doctor.CASES if c.users in (65, 4097)]
+    cases = [doctor.Case(65, (3, 2), (1.0,)), doctor.Case(5000, (2, 3), (1.0,), repetitions=range(1))]
     differences = []
     for order in (FORWARDS, BACKWARDS):
         standin._reset(orders=(order,), flags=("-O1",))
@@ -87,16 +87,20 @@ def test_a_divergent_barrier_is_caught(standin, monkeypatch):  # noqa: F811
     mutate(monkeypatch, "  __syncthreads();", "  if (threadIdx.x) __syncthreads();")
     standin._reset(flags=("-O1",))
     with pytest.raises(RuntimeError, match="not all threads of the block reach the same barrier"):
-        first_difference([doctor.CASES[1]])
+        first_difference([doctor.Case(65, (3, 2), (1.0,))])
 
 
 def sanitized(kind, *mutant):
     """Runs tests/standin/sanitized.py under a sanitizer; its exit code and what it wrote."""
     runtime = {"address": "libasan.so", "thread": "libtsan.so"}[kind]
-    path = subprocess.run(["g++", f"-print-file-name={runtime}"], capture_output=True, text=True, check=True).stdout.strip()
+    path = subprocess.run(
+        ["g++", f"-print-file-name={runtime}"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     if not Path(path).is_absolute():
         pytest.skip(f"{runtime} is not installed")
-    environment = dict(os.environ, LD_PRELOAD=os.path.realpath(path), PYTHONPATH=str(Path(gpu_rsfd.__file__).parents[1]))
+    environment = dict(
+        os.environ, LD_PRELOAD=os.path.realpath(path), PYTHONPATH=str(Path(gpu_rsfd.__file__).parents[1])
+    )
     environment["ASAN_OPTIONS"] = "detect_leaks=0:halt_on_error=1"
     environment["TSAN_OPTIONS"] = "halt_on_error=1:report_signal_unsafe=0"
     command = [sys.executable, str(FOLDER / "sanitized.py"), kind, *mutant]
@@ -125,13 +129,11 @@ def test_an_array_overrun_is_caught(standin, monkeypatch):  # noqa: F811
     mutate(monkeypatch, "if (b < digits) out[", "if (b <= digits) out[")
     standin._reset(flags=("-O1",))
     with pytest.raises(RuntimeError, match="wrote outside an array"):
-        first_difference([doctor.CASES[2]])
+        first_difference([doctor.Case(64, (5, 2), (1.0,))])
 
 
 def test_a_random_data_set_in_memory():
     codes = np.random.default_rng(3).integers(0, 1000, (500, 3))
     data = gpu_rsfd.Dataset(codes, (1000, 1000, 2000))
-    a, b = (
-        gpu_rsfd.simulate(data, 1.0, ("rsfd-grr", "rsfd-sue-r"), 2, backend=name) for name in ("cupy", "numpy")
-    )
+    a, b = (gpu_rsfd.simulate(data, 1.0, ("rsfd-grr", "rsfd-sue-r"), 2, backend=name) for name in ("cupy", "numpy"))
     assert np.array_equal(a.counts, b.counts)

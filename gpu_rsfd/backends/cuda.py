@@ -14,7 +14,7 @@ from gpu_rsfd.backends.devices import Device
 from gpu_rsfd.backends.passes import KEY, AttributeJob, digits_of, key_rounds
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
-from gpu_rsfd.kernels import KERNELS, OPTIONS, source
+from gpu_rsfd.kernels import OPTIONS, source
 from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.tape import LANES
 
@@ -26,7 +26,7 @@ BATCH_POSITIONS = 1 << 34  # enough to fill any device, a fraction of a second o
 MAX_BLOCKS = 2**31 - 1
 MAX_INDEX = 2**32 - 1  # the kernels count words of the device's arrays in 32 bits
 
-_compiled: dict[int, dict[str, Any]] = {}  # by device
+_modules: dict[int, tuple[Any, dict[str, Any]]] = {}  # by device: the module and its kernels
 _compiling = threading.Lock()
 
 U32, U64 = np.uint32, np.uint64
@@ -156,20 +156,21 @@ class Runner:
         self._tell(f"{self.device} is short of memory: smaller batches from here on ({change}); results stay the same")
 
     def launch(self, name: str, blocks: int, args: tuple[Any, ...], threads: int = BLOCK, shared: int = 0) -> None:
-        self._kernels()[name]((blocks,), (threads,), args, shared_mem=shared)
+        self._kernel(name)((blocks,), (threads,), args, shared_mem=shared)
 
     def over(self, items: int) -> int:
         """Blocks for a kernel that strides over items: enough to fill the device."""
         return max(1, min(-(-items // BLOCK), 1 << 16))
 
-    def _kernels(self) -> dict[str, Any]:
-        """The module, compiled once per device and process; CuPy keeps the binary on disk, too."""
-        key = self.device.index
+    def _kernel(self, name: str) -> Any:
+        """A kernel of the module, which is compiled once per device and process; CuPy keeps the binary on disk, too."""
         with _compiling:
-            if key not in _compiled:
-                module = self._cp.RawModule(code=source(), options=OPTIONS)
-                _compiled[key] = {name: module.get_function(name) for name in KERNELS}
-            return _compiled[key]
+            if self.device.index not in _modules:
+                _modules[self.device.index] = self._cp.RawModule(code=source(), options=OPTIONS), {}
+            module, kernels = _modules[self.device.index]
+            if name not in kernels:
+                kernels[name] = module.get_function(name)
+            return kernels[name]
 
 
 class _Users:

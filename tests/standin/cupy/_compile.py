@@ -16,7 +16,9 @@ _KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w
 
 
 def _gxx(*options: str, text: str) -> str:
-    done = subprocess.run(["g++", *options, "-x", "c++", "-"], input=text, text=True, capture_output=True, timeout=240)
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # no sanitized compiler
+    command = ["g++", *options, "-x", "c++", "-"]
+    done = subprocess.run(command, input=text, text=True, capture_output=True, timeout=240, env=environment)
     if done.returncode:
         raise RuntimeError(f"g++ failed:\n{done.stderr[:4000]}")
     return done.stdout
