@@ -3,13 +3,14 @@
 import ast
 import functools
 import importlib.util
+import re
 import sys
 from pathlib import Path
 
 import pytest
 from cuda_standin import FOLDER
 
-from gpu_rsfd.kernels import KERNELS
+from gpu_rsfd.kernels import KERNELS, source
 
 cupy = pytest.importorskip("cupy", exc_type=ImportError)
 pytest.importorskip("cupy.cuda.compiler", exc_type=ImportError)
@@ -29,24 +30,20 @@ def test_every_kernel_compiles_without_spills(arch):
     kernels = build(arch)
     assert set(kernels) == set(KERNELS)
     assert {name: k.spilled for name, k in kernels.items() if k.spilled} == {}
-    hot = kernels["count_unary_18"]
-    assert hot.registers <= REGISTERS
+    assert max(k.registers for k in kernels.values()) <= 128
     if arch in LIMITED:
+        hot = kernels["count_unary_18"]
+        assert hot.registers <= REGISTERS
         assert 30 < hot.per_position() <= INSTRUCTIONS
-        assert {name for name, k in kernels.items() if k.registers > 128} == set()
 
 
 def test_the_limits_can_fail():
-    """A pass that does not use its digits as masks, and one with too many registers, are seen."""
-    from gpu_rsfd.kernels import source
-
-    slow = source().replace("u32 result = 0;\n#ifdef __CUDA_ARCH__", "u32 result = 0;\n#ifdef NEVER")
-    assert slow != source()
-    greedy = slow.replace("__launch_bounds__(128, 6)", "__launch_bounds__(128, 8)")
-    assert greedy != slow
-    kernel = report.build("80", greedy)["count_unary_18"]
-    assert kernel.spilled > 0
-    assert kernel.per_position() > INSTRUCTIONS
+    """A comparison that takes more than one instruction, and more registers than there are, are seen."""
+    text = source(("tape.cuh", "planes.cuh", "unary.cu")).replace("#ifdef __CUDA_ARCH__", "#ifdef NEVER")
+    text = re.sub(r"^COUNT_UNARY\(count_\w+_(2|6|12), .*$", "", text, flags=re.M)
+    slow = report.build("80", text.replace("PLAIN_BLOCKS 6", "PLAIN_BLOCKS 8"))["count_unary_18"]
+    assert slow.spilled > 0
+    assert slow.per_position() > INSTRUCTIONS
 
 
 def names_offered():
@@ -65,16 +62,20 @@ def names_offered():
                     yield f"{module}{node.targets[0].id}.{keyword.arg}"
 
 
+def exists(name):
+    try:
+        functools.reduce(getattr, name.split("."), cupy)
+    except AttributeError:
+        return False
+    return True
+
+
 def test_each_name_of_the_stand_in_exists_in_cupy():
     names = set(names_offered()) - {"MemoryPool", "MemoryPool.free_bytes", "MemoryPool.free_all_blocks"}
     assert {"RawModule.get_function", "cuda.runtime.getDeviceCount", "cuda.Device.mem_info", "ndarray.get"} <= names
-    missing = []
-    for name in sorted(names | {"cuda.MemoryPool.free_bytes", "cuda.MemoryPool.free_all_blocks"}):
-        try:
-            functools.reduce(getattr, name.split("."), cupy)
-        except AttributeError:
-            missing.append(name)
-    assert missing == []
+    names |= {"cuda.MemoryPool.free_bytes", "cuda.MemoryPool.free_all_blocks"}
+    assert sorted(name for name in names if not exists(name)) == []
+    assert not exists("cuda.Device.memory_info")
 
 
 def test_the_real_cupy_behaves_as_the_backend_expects_without_a_device():

@@ -22,10 +22,10 @@ KERNELS = (
 )
 
 
-@lru_cache(maxsize=1)
-def source() -> str:
-    """All files one after another, so that no include path is needed and the text alone identifies the module."""
-    texts = [files(__name__).joinpath(name).read_text(encoding="utf-8") for name in FILES]
+@lru_cache(maxsize=8)
+def source(names: tuple[str, ...] = FILES) -> str:
+    """The files one after another, so that no include path is needed and the text alone identifies the module."""
+    texts = [files(__name__).joinpath(name).read_text(encoding="utf-8") for name in names]
     lines = (
         line for text in texts for line in text.splitlines() if not line.startswith(('#include "', "#pragma once"))
     )

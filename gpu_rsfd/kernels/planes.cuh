@@ -10,28 +10,23 @@ struct Codes {
 template <int B>
 struct Planes {
   static constexpr int SIZE = B;
-  u32 half[2][B];
+  u64 word[B];
 
-  __device__ __forceinline__ void push(u32 h, u32 code) {  // a code comes in at the top lane, those before move down
+  __device__ __forceinline__ void push(u32 code) {  // a code comes in at the top lane, those before move down
 #pragma unroll
-    for (int b = 0; b < B; b++) half[h][b] = half[h][b] >> 1 | (code >> b) << 31;
+    for (int b = 0; b < B; b++) word[b] = word[b] >> 1 | (u64)(code >> b) << 63;
   }
-
-  __device__ __forceinline__ u64 word(int b) const { return (u64)half[1][b] << 32 | half[0][b]; }
 };
 
 // The codes of lanes 0 … 63, four at a time: next(lane) gives those of lanes lane … lane + 3.
 template <int B, class Next>
 __device__ __forceinline__ Planes<B> collect(Next next) {
   Planes<B> planes = {};
-#pragma unroll
-  for (u32 h = 0; h < 2; h++) {
 #pragma unroll 1
-    for (u32 lane = 32 * h; lane < 32 * h + 32; lane += 4) {
-      const Codes codes = next(lane);
+  for (u32 lane = 0; lane < LANES; lane += 4) {
+    const Codes codes = next(lane);
 #pragma unroll
-      for (int i = 0; i < 4; i++) planes.push(h, codes.c[i]);
-    }
+    for (int i = 0; i < 4; i++) planes.push(codes.c[i]);
   }
   return planes;
 }
@@ -41,14 +36,13 @@ template <int B>
 __device__ __forceinline__ void store(const Planes<B>& planes, u32 digits, u32 stride, u64* out) {
 #pragma unroll
   for (int b = 0; b < B; b++)
-    if (b < digits) out[(u64)b * stride] = planes.word(b);
+    if (b < digits) out[(u64)b * stride] = planes.word[b];
 }
 
 // Calls body with an empty table that is large enough for so many digits, the same number for all threads.
 template <class Body>
 __device__ __forceinline__ void with_digits(u32 digits, Body body) {
-  if (digits <= 4) body(Planes<4>());
-  else if (digits <= 8) body(Planes<8>());
+  if (digits <= 6) body(Planes<6>());
   else body(Planes<16>());
 }
 

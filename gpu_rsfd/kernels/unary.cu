@@ -105,22 +105,29 @@ __device__ __forceinline__ void count_columns(
   }
 }
 
-// 80 registers: six blocks of 128 threads on a multiprocessor.
-#define COUNT_UNARY(name, N, PAIRED)                                                                              \
-  extern "C" __global__ void __launch_bounds__(128, 6) name(                                                      \
+// Blocks of 128 threads on a multiprocessor: 6 leave 80 registers a thread.  Where that is too few, 5 leave 96.
+#if __CUDA_ARCH__ == 1000
+#define PLAIN_BLOCKS 5
+#else
+#define PLAIN_BLOCKS 6
+#endif
+#define PAIRED_BLOCKS 5
+
+#define COUNT_UNARY(name, N, PAIRED, BLOCKS)                                                                       \
+  extern "C" __global__ void __launch_bounds__(128, BLOCKS) name(                                                  \
       Pass pass, u64 first_repetition, u64 repetition_step, u64 first_group, u32 groups, u64 last_lanes, u32 tile, \
-      u32 attribute, u32 attribute_digits, u64 offset, u32 k, u32 digits, u32 encoded_stride,                     \
-      const u64* x_digits_groups, const u64* sampled_repetitions_digits_groups,                                   \
-      const u64* encoded_repetitions_digits_groups, u64* counts_repetitions_k_slots_2) {                          \
-    count_columns<N, PAIRED>(pass, first_repetition, repetition_step, first_group, groups, last_lanes, tile,      \
-                             attribute, attribute_digits, offset, k, digits, encoded_stride, x_digits_groups,     \
-                             sampled_repetitions_digits_groups, encoded_repetitions_digits_groups,                \
-                             counts_repetitions_k_slots_2);                                                       \
+      u32 attribute, u32 attribute_digits, u64 offset, u32 k, u32 digits, u32 encoded_stride,                      \
+      const u64* x_digits_groups, const u64* sampled_repetitions_digits_groups,                                    \
+      const u64* encoded_repetitions_digits_groups, u64* counts_repetitions_k_slots_2) {                           \
+    count_columns<N, PAIRED>(pass, first_repetition, repetition_step, first_group, groups, last_lanes, tile,       \
+                             attribute, attribute_digits, offset, k, digits, encoded_stride, x_digits_groups,      \
+                             sampled_repetitions_digits_groups, encoded_repetitions_digits_groups,                 \
+                             counts_repetitions_k_slots_2);                                                        \
   }
 
-COUNT_UNARY(count_unary_2, 2, false)
-COUNT_UNARY(count_unary_6, 6, false)
-COUNT_UNARY(count_unary_12, 12, false)
-COUNT_UNARY(count_unary_18, 18, false)
-COUNT_UNARY(count_paired_6, 6, true)
-COUNT_UNARY(count_paired_18, 18, true)
+COUNT_UNARY(count_unary_2, 2, false, PLAIN_BLOCKS)
+COUNT_UNARY(count_unary_6, 6, false, PLAIN_BLOCKS)
+COUNT_UNARY(count_unary_12, 12, false, PLAIN_BLOCKS)
+COUNT_UNARY(count_unary_18, 18, false, PLAIN_BLOCKS)
+COUNT_UNARY(count_paired_6, 6, true, PAIRED_BLOCKS)
+COUNT_UNARY(count_paired_18, 18, true, PAIRED_BLOCKS)

@@ -71,7 +71,7 @@ extern "C" __global__ void count_values(
 #pragma unroll
         for (int b = 0; b < planes.SIZE; b++)
           if (b < digits) {
-            const u64 x = x_digits_groups[(u64)b * groups + group], y = planes.word(b);
+            const u64 x = x_digits_groups[(u64)b * groups + group], y = planes.word[b];
             encoded_repetitions_digits_groups[((u64)row * digits + b) * groups + group] = y ^ ((x ^ y) & mine);
           }
     });
