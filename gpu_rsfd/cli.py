@@ -64,6 +64,9 @@ Backend = Annotated[str, option("--backend", "auto, cupy or numpy.  --backend nu
 Workers = Annotated[
     Text, option("--workers", "Processes of the NumPy backend.  --workers 4  (default: one per core)", MACHINE)
 ]
+DeviceNumbers = Annotated[
+    Texts, option("--device", "CUDA devices of the CuPy backend.  --device 0,1  (default: all that work)", MACHINE)
+]
 Overwrite = Annotated[bool, option("--overwrite", "Replace the results file.", OUTPUT)]
 Plot = Annotated[bool, option("--plot/--no-plot", "Draw the figure beside the results file.  (default: plot)", OUTPUT)]
 SaveEvery = Annotated[
@@ -133,6 +136,7 @@ def sweep(
     ] = None,
     backend: Backend = "auto",
     workers: Workers = None,
+    device: DeviceNumbers = None,
     output: Annotated[
         Path,
         option(
@@ -164,7 +168,9 @@ def sweep(
         "assignment": assignment,
         "sampler": sampler,
     }
-    commands.sweep(given, spec, commands.Run(backend, workers, output, overwrite, plot, save_every, dry_run, quiet))
+    commands.sweep(
+        given, spec, commands.Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, quiet)
+    )
 
 
 @app.command(epilog="Examples:  gpu-rsfd paper --quick  ·  gpu-rsfd paper --data-dir originals/ --output with_rows.h5")
@@ -183,6 +189,7 @@ def paper(
     sampler: Sampler = None,
     backend: Backend = "auto",
     workers: Workers = None,
+    device: DeviceNumbers = None,
     output: Annotated[
         Path, option("--output", "Results file; the same command continues it.  (default: paper.h5)", OUTPUT)
     ] = Path("paper.h5"),
@@ -203,7 +210,9 @@ def paper(
         "assignment": assignment,
         "sampler": sampler,
     }
-    commands.paper(given, quick, commands.Run(backend, workers, output, overwrite, plot, save_every, dry_run, quiet))
+    commands.paper(
+        given, quick, commands.Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, quiet)
+    )
 
 
 @app.command(
@@ -281,6 +290,17 @@ def plot(
 ) -> None:
     """The paper's figure: MSE_avg against epsilon on a log scale, with error bars; or against n, for a sweep over n."""
     commands.plot(file, postprocess, output or [], x, attribute, surface=surface)
+
+
+@app.command(epilog="Examples:  gpu-rsfd doctor  ·  gpu-rsfd doctor --self-test")
+def doctor(
+    self_test: Annotated[
+        bool, option("--self-test", "Compare each backend with the reference, integer by integer; tell its speed.")
+    ] = False,
+) -> None:
+    """Versions, CUDA devices, which backend `auto` takes and why; ends non-zero if a self-test fails."""
+    if not commands.doctor(self_test=self_test):
+        raise typer.Exit(1)
 
 
 def fail(line: str, code: int) -> NoReturn:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpu_rsfd import parse, progress
-from gpu_rsfd.backends.base import Backend
-from gpu_rsfd.backends.numpy import NumpyBackend
 from gpu_rsfd.datasets import Dataset, available
 from gpu_rsfd.estimate import check_postprocess
 from gpu_rsfd.options import data_seed, datasets_of, read_spec, spec_of
-from gpu_rsfd.samplers import SAMPLERS
+from gpu_rsfd.simulate import open_engine
 from gpu_rsfd.spec import Spec
 
 DEFAULT_POSTPROCESS = "clip-normalize"  # the paper's figures
@@ -30,6 +27,7 @@ class Run:
 
     backend: str
     workers: str | None
+    device: list[str] | None
     output: Path
     overwrite: bool
     plot: bool
@@ -68,7 +66,10 @@ def _simulate(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Callable[
 
     if not how.save_every >= 0:
         raise ValueError(f"save-every={how.save_every} must be a number of seconds >= 0")
-    with open_engine(spec.sampler, how) as (engine, reason), progress.reporter(how.quiet) as reporter:
+    workers = None if how.workers is None else parse.whole("workers", how.workers)
+    devices = None if not how.device else [parse.whole("device", text) for text in parse.items(how.device)]
+    engine, reason = open_engine(spec.sampler, how.backend, workers, devices)
+    with engine, progress.reporter(how.quiet) as reporter:
         if how.dry_run:
             from gpu_rsfd.dryrun import dry_run
 
@@ -92,24 +93,6 @@ def _simulate(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Callable[
         if not how.quiet:
             show(how.output, DEFAULT_POSTPROCESS, csv=False, json=False)
             print(f"{', '.join(map(str, written))} written after {elapsed:.1f} s")
-
-
-@contextmanager
-def open_engine(sampler: str, how: Run) -> Iterator[tuple[Backend, str]]:
-    """What makes the counts, and why this: a backend for every user, or a sampler of the counts' law."""
-    workers = None if how.workers is None else parse.whole("workers", how.workers)
-    if how.backend not in ("auto", "numpy"):
-        raise ValueError(f"unknown backend {how.backend!r}; available: auto, numpy")
-    if sampler != "users":
-        engine: Backend = SAMPLERS[sampler](workers)
-        reason = f"sampler={sampler} draws the counts without users"
-    else:
-        engine = NumpyBackend(workers)
-        reason = "asked for" if how.backend == "numpy" else "the only backend"
-    try:
-        yield engine, reason
-    finally:
-        engine.close()
 
 
 def plan(given: Mapping[str, Any], target_rmse: float | None, postprocess: str, *, json: bool) -> None:
@@ -198,3 +181,12 @@ def paper_figures(file: Path) -> list[Path]:
     for path, content in pages.items():
         plots.save_figure(plots.figure_of(content, DEFAULT_POSTPROCESS, "epsilon"), path)
     return list(pages)
+
+
+def doctor(*, self_test: bool) -> bool:
+    """What this machine has; and, if asked for, whether its backends give the right integers."""
+    from gpu_rsfd import doctor as checks
+
+    for line in checks.report():
+        print(line)
+    return checks.self_test(lambda line: print(line, flush=True)) if self_test else True

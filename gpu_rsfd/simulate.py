@@ -10,16 +10,14 @@ from typing import SupportsIndex
 import numpy as np
 
 from gpu_rsfd import estimate
-from gpu_rsfd.backends.base import Progress
-from gpu_rsfd.backends.numpy import NumpyBackend
+from gpu_rsfd.backends import BACKENDS, open_backend
+from gpu_rsfd.backends.base import Backend, Progress
 from gpu_rsfd.datasets.base import Dataset, Labels, check_rows
 from gpu_rsfd.estimate import Floats
 from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.protocols import PAPER, Mechanism
 from gpu_rsfd.samplers import SAMPLERS
 from gpu_rsfd.spec import PAPER_EPSILONS, Spec
-
-BACKENDS = ("numpy",)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,14 +100,28 @@ class Result:
         return average
 
 
+def open_engine(
+    sampler: str, backend: str = "auto", workers: int | None = None, devices: Sequence[int] | None = None
+) -> tuple[Backend, str]:
+    """What makes the counts, and why this: a backend for every user, or a sampler of the counts' law."""
+    if sampler == "users":
+        return open_backend(backend, workers, devices)
+    if backend not in BACKENDS:
+        raise ValueError(f"unknown backend {backend!r}; available: {', '.join(BACKENDS)}")
+    if backend == "cupy" or devices is not None:
+        raise ValueError(f"sampler={sampler!r} runs on the host, which is fast enough; leave cupy and devices out")
+    return SAMPLERS[sampler](workers), f"sampler={sampler} draws the counts without users"
+
+
 def simulate(
     data: Dataset,
     epsilons: float | Sequence[float] = PAPER_EPSILONS,
     protocols: str | Sequence[str] = PAPER,
     repetitions: SupportsIndex | range = 100,
     seed: int = 0,
-    backend: str = "numpy",
+    backend: str = "auto",
     workers: int | None = None,
+    devices: Sequence[int] | None = None,
     assignment: str = "uniform",
     sampler: str = "users",
     progress: Progress | None = None,
@@ -118,17 +130,17 @@ def simulate(
 
     `repetitions` is a count or a range: repetition 57 alone, `range(57, 58)`, equals the 57th of a long run.  Results
     are a function of (data, seed, repetition, protocol, epsilon, assignment): never of what else is simulated, of
-    `backend` or of `workers` (processes; default: one per core).  `assignment`: `uniform` lets each user sample an
+    `backend` (`auto`: `cupy` if a CUDA device works, else `numpy`) or of `workers` (processes of the NumPy backend;
+    default: one per core).  `assignment`: `uniform` lets each user sample an
     attribute independently (Algorithm 1), `balanced` deals the users out to d groups of equal size (the authors' own
     experiments).  `sampler`: `users` simulates every user's every report; `counts` draws all counts from their
     exact joint law, given who sampled what; `marginals` draws each attribute's counts from their exact law, whatever
     n is, with independent attributes (samplers.py).  `progress` is called with the positions (users x values) done.
     """
     spec = Spec.of(protocols, epsilons, repetitions, seed, assignment, sampler)
-    if backend not in BACKENDS:
-        raise ValueError(f"unknown backend {backend!r}; available: {', '.join(BACKENDS)}")
     check_rows(data, spec.sampler)
     plan = Plan.of(data.domain, spec.protocols, spec.epsilons, spec.assignment)
-    with NumpyBackend(workers) if spec.sampler == "users" else SAMPLERS[spec.sampler](workers) as engine:
+    engine, _ = open_engine(spec.sampler, backend, workers, devices)
+    with engine:
         counts, sampled = engine.count(plan, data, spec.seed, spec.repetitions, progress)
     return Result.of(data, plan, spec, spec.repetitions, counts, sampled)

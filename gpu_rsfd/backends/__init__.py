@@ -1,1 +1,47 @@
 """Backends turn a plan, a data set and a seed into integer counts.  All of them give the same integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpu_rsfd.backends.base import Backend
+
+BACKENDS = ("auto", "cupy", "numpy")
+
+
+class BackendUnavailable(ValueError):  # noqa: N818  (it says what is the matter)
+    """A backend was asked for by name, and this machine cannot run it."""
+
+
+def open_backend(
+    name: str = "auto", workers: int | None = None, devices: Sequence[int] | None = None
+) -> tuple[Backend, str]:
+    """A backend, and one line that says why it is this one.
+
+    `auto` takes CuPy when a CUDA device works, else NumPy; asking for `workers` means NumPy, for `devices` CuPy.
+    """
+    if name not in BACKENDS:
+        raise ValueError(f"unknown backend {name!r}; available: {', '.join(BACKENDS)}")
+    if name != "cupy" and workers is not None and devices is not None:
+        raise ValueError(f"workers={workers} are for the numpy backend, devices={list(devices)} for cupy; give one")
+    if name == "numpy" and devices is not None:
+        raise ValueError(f"devices={list(devices)} cannot be used with backend 'numpy'; available: auto, cupy")
+    if name == "cupy" or (name == "auto" and devices is not None):
+        from gpu_rsfd.backends.cupy import CupyBackend
+
+        return CupyBackend(devices), "cupy was asked for" if name == "cupy" else "devices were asked for"
+
+    from gpu_rsfd.backends.numpy import NumpyBackend
+
+    if name == "numpy":
+        return NumpyBackend(workers), "numpy was asked for"
+    if workers is not None:
+        return NumpyBackend(workers), "numpy, since workers were asked for"
+    from gpu_rsfd.backends.devices import probe
+
+    found = probe()
+    if not found.devices:
+        return NumpyBackend(), f"numpy, since {found.reason}"
+    from gpu_rsfd.backends.cupy import CupyBackend
+
+    return CupyBackend(), f"cupy, since {len(found.devices)} CUDA device{'s' * (len(found.devices) > 1)} can be used"

@@ -33,3 +33,7 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Gives back what it holds: processes, threads, a device."""
+
+    def __enter__(self) -> Backend: ...
+
+    def __exit__(self, *_: object) -> None: ...

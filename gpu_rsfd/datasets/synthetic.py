@@ -49,6 +49,10 @@ class SyntheticDataset(Dataset):
             return scale(words, k)
         return np.searchsorted(self._thresholds[k], words >> np.uint64(32), side="right").astype(code_dtype(k))
 
+    def thresholds(self, k: int) -> npt.NDArray[np.uint64] | None:
+        """The law of an attribute of k values: `zipf_thresholds`, or None for uniform."""
+        return None if self._thresholds is None else self._thresholds[k]
+
     def describe(self) -> dict[str, Any]:
         return {
             "name": self.name,

@@ -1,0 +1,83 @@
+// The VALUE stream: counts of GRR at every threshold, and the values that RS+FD with random vectors encodes.  One
+// thread per group of 64 users; one repetition and one tile of the groups a block.
+#include "planes.cuh"
+
+// Counts [row, value], in the block's shared memory if they fit there, else where they end up.
+struct Bins {
+  u32* shared;
+  u64* global;
+
+  __device__ __forceinline__ void add(u32 cell, int change) const {
+    if (shared) atomicAdd(&shared[cell], (u32)change);
+    else atomicAdd(&global[cell], (u64)(long long)change);
+  }
+};
+
+// The rows: y of everyone; y of those who sampled the attribute; then, for each keep threshold, what changes when it
+// is reached from the one below: a user who keeps moves from y to x.  First the thresholds for those who sampled the
+// attribute (RS+FD, Smp), then those for everyone (Spl); each kind ascending.
+extern "C" __global__ void count_values(
+    Key key, u64 first_repetition, u64 repetition_step, u64 first_group, u32 groups, u64 last_lanes, u32 tile,
+    u32 attribute, u32 attribute_digits, u32 k, u32 digits, u32 rows, u32 own_keeps, u32 all_keeps, u32 use_shared,
+    const u64* keeps, const u64* x_digits_groups, const u64* sampled_repetitions_digits_groups,
+    u64* encoded_repetitions_digits_groups, u64* bins_repetitions_rows_k) {
+  DYNAMIC_SHARED(u32, shared_bins);
+  const u32 tiles = (groups + tile - 1) / tile, row = blockIdx.x / tiles, start = blockIdx.x % tiles * tile;
+  const u32 stop = groups - start < tile ? groups : start + tile, cells = rows * k;
+  const u64 repetition = first_repetition + row * repetition_step;
+  const Bins bins = {use_shared ? shared_bins : nullptr, bins_repetitions_rows_k + (u64)row * cells};
+  if (use_shared)
+    for (u32 i = threadIdx.x; i < cells; i += blockDim.x) shared_bins[i] = 0;
+  __syncthreads();
+  for (u32 group = start + threadIdx.x; group < stop; group += blockDim.x) {
+    const u64 all = group + 1 < groups ? ~0ull : last_lanes;
+    const u64 mine = all & match(sampled_repetitions_digits_groups + (u64)row * attribute_digits * groups + group,
+                                 attribute_digits, groups, attribute);
+    auto tally = [&](u32 lane, u32 y, u64 h) {
+      if (!rows || !(all >> lane & 1)) return;
+      const bool own = mine >> lane & 1;
+      bins.add(y, 1);
+      if (own) bins.add(k + y, 1);
+      u32 x = k;  // not yet read
+#pragma unroll 1
+      for (u32 kind = 0; kind < 2; kind++) {
+        const u32 first = kind ? own_keeps : 0, last = kind ? own_keeps + all_keeps : own_keeps;
+        if ((kind || own) && first < last && h < keeps[last - 1]) {
+          u32 step = first;
+#pragma unroll 1
+          while (h >= keeps[step]) step++;
+          if (x == k) {
+            x = 0;
+#pragma unroll 1
+            for (u32 b = 0; b < digits; b++) x |= (u32)(x_digits_groups[(u64)b * groups + group] >> lane & 1) << b;
+          }
+          bins.add((2 + step) * k + x, 1);
+          bins.add((2 + step) * k + y, -1);
+        }
+      }
+    };
+    with_digits(digits, [&](auto planes) {
+      planes = collect<planes.SIZE>([&](u32 lane) {
+        const Words words = tape(key.rounds, VALUE, attribute, repetition, (first_group + group) * (LANES / 4) + lane / 4);
+        Codes y;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+          y.c[i] = scale(words.w[i], k);
+          tally(lane + i, y.c[i], words.w[i] & 0xFFFFFFFFull);
+        }
+        return y;
+      });
+      if (encoded_repetitions_digits_groups)
+#pragma unroll
+        for (int b = 0; b < planes.SIZE; b++)
+          if (b < digits) {
+            const u64 x = x_digits_groups[(u64)b * groups + group], y = planes.word[b];
+            encoded_repetitions_digits_groups[((u64)row * digits + b) * groups + group] = y ^ ((x ^ y) & mine);
+          }
+    });
+  }
+  __syncthreads();
+  if (use_shared)
+    for (u32 i = threadIdx.x; i < cells; i += blockDim.x)
+      if (shared_bins[i]) atomicAdd(&bins.global[i], (u64)(long long)(int)shared_bins[i]);
+}

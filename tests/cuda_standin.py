@@ -1,0 +1,56 @@
+"""Fixtures and helpers of the CUDA tests: the stand-in for CuPy in place of the real one."""
+
+import importlib
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_rsfd.backends import cuda, devices
+from gpu_rsfd.kernels import source
+
+FOLDER = Path(__file__).parent / "standin"
+
+needs_compiler = pytest.mark.skipif(
+    shutil.which("g++") is None, reason="g++ is not installed: the CUDA kernels cannot be run on the CPU"
+)
+
+
+def _forget_cupy(monkeypatch):
+    for name in [name for name in sys.modules if name == "cupy" or name.startswith("cupy.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(cuda, "_modules", {})
+    devices.probe.cache_clear()
+
+
+@pytest.fixture
+def standin(monkeypatch):
+    """The stand-in, imported as `cupy`.  `standin._reset(...)` describes the machine."""
+    _forget_cupy(monkeypatch)
+    monkeypatch.syspath_prepend(str(FOLDER))
+    module = importlib.import_module("cupy")
+    assert Path(module.__file__).is_relative_to(FOLDER)
+    yield module
+    for name in [name for name in sys.modules if name == "cupy" or name.startswith("cupy.")]:
+        del sys.modules[name]
+    devices.probe.cache_clear()
+
+
+@pytest.fixture
+def no_cupy(monkeypatch):
+    """A machine without CuPy."""
+    _forget_cupy(monkeypatch)
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    yield
+    devices.probe.cache_clear()
+
+
+def mutate(monkeypatch, old, new, which=0):
+    """Replaces one occurrence of `old` in the CUDA source, and leaves out what a small case does not need."""
+    parts = source().split(old)
+    assert len(parts) > which + 1, f"{old!r} occurs {len(parts) - 1} times in the kernels"
+    text = old.join(parts[: which + 1]) + new + old.join(parts[which + 1 :])
+    text = re.sub(r"^COUNT_UNARY\(count_\w+_(2|12|18), .*$", "", text, flags=re.M)
+    monkeypatch.setattr(cuda, "source", lambda: text)

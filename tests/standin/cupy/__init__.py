@@ -1,0 +1,182 @@
+"""A strict stand-in for the part of CuPy that gpu-rsfd uses, for machines without a GPU.
+
+Arrays are NumPy arrays behind CuPy's rules: they live on a device, count against its memory, start out as rubbish and
+have red zones around them.  Kernels are the unchanged CUDA source, compiled by g++ and run on the CPU.  A name that is
+not here does not exist: tests/test_cuda_surface.py checks the others against the real CuPy.
+"""
+
+from __future__ import annotations
+
+import threading
+import types
+import weakref
+
+import numpy as _np
+
+from . import _compile
+
+__version__ = "14.0.0"
+
+_RED, _PAGE = 64, 512  # bytes of a red zone; CuPy rounds allocations up to pages
+
+
+class CUDARuntimeError(RuntimeError):
+    pass
+
+
+class CUDADriverError(RuntimeError):
+    pass
+
+
+class OutOfMemoryError(MemoryError):
+    pass
+
+
+_settings = types.SimpleNamespace()
+
+
+def _reset(devices=1, memory=1 << 30, orders=(0,), broken=(), lost_after=None, max_threads=1024, flags=("-O2",)):
+    """What the machine looks like.  `free` may be larger than what can be had: other programs use the device, too."""
+    _settings.__dict__.update(locals(), used=[0] * devices, peak=[0] * devices, launches=[], hidden=0)
+
+
+_reset()
+_local = threading.local()
+_launching = threading.Lock()
+
+
+def _current():
+    return getattr(_local, "device", 0)
+
+
+class MemoryPool:
+    def free_all_blocks(self):
+        pass
+
+    def free_bytes(self):
+        return 0
+
+
+def get_default_memory_pool():
+    return MemoryPool()
+
+
+def _give_back(device, size):
+    _settings.used[device] -= size
+
+
+class ndarray:  # noqa: N801
+    __array_ufunc__ = None
+    __hash__ = None
+
+    def __init__(self, values, raw, device):
+        self._values, self._raw, self._device = values, raw, device
+
+    @classmethod
+    def _new(cls, shape, dtype):
+        dtype, device = _np.dtype(dtype), _current()
+        nbytes = int(_np.prod(shape, dtype=_np.int64)) * dtype.itemsize
+        size = -(-max(nbytes, 1) // _PAGE) * _PAGE
+        if _settings.used[device] + size > _settings.memory - _settings.hidden:
+            raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes")
+        _settings.used[device] += size
+        _settings.peak[device] = max(_settings.peak[device], _settings.used[device])
+        raw = _np.full(nbytes + 2 * _RED, 0xCD, _np.uint8)
+        array = cls(raw[_RED : _RED + nbytes].view(dtype).reshape(shape), raw, device)
+        weakref.finalize(raw, _give_back, device, size)
+        return array
+
+    def __array__(self, *_, **__):
+        raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()`")
+
+    def __getitem__(self, part):
+        if not isinstance(part, slice):
+            raise NotImplementedError("the stand-in knows slices only")
+        return ndarray(self._values[part], self._raw, self._device)
+
+    def get(self):
+        return self._values.copy()
+
+
+def empty(shape, dtype):
+    return ndarray._new(shape, dtype)
+
+
+def zeros(shape, dtype):
+    array = ndarray._new(shape, dtype)
+    array._values[...] = 0
+    return array
+
+
+def ones(shape, dtype):
+    if _current() in _settings.broken:
+        raise CUDARuntimeError("cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy or unavailable")
+    array = ndarray._new(shape, dtype)
+    array._values[...] = 1
+    return array
+
+
+def asarray(values):
+    array = ndarray._new(values.shape, values.dtype)
+    array._values[...] = values
+    return array
+
+
+class RawModule:
+    def __init__(self, code, *, options=()):
+        if not isinstance(options, tuple):
+            raise TypeError(f"Argument 'options' has incorrect type (expected tuple, got {type(options).__name__})")
+        self._code = code
+
+    def get_function(self, name):
+        return _Kernel(_compile.library(self._code, tuple(_settings.flags)), name)
+
+
+class _Kernel:
+    def __init__(self, library, name):
+        if not hasattr(library, f"{name}_launch"):
+            raise CUDADriverError("CUDA_ERROR_NOT_FOUND: named symbol not found")
+        self._library, self._name = library, name
+
+    def __call__(self, grid, block, args, *, shared_mem=0):
+        (blocks,), (threads,) = grid, block
+        for number in (blocks, threads, shared_mem):
+            if type(number) is not int:
+                raise TypeError(f"{self._name}: an integer is required, not {number!r}")
+        if not (0 < blocks < 2**31 and 0 < threads <= _settings.max_threads and 0 <= shared_mem <= 48 << 10):
+            raise CUDADriverError("CUDA_ERROR_INVALID_VALUE: invalid argument")
+        with _launching:  # the emulation has one block's shared memory
+            _settings.launches.append((self._name, _current()))
+            if _settings.lost_after is not None and len(_settings.launches) > _settings.lost_after:
+                raise CUDADriverError("CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered")
+            order = _settings.orders[len(_settings.launches) % len(_settings.orders)]
+            _compile.launch(self._library, self._name, blocks, threads, shared_mem, self._values(args), order)
+        for array in (a for a in args if isinstance(a, ndarray)):
+            if (array._raw[:_RED] != 0xCD).any() or (array._raw[-_RED:] != 0xCD).any():
+                raise CUDADriverError(f"{self._name} wrote outside an array of {array._values.nbytes} bytes")
+
+    def _values(self, args):
+        """The arguments as one-element NumPy arrays; CUDA itself would check nothing."""
+        sizes = _compile.signature(self._library, self._name)
+        if len(args) != len(sizes):
+            raise TypeError(f"{self._name} takes {len(sizes)} arguments, got {len(args)}")
+        values = []
+        for i, (value, size) in enumerate(zip(args, sizes, strict=True)):
+            if isinstance(value, ndarray):
+                if value._device != _current():
+                    raise CUDADriverError("CUDA_ERROR_ILLEGAL_ADDRESS: the array is on another device")
+                given, memory = 0, _np.array([value._values.ctypes.data], _np.uint64)
+            elif value is None:
+                given, memory = 0, _np.zeros(1, _np.uint64)
+            elif isinstance(value, _np.generic) or (isinstance(value, _np.ndarray) and value.size == 1):
+                memory = _np.asarray(value).reshape(1)
+                given = memory.itemsize
+            else:
+                raise TypeError(f"argument {i} of {self._name}: {type(value).__name__} has no width of its own")
+            if given != size:
+                raise TypeError(f"argument {i} of {self._name}: {given} bytes given, {size} wanted (0: a pointer)")
+            values.append(memory)
+        return values
+
+
+from . import cuda  # noqa: E402, F401

@@ -1,0 +1,29 @@
+"""A few small shapes under a sanitizer: python sanitized.py address|thread [OLD NEW: a mutation of the source]"""
+
+import re
+import sys
+
+import cupy  # the stand-in beside this file
+
+from gpu_rsfd import doctor
+from gpu_rsfd.backends import cuda
+from gpu_rsfd.backends.cupy import CupyBackend
+
+kind, *mutation = sys.argv[1:]
+text = cuda.source()
+if mutation:
+    old, new = mutation
+    assert old in text
+    text = text.replace(old, new, 1) if kind == "address" else text.replace(old, new)
+text = re.sub(r"^COUNT_UNARY\(count_\w+_(2|12|18), .*$", "", text, flags=re.M)  # not needed here: compiles faster
+cuda.source = lambda: text
+cuda.BLOCK, cuda.TILE = 8, 16
+cuda.threads_for = lambda groups: 8
+cupy._reset(flags=("-O1", "-g", f"-fsanitize={kind}", "-DCPU_THREADS"))
+CASES = [
+    doctor.Case(129, (5, 3), (1.0,), repetitions=range(2)),
+    doctor.Case(1100, (3,), (1.0,), repetitions=range(1)),
+    doctor.Case(70, (40,), (1.0, 1.1, 1.2), ("rsfd-grr", "rsfd-oue-r"), range(1)),
+]
+with CupyBackend() as backend:
+    print(next(doctor._differences(backend, CASES), "no difference"))
