@@ -1,13 +1,15 @@
 """The unchanged CUDA source, run on the CPU: NumPy's integers for every shape, thread order and block size."""
 
+import functools
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_standin import FOLDER, mutate, needs_compiler, standin  # noqa: F401
+from cuda_standin import FOLDER, mutate, mutated, needs_compiler, standin  # noqa: F401
 
 import gpu_rsfd
 from gpu_rsfd import doctor
@@ -72,8 +74,18 @@ def test_there_are_no_more_barriers_than_mutants():
     assert source().count("__syncthreads();") == 6
 
 
+@functools.lru_cache(maxsize=1)
+def compile_all_mutants():
+    """Two at a time, ahead of the tests that use them."""
+    from cupy import _compile
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda mutation: _compile.library(mutated(*mutation), ("-O1",)), MUTANTS))
+
+
 @pytest.mark.parametrize("old,new,which", MUTANTS)
 def test_a_mutant_is_caught(standin, monkeypatch, old, new, which):  # noqa: F811
+    compile_all_mutants()
     mutate(monkeypatch, old, new, which)
     cases = [doctor.Case(65, (3, 2), (1.0,)), doctor.Case(5000, (2, 3), (1.0,), repetitions=range(1))]
     differences = []
