@@ -93,6 +93,13 @@ def test_a_lost_device_ends_with_one_clear_error(standin):  # noqa: F811
 
 
 @needs_compiler
+def test_source_that_does_not_compile_is_a_clear_error_too(standin, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(cuda, "source", lambda: "__global__ void nonsense(")
+    with pytest.raises(DeviceLost, match=r"CPU stand-in \(device 0, sm_80\) failed: g\+\+ failed"):
+        count()
+
+
+@needs_compiler
 def test_launch_limits_are_kept(standin, monkeypatch):  # noqa: F811
     standin._reset(max_threads=cuda.BLOCK)
     monkeypatch.setattr(cuda, "MAX_BLOCKS", 40)

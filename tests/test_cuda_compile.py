@@ -59,7 +59,7 @@ def names_offered():
     for module, file in (("", "__init__.py"), ("cuda.", "cuda.py")):
         for node in ast.parse((FOLDER / "cupy" / file).read_text()).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
-                if node.name in ("CUDARuntimeError", "CUDADriverError", "OutOfMemoryError"):
+                if node.name in ("CUDARuntimeError", "CUDADriverError", "CompileException", "OutOfMemoryError"):
                     continue  # offered below, where CuPy has them
                 yield module + node.name
                 for member in node.body if isinstance(node, ast.ClassDef) else ():
