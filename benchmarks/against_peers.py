@@ -56,7 +56,7 @@ def peer_repetition(codes: np.ndarray, domain: list[int]) -> float:
 def our_repetition(data: gpu_rsfd.Dataset, repetitions: int, workers: int | None = None) -> float:
     """Seconds per repetition of a whole `simulate` call, start of the worker processes included."""
     start = time.perf_counter()
-    gpu_rsfd.simulate(data, repetitions=repetitions, seed=1, workers=workers)
+    gpu_rsfd.simulate(data, repetitions=repetitions, seed=1, backend="numpy", workers=workers)
     return (time.perf_counter() - start) / repetitions
 
 

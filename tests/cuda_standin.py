@@ -47,10 +47,14 @@ def no_cupy(monkeypatch):
     devices.probe.cache_clear()
 
 
-def mutate(monkeypatch, old, new, which=0):
-    """Replaces one occurrence of `old` in the CUDA source, and leaves out what a small case does not need."""
+def mutated(old, new, which=0):
+    """The CUDA source with one occurrence of `old` replaced, without the kernels that a small case does not need."""
     parts = source().split(old)
     assert len(parts) > which + 1, f"{old!r} occurs {len(parts) - 1} times in the kernels"
     text = old.join(parts[: which + 1]) + new + old.join(parts[which + 1 :])
-    text = re.sub(r"^COUNT_UNARY\(count_\w+_(2|12|18), .*$", "", text, flags=re.M)
+    return re.sub(r"^COUNT_UNARY\(count_\w+_(2|12|18), .*$", "", text, flags=re.M)
+
+
+def mutate(monkeypatch, *mutation):
+    text = mutated(*mutation)
     monkeypatch.setattr(cuda, "source", lambda: text)

@@ -4,6 +4,7 @@ import ast
 import functools
 import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,7 +20,20 @@ _path = Path(__file__).parent.parent / "benchmarks" / "kernel_report.py"
 _spec = importlib.util.spec_from_file_location("kernel_report", _path)
 report = sys.modules[_spec.name] = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(report)
-build = functools.lru_cache(report.build)
+
+
+@functools.lru_cache(maxsize=1)
+def table():
+    """What the script prints: (architecture, kernel) -> registers, bytes spilled, instructions a position if counted.
+
+    Two processes: NVRTC compiles one program at a time.
+    """
+    shares = report.ARCHITECTURES[::2], report.ARCHITECTURES[1::2]
+    runs = [subprocess.Popen([sys.executable, _path, *share], stdout=subprocess.PIPE, text=True) for share in shares]
+    rows = [line.split() for run in runs for line in run.communicate(timeout=200)[0].splitlines()[1:]]
+    assert [run.returncode for run in runs] == [0, 0]
+    return {(arch, name): (int(a), int(b), *map(float, hot)) for arch, name, a, b, _, *hot in rows}
+
 
 LIMITED = ("80", "90", "120")  # where the hot loop has a limit
 INSTRUCTIONS, REGISTERS = 45, 80
@@ -27,14 +41,14 @@ INSTRUCTIONS, REGISTERS = 45, 80
 
 @pytest.mark.parametrize("arch", report.ARCHITECTURES)
 def test_every_kernel_compiles_without_spills(arch):
-    kernels = build(arch)
+    kernels = {name: row for (sm, name), row in table().items() if sm == f"sm_{arch}"}
     assert set(kernels) == set(KERNELS)
-    assert {name: k.spilled for name, k in kernels.items() if k.spilled} == {}
-    assert max(k.registers for k in kernels.values()) <= 128
+    assert {name: spilled for name, (_, spilled, *_) in kernels.items() if spilled} == {}
+    assert max(registers for registers, *_ in kernels.values()) <= 128
     if arch in LIMITED:
-        hot = kernels["count_unary_18"]
-        assert hot.registers <= REGISTERS
-        assert 30 < hot.per_position() <= INSTRUCTIONS
+        registers, _, per_position = kernels["count_unary_18"]
+        assert registers <= REGISTERS
+        assert 30 < per_position <= INSTRUCTIONS
 
 
 def test_the_limits_can_fail():
@@ -51,7 +65,7 @@ def names_offered():
     for module, file in (("", "__init__.py"), ("cuda.", "cuda.py")):
         for node in ast.parse((FOLDER / "cupy" / file).read_text()).body:
             if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
-                if node.name in ("CUDARuntimeError", "CUDADriverError", "OutOfMemoryError"):
+                if node.name in ("CUDARuntimeError", "CUDADriverError", "CompileException", "OutOfMemoryError"):
                     continue  # offered below, where CuPy has them
                 yield module + node.name
                 for member in node.body if isinstance(node, ast.ClassDef) else ():

@@ -1,13 +1,15 @@
 """The unchanged CUDA source, run on the CPU: NumPy's integers for every shape, thread order and block size."""
 
+import functools
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_standin import FOLDER, mutate, needs_compiler, standin  # noqa: F401
+from cuda_standin import FOLDER, mutate, mutated, needs_compiler, standin  # noqa: F401
 
 import gpu_rsfd
 from gpu_rsfd import doctor
@@ -41,7 +43,9 @@ def test_the_shapes_reach_every_kernel(standin):  # noqa: F811
         jobs = [AttributeJob.of(a) for a in Plan.of(case.domain, case.protocols, case.epsilons).attributes]
         used |= {p.kernel for job in jobs for p in job.passes}
         used |= {"count_values" for job in jobs if job.plan.needs_value}
-    assert used | {"pack_codes", "draw_codes", "assign", "count_sampled"} == set(KERNELS)
+    assert first_difference(SMALL) is None
+    used |= {name for name, _ in standin._settings.launches}
+    assert used == set(KERNELS)
     rows = AttributeJob.of(Plan.of((2500, 2), ("rsfd-grr", "spl-grr", "smp-grr"), (1.0,)).attributes[0]).cells
     assert rows * 4 > cuda.SHARED_BYTES
 
@@ -72,8 +76,18 @@ def test_there_are_no_more_barriers_than_mutants():
     assert source().count("__syncthreads();") == 6
 
 
+@functools.lru_cache(maxsize=1)
+def compile_all_mutants():
+    """Two at a time, ahead of the tests that use them."""
+    from cupy import _compile
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda mutation: _compile.library(mutated(*mutation), ("-O1",)), MUTANTS))
+
+
 @pytest.mark.parametrize("old,new,which", MUTANTS)
 def test_a_mutant_is_caught(standin, monkeypatch, old, new, which):  # noqa: F811
+    compile_all_mutants()
     mutate(monkeypatch, old, new, which)
     cases = [doctor.Case(65, (3, 2), (1.0,)), doctor.Case(5000, (2, 3), (1.0,), repetitions=range(1))]
     differences = []
@@ -105,6 +119,8 @@ def sanitized(kind, *mutant):
     environment["TSAN_OPTIONS"] = "halt_on_error=1:report_signal_unsafe=0"
     command = [sys.executable, str(FOLDER / "sanitized.py"), kind, *mutant]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    if "unexpected memory mapping" in done.stderr:
+        pytest.skip("the thread sanitizer does not run under this kernel's address space layout")
     return done.returncode, done.stdout + done.stderr
 
 

@@ -93,7 +93,11 @@ class Runner:
         import cupy
 
         self.device, self._cp, self._tell = device, cupy, tell
-        self._errors = (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.driver.CUDADriverError)
+        self._errors = (
+            cupy.cuda.runtime.CUDARuntimeError,
+            cupy.cuda.driver.CUDADriverError,
+            cupy.cuda.compiler.CompileException,
+        )
 
     def close(self) -> None:
         try:
@@ -121,7 +125,8 @@ class Runner:
         words = self._free_words() - job.words_per_repetition
         fit = words // (job.words_per_group + job.words_per_group_and_repetition)
         most = MAX_INDEX // max(job.words_per_group, job.words_per_group_and_repetition)
-        return max(1, min(fit, most, job.groups))
+        tiles = MAX_BLOCKS // max(a.plan.k for a in job.attributes)
+        return max(1, min(fit, most, tiles * TILE, job.groups))
 
     def _users(self, job: Job, start: int, stop: int, first: int, last: int) -> Iterator[Part]:
         """The users of groups start … stop - 1; if even one repetition does not fit, one half after the other."""

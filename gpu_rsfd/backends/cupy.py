@@ -107,7 +107,7 @@ class CupyBackend:
         with self._lock:
             first, self._told = not self._told, True
         if first:
-            warnings.warn(message, ResourceWarning, stacklevel=2)
+            warnings.warn(message, UserWarning, stacklevel=2)  # a ResourceWarning would not be shown
 
 
 def _shares(repetitions: int, devices: int) -> Iterator[tuple[int, int]]:

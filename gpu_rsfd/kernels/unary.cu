@@ -1,6 +1,6 @@
 // Counts of unary encodings: one thread per group of 64 users; one repetition, one column (attribute, value) and one
-// tile of the groups a block.  Every threshold is compared with the same 24 binary digits of U in one pass; the users' bit vectors exist
-// only as words in registers.
+// tile of the groups a block.  Every threshold is compared with the same 24 binary digits of U in one pass; the users'
+// bit vectors exist only as words in registers.
 #include "planes.cuh"
 
 enum { MAX_THRESHOLDS = 18 };  // what fits into 80 registers
@@ -8,10 +8,10 @@ enum { MAX_THRESHOLDS = 18 };  // what fits into 80 registers
 // What a pass evaluates.  A slot is a threshold tq, followed by its tp if PAIRED, else tp = 2**23.  Entries are masks,
 // 0 or ~0: operands from the constant bank.
 struct __align__(16) Pass {
-  u64 key_rounds[10];                                   // the first half of the Philox key, round by round
+  u64 key_rounds[10];                                       // the first half of the Philox key, round by round
   u32 digit_levels_thresholds[LEVELS][MAX_THRESHOLDS + 2];  // of T - 1, so that T = 2**24 needs no 25th digit
-  u32 spl_slots[MAX_THRESHOLDS];                        // all users encode x and report
-  u32 smp_slots[MAX_THRESHOLDS];                        // only those who sampled the attribute do; neither: RS+FD
+  u32 spl_slots[MAX_THRESHOLDS];                            // all users encode x and report
+  u32 smp_slots[MAX_THRESHOLDS];                            // only those who sampled the attribute; neither: RS+FD
 };
 
 // Any function of three words, bit by bit, as one instruction: logic<A ^ (B & C)>(a, b, c) is a ^ (b & c).  Spelled

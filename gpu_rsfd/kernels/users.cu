@@ -51,7 +51,8 @@ struct Permutation {
   u64 keys[BALANCE_ROUNDS], shift, n;
   u32 bits;
 
-  __device__ __forceinline__ Permutation(const Key& key, u64 repetition, u64 users, u32 digits) : n(users), bits(digits) {
+  __device__ __forceinline__ Permutation(const Key& key, u64 repetition, u64 users, u32 digits)
+      : n(users), bits(digits) {
     const Words a = tape(key.rounds, BALANCE, 0, repetition, 0), b = tape(key.rounds, BALANCE, 0, repetition, 1),
                 c = tape(key.rounds, BALANCE, 0, repetition, 2);
 #pragma unroll

@@ -58,7 +58,8 @@ extern "C" __global__ void count_values(
     };
     with_digits(digits, [&](auto planes) {
       planes = collect<planes.SIZE>([&](u32 lane) {
-        const Words words = tape(key.rounds, VALUE, attribute, repetition, (first_group + group) * (LANES / 4) + lane / 4);
+        const u64 block = (first_group + group) * (LANES / 4) + lane / 4;
+        const Words words = tape(key.rounds, VALUE, attribute, repetition, block);
         Codes y;
 #pragma unroll
         for (int i = 0; i < 4; i++) {

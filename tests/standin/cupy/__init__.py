@@ -32,6 +32,10 @@ class OutOfMemoryError(MemoryError):
     pass
 
 
+class CompileException(Exception):  # noqa: N818
+    pass
+
+
 _settings = types.SimpleNamespace()
 
 
@@ -129,7 +133,10 @@ class RawModule:
         self._code = code
 
     def get_function(self, name):
-        return _Kernel(_compile.library(self._code, tuple(_settings.flags)), name)
+        try:
+            return _Kernel(_compile.library(self._code, tuple(_settings.flags)), name)
+        except _compile.Failed as error:
+            raise CompileException(str(error)) from None
 
 
 class _Kernel:

@@ -15,12 +15,16 @@ HEADER = Path(__file__).resolve().parent.parent / "cuda_on_cpu.h"
 _KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\s*\(")
 
 
+class Failed(Exception):  # noqa: N818
+    pass
+
+
 def _gxx(*options: str, text: str) -> str:
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}  # no sanitized compiler
     command = ["g++", *options, "-x", "c++", "-"]
     done = subprocess.run(command, input=text, text=True, capture_output=True, timeout=240, env=environment)
     if done.returncode:
-        raise RuntimeError(f"g++ failed:\n{done.stderr[:4000]}")
+        raise Failed(f"g++ failed:\n{done.stderr[:4000]}")
     return done.stdout
 
 

@@ -24,6 +24,7 @@ runtime = types.SimpleNamespace(
     getDeviceProperties=_properties,
     runtimeGetVersion=lambda: 13000,
 )
+compiler = types.SimpleNamespace(CompileException=_cp.CompileException)
 driver = types.SimpleNamespace(CUDADriverError=_cp.CUDADriverError)
 memory = types.SimpleNamespace(OutOfMemoryError=_cp.OutOfMemoryError)
 
