@@ -141,7 +141,7 @@ class CountsSampler(Sampler):
 
         def repetition(row: int, start: int, stop: int, codes: npt.NDArray[Any] | None) -> int:
             if codes is not None:
-                _add_sampled(plan, Tape(seed), n, repetitions[row], start, codes, s[row])
+                _add_sampled(plan, Tape(seed, threaded=True), n, repetitions[row], start, codes, s[row])
             if stop == n:
                 sampled[row] = np.add.reduceat(s[row], [a.offset for a in plan.attributes])
                 streams = Streams(seed, COUNTS)

@@ -61,8 +61,9 @@ def _round(x: Words, key: np.uint64) -> Words:
 class Tape:
     """The words of one seed.  `numpy.random.Philox(key=[seed, S], counter=[i // 4, column, rep, 0])`."""
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+    def __init__(self, seed: int, threaded: bool = False) -> None:
+        """`threaded`: long runs are drawn, a little slower, so that other threads can work meanwhile."""
+        self._seed, self._threaded = seed, threaded
         self._philox = np.random.Philox(key=0)
         self._generator = np.random.Generator(self._philox)
         # One generator, moved by its state: ten times cheaper than a new one per run of words.
@@ -84,13 +85,9 @@ class Tape:
         self._counter[:] = start // 4, column, repetition, 0
         self._philox.state = self._state
         count = stop - start + skip
-        # Both give the raw words; a long run of `integers` lets other threads work meanwhile.
-        raw: Words = (
-            self._philox.random_raw(count)
-            if count < _LONG
-            else self._generator.integers(_ALL, size=count, dtype=np.uint64, endpoint=True)
-        )
-        return raw[skip:]
+        if self._threaded and count >= _LONG:  # the same words, without the interpreter lock
+            return self._generator.integers(_ALL, size=count, dtype=np.uint64, endpoint=True)[skip:]
+        return self._philox.random_raw(count)[skip:]
 
     def data(self, attribute: int, start: int, stop: int) -> Words:
         """The word behind each user's synthetic value; this tape's seed is the data set's own."""

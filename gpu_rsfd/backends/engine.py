@@ -184,7 +184,8 @@ def _count_unary(
     over, inside, held = (np.empty(shape, np.uint64) for _ in range(3))
     programs = [[program(t, rows) for t in block.thresholds] for block in blocks]
     ones = [np.zeros((len(b.kinds) + 1, len(b.thresholds), *shape), np.uint8) for b in blocks]
-    sums = [np.empty((k, *bits.shape[:-1]), np.uint32) for bits in ones]
+    narrow = np.uint16 if users.lanes < 1 << 16 else np.uint32  # the narrower, the faster
+    sums = [np.empty((k, *bits.shape[:-1]), narrow) for bits in ones]
     for v in range(k):
         users.digits(attribute.offset + v, digits[:LEVELS])
         for combine, level, pair in pairs:
@@ -203,7 +204,7 @@ def _count_unary(
                 for row, mask in enumerate(masks):
                     np.bitwise_and(reached, mask, out=inside)
                     np.bitwise_count(inside, out=bits[row, t])
-            bits.sum(axis=-1, dtype=np.uint32, out=total[v])
+            bits.sum(axis=-1, dtype=narrow, out=total[v])
     for block, total in zip(blocks, sums, strict=True):
         # |users|: nobody's lanes are in every G(tq), so they cancel out where they are counted here, too
         reporters = np.bitwise_count(sampled).sum(axis=-1, dtype=np.int64) if block.solution == "smp" else users.lanes

@@ -17,8 +17,9 @@ from gpu_rsfd.plan import AttributePlan, Counts, Plan
 from gpu_rsfd.spec import MAX_USERS, integer
 from gpu_rsfd.tape import LANES
 
-WORDS_PER_OPERATION = 4096  # long enough to hide NumPy's call overhead, short enough for the cache
-POSITIONS_PER_TASK = 1 << 25
+WORDS_PER_OPERATION = 8192  # long enough to hide NumPy's call overhead, short enough for the cache
+CHUNK_GROUPS = 2048  # of 64 users: the rest of an operation is repetitions, if there are enough of them
+POSITIONS_PER_TASK = 1 << 27
 INLINE_POSITIONS = 1 << 25  # less work than this is not worth starting processes for
 
 
@@ -35,9 +36,7 @@ class NumpyBackend:
     def __init__(self, workers: int | None = None, chunk_users: int | None = None, batch: int | None = None) -> None:
         self._requested = None if workers is None else integer("workers", workers, 1, 1024)
         self.workers = self._requested or cores()
-        self._chunk = WORDS_PER_OPERATION * LANES
-        if chunk_users is not None:
-            self._chunk = -(-integer("chunk_users", chunk_users, 1, MAX_USERS) // LANES) * LANES
+        self._groups = None if chunk_users is None else -(-integer("chunk_users", chunk_users, 1, MAX_USERS) // LANES)
         self._batch = None if batch is None else integer("batch", batch, 1, 2**31)
         self._pool: list[Worker] = []
 
@@ -78,9 +77,11 @@ class NumpyBackend:
         """Repetitions that keep every worker busy with full batches."""
         return self._shape(n)[1] * self.workers
 
-    def _shape(self, n: int) -> tuple[int, int]:
+    def _shape(self, n: int, repetitions: int = 1 << 30) -> tuple[int, int]:
         """Users per chunk and repetitions per batch: together long enough operations."""
-        chunks = -(-n // self._chunk)
+        share = max(1, repetitions // self.workers)
+        groups = self._groups or max(CHUNK_GROUPS, WORDS_PER_OPERATION // share)
+        chunks = -(-n // (groups * LANES))
         size = -(-n // (chunks * LANES)) * LANES
         return size, self._batch or max(1, WORDS_PER_OPERATION // (size // LANES))
 
@@ -94,7 +95,7 @@ class NumpyBackend:
 
     def tasks(self, plan: Plan, n: int, repetitions: range) -> Iterator[Task]:
         """Chunks of users x parts of the attributes x batches of repetitions."""
-        size, batch = self._shape(n)
+        size, batch = self._shape(n, len(repetitions))
         rounds = -(-len(repetitions) // (batch * self.workers))  # an equal share for each worker
         batch = min(batch, -(-len(repetitions) // (rounds * self.workers)))
         for start in range(0, n, size):
