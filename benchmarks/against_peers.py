@@ -2,7 +2,7 @@
 
     python benchmarks/against_peers.py [--peer-users N] [--skip-peer]      (pip install -e ".[bench]")
 
-Goals: the PyPI package multi-freq-ldpy takes at least GOAL times as long for one repetition of the paper's six methods
+Goals: the package multi-freq-ldpy takes at least GOAL times as long for one repetition of the paper's six methods
 at its six epsilons; and a simulation takes at most RAW_GOAL times the time that numpy.random.Philox needs to draw
 the words of the same tape.
 """

@@ -45,7 +45,7 @@ def main() -> None:
     watcher = threading.Thread(target=watch)
     watcher.start()
     start = time.perf_counter()
-    gpu_rsfd.simulate(data, protocols=gpu_rsfd.PROTOCOLS, repetitions=2)
+    gpu_rsfd.simulate(data, protocols=gpu_rsfd.PROTOCOLS, repetitions=2, backend="numpy")
     seconds = time.perf_counter() - start
     done.set()
     watcher.join()

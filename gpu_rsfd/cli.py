@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeAlias
@@ -31,7 +30,7 @@ Texts: TypeAlias = list[str] | None
 DATA, SIMULATION, MACHINE, OUTPUT = "Data", "Simulation", "Machine", "Output"
 
 DataDir = Annotated[
-    Text, option("--data-dir", "Folder with original files of the paper's data sets (or GPU_RSFD_DATA)", DATA)
+    Text, option("--data-dir", "Folder with the paper's original files (or GPU_RSFD_DATA).  --data-dir ~/uci", DATA)
 ]
 DataSeed = Annotated[Text, option("--data-seed", "Seed of synthetic data.  --data-seed 7  (default: 0)", DATA)]
 Epsilon = Annotated[
@@ -56,7 +55,7 @@ Sampler = Annotated[
     Text,
     option(
         "--sampler",
-        "users (every report), or the exact law of the counts: counts, marginals.  (default: users)",
+        "users (every report), or the law of the counts: counts, marginals.  --sampler counts  (default: users)",
         SIMULATION,
     ),
 ]
@@ -67,7 +66,7 @@ Workers = Annotated[
 DeviceNumbers = Annotated[
     Texts, option("--device", "CUDA devices of the CuPy backend.  --device 0,1  (default: all that work)", MACHINE)
 ]
-Overwrite = Annotated[bool, option("--overwrite", "Replace the results file.", OUTPUT)]
+Overwrite = Annotated[bool, option("--overwrite", "Replace the results file.  --output results.h5 --overwrite", OUTPUT)]
 Plot = Annotated[bool, option("--plot/--no-plot", "Draw the figure beside the results file.  (default: plot)", OUTPUT)]
 SaveEvery = Annotated[
     float, option("--save-every", "Seconds of work between saves.  --save-every 30  (default: 2)", OUTPUT)
@@ -75,7 +74,8 @@ SaveEvery = Annotated[
 DryRun = Annotated[bool, option("--dry-run", "Print the plan, expected time and memory; simulate nothing.", OUTPUT)]
 Quiet = Annotated[bool, option("--quiet", "Print nothing but errors.", OUTPUT)]
 Postprocess = Annotated[
-    str, option("--postprocess", "none, clip, clip-normalize or simplex.  (default: clip-normalize)")
+    str,
+    option("--postprocess", "none, clip, clip-normalize, simplex.  --postprocess none"),
 ]
 
 
@@ -123,7 +123,7 @@ def sweep(
         Text,
         option(
             "--assignment",
-            "How users sample attributes: uniform, or balanced (equal groups).  (default: uniform)",
+            "uniform, or balanced (users in equal groups).  --assignment balanced  (default: uniform)",
             SIMULATION,
         ),
     ] = None,
@@ -184,7 +184,11 @@ def paper(
     seed: Seed = None,
     assignment: Annotated[
         Text,
-        option("--assignment", "uniform, or balanced as in the authors' experiments.  (default: balanced)", SIMULATION),
+        option(
+            "--assignment",
+            "uniform, or as the authors.  --assignment uniform  (default: balanced)",
+            SIMULATION,
+        ),
     ] = None,
     sampler: Sampler = None,
     backend: Backend = "auto",
@@ -273,7 +277,10 @@ def show(
 )
 def plot(
     file: Annotated[Path | None, typer.Argument(help="Results file of a sweep.", show_default=False)] = None,
-    postprocess: Postprocess = "clip-normalize",
+    postprocess: Annotated[
+        Text,
+        option("--postprocess", "none, clip, clip-normalize, simplex.  --postprocess none"),
+    ] = None,
     output: Annotated[
         list[Path] | None,
         option("--output", "Figure to write, .png, .pdf or .svg; repeatable.  (default: FILE with .png)"),
@@ -314,11 +321,13 @@ def main() -> None:
         code = app(standalone_mode=False)
     except ValueError as error:
         fail(str(error), 2)
-    except RuntimeError as error:  # a full disk, a lost worker: what is done is safe
-        fail(f"{error}\nto continue: {shlex.join(['gpu-rsfd', *sys.argv[1:]])}", 1)
     except BrokenPipeError:  # `gpu-rsfd show … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
+    except MemoryError as error:
+        fail(f"out of memory{f': {error}' if str(error) else ''}", 1)
+    except (RuntimeError, OSError) as error:
+        fail(str(error), 1)
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -64,8 +66,10 @@ def paper(given: Mapping[str, Any], quick: bool, how: Run) -> None:
 def _simulate(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Callable[[], list[Path]]) -> None:
     from gpu_rsfd.sweep import sweep as run_sweep
 
-    if not how.save_every >= 0:
+    if not 0 <= how.save_every < math.inf:
         raise ValueError(f"save-every={how.save_every} must be a number of seconds >= 0")
+    if how.dry_run and how.quiet:
+        raise ValueError("--dry-run and --quiet exclude each other")
     workers = None if how.workers is None else parse.whole("workers", how.workers)
     devices = None if not how.device else [parse.whole("device", text) for text in parse.items(how.device)]
     engine, reason = open_engine(spec.sampler, how.backend, workers, devices)
@@ -77,21 +81,29 @@ def _simulate(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Callable[
             return
         reporter.say(f"backend {engine.name} ({engine.device}): {reason}")
         started = time.monotonic()
+        before = how.output.stat() if how.output.exists() else None
         try:
             worked = run_sweep(datasets, spec, how.output, engine, reporter, how.overwrite, how.save_every)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, RuntimeError) as error:  # Ctrl-C; a full disk, a lost worker or device
             reporter.end()
-            again = shlex.join(["gpu-rsfd", *(a for a in sys.argv[1:] if a != "--overwrite")])
-            kept = f"what is done is kept in {how.output}" if how.output.exists() else "nothing was finished yet"
-            print(f"\ninterrupted; {kept}; to continue:\n  {again}", file=sys.stderr)
-            raise
+            saved = how.output.exists() and how.output.stat() != before
+            kept = f"what is done is kept in {how.output}" if saved or not how.overwrite else "nothing was finished yet"
+            arguments = [a for a in sys.argv[1:] if a != "--overwrite" or not saved]
+            known = shutil.which("gpu-rsfd") or sys.argv[0].endswith("__main__.py")
+            again = shlex.join(["gpu-rsfd" if known else sys.argv[0], *arguments])
+            what = "\ninterrupted" if isinstance(error, KeyboardInterrupt) else f"gpu-rsfd: {error}"
+            print(f"{what}; {kept}; to continue:\n  {again}", file=sys.stderr)
+            raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
         if not worked:
-            reporter.say(f"{how.output} is complete: nothing to do (see gpu-rsfd show {how.output})")
+            reporter.say(
+                f"{how.output} is complete: nothing to do (gpu-rsfd show {how.output}, gpu-rsfd plot {how.output})"
+            )
             return
         elapsed = time.monotonic() - started
-        written = [how.output, *(draw() if how.plot else [])]
         if not how.quiet:
             show(how.output, DEFAULT_POSTPROCESS, csv=False, json=False)
+        written = [how.output, *(draw() if how.plot else [])]
+        if not how.quiet:
             print(f"{', '.join(map(str, written))} written after {elapsed:.1f} s")
 
 
@@ -103,18 +115,23 @@ def plan(given: Mapping[str, Any], target_rmse: float | None, postprocess: str, 
     spec = spec_of(options)
     if "dataset" not in options:  # any n will do: no user is needed
         options = {"users": "10000", **options, "sampler": "marginals"}
-    for data in datasets_of(options):
-        rows = planning.plan_table(
-            data.n,
-            data.domain,
-            spec.epsilons,
-            spec.protocols,
-            data.frequencies,
-            spec.assignment,
-            target_rmse,
-            postprocess,
+    plans = [
+        (
+            data,
+            planning.plan_table(
+                data.n,
+                data.domain,
+                spec.epsilons,
+                spec.protocols,
+                data.frequencies,
+                spec.assignment,
+                target_rmse,
+                postprocess,
+            ),
         )
-        tables.show_plan(data, rows, target_rmse, postprocess, json=json)
+        for data in datasets_of(options)
+    ]
+    tables.show_plan(plans, target_rmse, postprocess, json=json)
 
 
 def show(file: Path, postprocess: str, *, csv: bool, json: bool) -> None:
@@ -128,14 +145,17 @@ def show(file: Path, postprocess: str, *, csv: bool, json: bool) -> None:
 
 
 def plot(
-    file: Path | None, postprocess: str, output: list[Path], x: str, attribute: str | None, *, surface: bool
+    file: Path | None, postprocess: str | None, output: list[Path], x: str, attribute: str | None, *, surface: bool
 ) -> None:
     from gpu_rsfd import plots
 
-    check_postprocess(postprocess)
+    if postprocess is not None:
+        check_postprocess(postprocess)
+    if attribute is not None and x != "auto":
+        raise ValueError("--attribute and --x exclude each other")
     if surface:
-        if file is not None:
-            raise ValueError(f"--surface needs no results file; {file} given")
+        if file is not None or attribute is not None or postprocess is not None or x != "auto":
+            raise ValueError("--surface needs no results file and no other option but --output; formulas alone draw it")
         written = [plots.check_target(path) for path in output or [Path("surface.png")]]
         figure = plots.surface()
         for path in written:
@@ -143,7 +163,9 @@ def plot(
     elif file is None:
         raise ValueError("plot needs a results file (gpu-rsfd plot results.h5) or --surface")
     else:
-        written = plot_results(file, output or [file.with_suffix(".png")], postprocess, x, attribute)
+        written = plot_results(
+            file, output or [file.with_suffix(".png")], postprocess or DEFAULT_POSTPROCESS, x, attribute
+        )
     print("\n".join(f"{path} written" for path in written))
 
 
@@ -159,6 +181,8 @@ def plot_results(
 
     for path in targets:
         plots.check_target(path)
+        if path == file:
+            raise ValueError(f"figure={path} is the results file itself; give another --output")
     results = open_results(file)
     if attribute is None:
         figure = plots.figure_of(results, postprocess, x)

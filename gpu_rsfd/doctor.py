@@ -109,7 +109,8 @@ def self_test(
 ) -> bool:
     """Compares every backend with the reference, integer by integer; True if all are equal.
 
-    NumPy is compared with the literal reports of each user, other backends with NumPy.  Each line goes to `echo`; a
+    NumPy is compared with the literal reports of each user (the first epsilon and repetition of a case), other
+    backends with NumPy.  Each line goes to `echo`; a
     difference names its first cell.  `backends` defaults to all that this machine can run.
     """
     if backends is None:
@@ -124,7 +125,8 @@ def self_test(
             difference = next(_differences(backend, cases), None)
             good = good and difference is None
             compared = sum(_is_compared(backend, case) for case in cases) * len(ASSIGNMENTS)
-            verdict = f"equal in all {compared} cases" if difference is None else f"DIFFERENT: {difference}"
+            against = "the literal reports" if backend.name == "numpy" else "numpy"
+            verdict = f"equal to {against} in {compared} cases" if difference is None else f"DIFFERENT: {difference}"
             echo(f"{backend.name}: {verdict} ({backend.device})")
             if speed and difference is None:
                 echo(f"{backend.name}: {positions_per_second(backend):.2e} positions/s (users x attributes x values)")

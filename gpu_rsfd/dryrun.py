@@ -48,7 +48,7 @@ def seconds_per_repetition(dataset: Dataset, plan: Plan, backend: Backend) -> fl
 
 def dry_run(datasets: Sequence[Dataset], spec: Spec, backend: Backend, reason: str) -> None:
     """Print what a sweep would do."""
-    console = Console(width=WIDTH, highlight=False)
+    console = Console(width=WIDTH, highlight=False, markup=False)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     for name in ("data set", "users", "d", "values", "cells", "positions", "expected time"):
         table.add_column(name, justify="left" if name == "data set" else "right", no_wrap=True)
@@ -78,9 +78,7 @@ def dry_run(datasets: Sequence[Dataset], spec: Spec, backend: Backend, reason: s
         f"{cells:,} cells, {amount(total)} positions (users x values)"
     )
     console.print(f"backend {backend.name} ({backend.device}): {reason}")
-    console.print(
-        f"expected: about {duration(seconds)} and {memory / 2**20:,.0f} MiB per process; nothing was simulated"
-    )
+    console.print(f"expected: about {duration(seconds)} and {memory / 2**20:,.0f} MiB per process; nothing was written")
 
 
 def duration(seconds: float) -> str:

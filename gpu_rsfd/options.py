@@ -8,6 +8,8 @@ from typing import Any
 
 from gpu_rsfd import parse
 from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, load_dataset, load_table
+from gpu_rsfd.datasets.published import PUBLISHED
+from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC
 from gpu_rsfd.datasets.table import SUFFIXES
 from gpu_rsfd.protocols import PAPER
 from gpu_rsfd.spec import PAPER_EPSILONS, Spec, check_seed
@@ -87,6 +89,9 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
         if key not in options:
             raise ValueError(f"a synthetic data set needs --users and --domain; --{key} is missing")
     _refuse(options, OF_TABLES, "needs a file of data (--dataset people.csv)")
+    _refuse(options, ["data-dir"], "needs a data set of the paper (--dataset adult)")
+    if options.get("sampler") == "marginals":
+        _refuse(options, ["data-seed"], "has no use with --sampler marginals, which takes expected counts")
     domain = parse.domain(_list(options["domain"]))
     law, seed = str(options.get("distribution", "uniform")), data_seed(options)
     found: list[Dataset] = []
@@ -105,10 +110,13 @@ def _named(options: Mapping[str, Any]) -> list[Dataset]:
     names = [name for text in texts for name in ([text] if Path(text).is_file() else parse.items([text]))]
     if not any(_is_table(name) for name in names):
         _refuse(options, OF_TABLES, "needs a file of data (--dataset people.csv)")
-    seed = data_seed(options)
+    if not any(name in PUBLISHED for name in names):
+        _refuse(options, ["data-dir"], "needs a data set with original files (--dataset adult)")
+    if not any(name in PAPER_SYNTHETIC for name in names):
+        _refuse(options, ["data-seed"], "needs synthetic data (--dataset syn1, or --users and --domain)")
+    seed, folder = data_seed(options), str(options["data-dir"]) if "data-dir" in options else None
     return [
-        _table(name, options) if _is_table(name) else load_dataset(name, seed=seed, data_dir=options.get("data-dir"))
-        for name in names
+        _table(name, options) if _is_table(name) else load_dataset(name, seed=seed, data_dir=folder) for name in names
     ]
 
 
@@ -117,12 +125,14 @@ def _is_table(name: str) -> bool:
 
 
 def _table(path: str, options: Mapping[str, Any]) -> Dataset:
+    if Path(path).suffix.lower() in (".npz", ".h5"):
+        _refuse(options, ["missing"], f"needs a table of values (.csv or .parquet); {path} holds codes already")
     return load_table(
         path,
         columns=parse.items(_list(options["columns"])) if "columns" in options else None,
         bins=_bins(options.get("bins", [])),
         missing=options.get("missing", "category"),
-        domain_file=options.get("domain-file"),
+        domain_file=str(options["domain-file"]) if "domain-file" in options else None,
     )
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from gpu_rsfd.spec import check_domain, check_epsilon, check_users
+from gpu_rsfd.spec import MAX_ATTRIBUTES, check_domain, check_epsilon, check_users
 
 
 def toml_loads(text: str) -> dict[str, Any]:
@@ -65,6 +65,8 @@ def domain(texts: Iterable[object]) -> tuple[int, ...]:
             raise ValueError(
                 f"domain={text} must be domain sizes such as 10,10,20 or 10x5 (five attributes of 10 values)"
             )
+        if times and int(times) > MAX_ATTRIBUTES:
+            raise ValueError(f"domain={text} has {int(times):,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
         sizes += [int(size)] * (int(times) if times else 1)
     return check_domain(sizes)
 

@@ -76,7 +76,7 @@ def users_needed(
     """
     if not 0 < target_rmse < math.inf:
         raise ValueError(f"target_rmse={target_rmse} must be finite and > 0")
-    target = target_rmse**2
+    target = target_rmse * target_rmse
     attributes = theory.attributes_of(check_domain(domain), frequencies)
 
     def mse(n: int) -> float:

@@ -12,9 +12,8 @@ from gpu_rsfd.estimate import Floats, check_postprocess
 from gpu_rsfd.parse import show_epsilon
 from gpu_rsfd.protocols import PROTOCOLS, approximate_variances, label
 from gpu_rsfd.store import Results
+from gpu_rsfd.sweep import FIGURES
 from gpu_rsfd.tables import expected, summary
-
-FORMATS = (".png", ".pdf", ".svg")
 
 MANY_VALUES = 60  # more labels than this can't be read
 
@@ -38,8 +37,8 @@ def _style(protocol: str) -> dict[str, Any]:
 
 
 def check_target(path: Path) -> Path:
-    if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"figure={path} must end in one of {', '.join(FORMATS)}")
+    if path.suffix.lower() not in FIGURES:
+        raise ValueError(f"figure={path} must end in one of {', '.join(FIGURES)}")
     if not path.parent.is_dir():
         raise ValueError(f"figure={path}: the folder {path.parent} does not exist")
     return path
@@ -78,12 +77,21 @@ def figure_of(results: Results, postprocess: str = "clip-normalize", x: str = "a
         raise ValueError("the results file has no finished repetitions yet; nothing to plot")
     if x not in ("auto", "epsilon", "users"):
         raise ValueError(f"x={x} must be one of auto, epsilon, users")
-    over_users = len({r.n for r in results.values()}) > 1 and len({r.domain for r in results.values()}) == 1
+    over_users = _differ_in_users(results)
     if x == "users" and not over_users:
         raise ValueError("x=users needs data sets that differ in their number of users only")
     if over_users and x != "epsilon":
         return _against_users(results, postprocess)
     return _against_epsilon(results, postprocess)
+
+
+def _differ_in_users(results: Results) -> bool:
+    """A sweep over n: synthetic data sets made by size, equal but for their number of users."""
+    made = [d for d in results.spec.get("datasets", []) if d["name"] in results]
+    if len({d["users"] for d in made}) < 2:
+        return False
+    laws = {d["name"].replace(f"-n{d['users']}-", "-n-") for d in made}
+    return len({tuple(d["domain"]) for d in made}) == 1 and len(laws) == 1
 
 
 def _against_epsilon(results: Results, postprocess: str) -> Any:
@@ -96,7 +104,7 @@ def _against_epsilon(results: Results, postprocess: str) -> Any:
             axis.errorbar(result.epsilons, mean[p], yerror(error[p]), label=label(protocol), capsize=2, **style)
             if theory is not None:
                 axis.plot(result.epsilons, theory[p], color=style["color"], linewidth=0.6)
-        axis.set_title(f"{name}: n = {result.n:,}, d = {len(result.domain)}", fontsize=10)
+        axis.set_title(f"{plain(name)}: n = {result.n:,}, d = {len(result.domain)}", fontsize=10)
         axis.set_xlabel("ε")
         _ticks(axis, result.epsilons)
         _finish(axis, postprocess)
@@ -139,10 +147,11 @@ def frequencies(results: Results, attribute: str, postprocess: str = "clip-norma
         raise ValueError(f"no attribute {attribute!r} in the results; attributes: {', '.join(names)}")
     panels = [(name, r, e) for name, r in having.items() for e in range(len(r.epsilons))]
     figure, axes = _panels(len(panels))
+    all_estimates = {name: r.estimates(postprocess) for name, r in having.items()}
     for axis, (name, result, e) in zip(axes, panels, strict=True):
         a = result.plan.attributes[result.names.index(attribute)]
         columns = slice(a.offset, a.offset + a.k)
-        estimates = result.estimates(postprocess)[:, e, :, columns]
+        estimates = all_estimates[name][:, e, :, columns]
         where = np.arange(a.k)
         axis.bar(where, result.frequencies[columns], color="#dddddd", edgecolor="#999999", label="truth")
         for p, protocol in enumerate(result.protocols):
@@ -153,16 +162,21 @@ def frequencies(results: Results, attribute: str, postprocess: str = "clip-norma
                 axis.errorbar(
                     where + 0.8 * shift, drawn.mean(axis=0), drawn.std(axis=0), label=label(protocol), **style
                 )
-        axis.set_title(f"{name}, ε = {show_epsilon(result.epsilons[e])}", fontsize=10)
+        axis.set_title(f"{plain(name)}, ε = {show_epsilon(result.epsilons[e])}", fontsize=10)
         if a.k <= MANY_VALUES:
             texts = result.labels[a.index] if result.labels else [str(v) for v in range(a.k)]
             turned = {"rotation": 45, "ha": "right"} if max(map(len, texts)) * a.k > 40 else {}
-            axis.set_xticks(where, texts, fontsize=7, **turned)
-        axis.set_xlabel(attribute)
+            axis.set_xticks(where, [plain(text) for text in texts], fontsize=7, **turned)
+        axis.set_xlabel(plain(attribute))
         axis.set_ylabel("frequency" + ("" if postprocess == "none" else f" ({postprocess})"))
         axis.tick_params(axis="y", labelsize=8)
     _legend(figure, axes, False)
     return figure
+
+
+def plain(text: str) -> str:
+    """Text of the user's: a dollar sign is a dollar sign, not the start of a formula."""
+    return text.replace("$", r"\$")
 
 
 def yerror(error: Floats) -> Floats | None:

@@ -30,7 +30,7 @@ from gpu_rsfd.spec import integer
 from gpu_rsfd.substreams import BLOCK, COUNTS, MARGINALS, SAMPLED, Group, Streams, groups_of
 from gpu_rsfd.tape import Tape, code_dtype
 
-USERS_PER_STEP = 1 << 16  # words, indices and codes of a step stay in the cache
+USERS_PER_STEP = 1 << 17  # long enough that threads seldom wait for each other
 TABLE_BYTES = 1 << 28  # the users' values that are kept in memory at a time
 
 
@@ -186,8 +186,7 @@ def _add_sampled(
     first = np.arange(min(USERS_PER_STEP, len(table))) * d
     for i in range(0, len(table), USERS_PER_STEP):
         stop = min(i + USERS_PER_STEP, len(table))
-        chosen = tape.assigned(plan.assignment, repetition, n, d, start + i, start + stop)
-        place = chosen.astype(np.intp)
+        place = tape.assigned_words(plan.assignment, repetition, n, d, start + i, start + stop).view(np.int64)
         place += first[: stop - i]
         values = flat[i * d : stop * d].take(place)
         s += np.bincount(values, minlength=len(s))

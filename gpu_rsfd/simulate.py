@@ -129,13 +129,16 @@ def simulate(
     """Simulate every user's report under each protocol and epsilon, and count the reports.
 
     `repetitions` is a count or a range: repetition 57 alone, `range(57, 58)`, equals the 57th of a long run.  Results
-    are a function of (data, seed, repetition, protocol, epsilon, assignment): never of what else is simulated, of
-    `backend` (`auto`: `cupy` if a CUDA device works, else `numpy`) or of `workers` (processes of the NumPy backend;
-    default: one per core).  `assignment`: `uniform` lets each user sample an
-    attribute independently (Algorithm 1), `balanced` deals the users out to d groups of equal size (the authors' own
-    experiments).  `sampler`: `users` simulates every user's every report; `counts` draws all counts from their
-    exact joint law, given who sampled what; `marginals` draws each attribute's counts from their exact law, whatever
-    n is, with independent attributes (samplers.py).  `progress` is called with the positions (users x values) done.
+    are a function of (data, seed, repetition, protocol, epsilon, assignment, sampler): never of what else is
+    simulated, nor of the machine.
+
+    `backend`: `auto` takes `cupy` if a CUDA device works, else `numpy`.  `workers`: processes of the NumPy backend
+    (default: one per core).  `devices`: CUDA device numbers (default: all that work).
+    `assignment`: `uniform` lets each user sample an attribute independently (Algorithm 1), `balanced` deals the users
+    out to d groups of equal size (the authors' own experiments).
+    `sampler`: `users` simulates every user's every report; `counts` draws all counts from their exact joint law, given
+    who sampled what; `marginals` draws each attribute's counts from their exact law, whatever n is, with independent
+    attributes.  `progress` is called with the positions (users x values) done.
     """
     spec = Spec.of(protocols, epsilons, repetitions, seed, assignment, sampler)
     check_rows(data, spec.sampler)

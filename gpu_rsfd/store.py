@@ -120,12 +120,20 @@ def _reading(path: Path) -> Iterator[Any]:
         if not os.access(path, os.R_OK):
             raise ValueError(f"{path} can't be read: permission denied") from None
         raise ValueError(f"{path} is not an HDF5 file; a results file of gpu-rsfd is needed") from error
-    with file:
+    with file, _damage(path):
         if "spec" not in file.attrs or "stream_version" not in file.attrs:
             raise ValueError(f"{path} is an HDF5 file, but not a results file of gpu-rsfd")
         if file.attrs["format"] > FORMAT:
             raise ValueError(f"{path} was written by a newer gpu-rsfd ({file.attrs['package_version']})")
         yield file
+
+
+@contextlib.contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, KeyError, RuntimeError) as error:
+        raise ValueError(f"{path} is damaged: {str(error).splitlines()[0]}") from error
 
 
 def _read_group(group: Any, spec: dict[str, Any]) -> Result:
@@ -187,8 +195,8 @@ def locked(path: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def save(path: Path, spec: dict[str, Any], parts: dict[str, Part], backend: str, device: str, changed: str) -> None:
-    """Write all parts to the file; only `changed` is encoded anew, the others are taken from the file itself."""
+def save(path: Path, spec: dict[str, Any], parts: dict[str, Part], backend: str, device: str) -> None:
+    """Write all parts to the file, in the order of the spec."""
     from gpu_rsfd import __version__
 
     with h5py.File("image", "w", driver="core", backing_store=False, libver="v108") as file:
@@ -203,15 +211,13 @@ def save(path: Path, spec: dict[str, Any], parts: dict[str, Part], backend: str,
         file.attrs["numpy_version"] = np.__version__  # what the samplers' draws depend on (the tape does not)
         file.attrs["backend"] = backend
         file.attrs["device"] = device
-        file.attrs["wall_time"] = json.dumps(
-            {name: {"seconds": part.seconds, "seconds_per_cell": part.seconds / cells} for name, part in parts.items()}
+        file.attrs["wall_time"] = json.dumps(  # one pass serves all cells of a data set: each has an equal share
+            {name: {"seconds": p.seconds, "mean_seconds_per_cell": p.seconds / cells} for name, p in parts.items()}
         )
-        kept = [name for name in parts if name != changed]
-        if kept:
-            with h5py.File(path, "r") as before:
-                for name in kept:
-                    before.copy(name, file)
-        _write_group(file.create_group(changed), parts[changed])
+        # Groups are not copied from the file before: references between their dimensions would not survive that.
+        for dataset in spec["datasets"]:
+            if dataset["name"] in parts:
+                _write_group(file.create_group(dataset["name"]), parts[dataset["name"]])
         file.flush()
         image = file.id.get_file_image()
     _replace(path, image)

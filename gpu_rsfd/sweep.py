@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.plan import Plan
 from gpu_rsfd.simulate import Result
 from gpu_rsfd.spec import Spec
 from gpu_rsfd.store import Part, locked, read_parts, save
+from gpu_rsfd.tape import STREAM_VERSION
 
+FIGURES = (".png", ".pdf", ".svg")  # drawn beside a results file
 SAVE_EVERY = 2.0  # seconds of work that a killed run may lose, as far as blocks can be cut
 SAVE_SHARE = 20  # a block takes at least this many times as long as saving it
 FIRST_SPEED = 1e8  # positions per second, a guess until the first block has been timed
@@ -39,6 +43,9 @@ def describe(datasets: Sequence[Dataset], spec: Spec) -> dict[str, Any]:
         "seed": spec.seed,
         "assignment": spec.assignment,
         "sampler": spec.sampler,
+        "stream_version": STREAM_VERSION,
+        # the tape is the same for ever; a sampler's draws are NumPy's, and those of one version
+        **({} if spec.sampler == "users" else {"numpy_version": np.__version__}),
     }
 
 
@@ -54,6 +61,10 @@ def differences(have: dict[str, Any], want: dict[str, Any]) -> list[str]:
 def check_output(path: Path) -> None:
     if path.is_dir():
         raise ValueError(f"output={path} is a directory; a file name such as {path / 'results.h5'} is needed")
+    if path.suffix.lower() in FIGURES:
+        raise ValueError(
+            f"output={path} ends like a figure; a results file, such as {path.with_suffix('.h5')}, is needed"
+        )
     if not path.parent.is_dir():
         raise ValueError(f"output={path}: the folder {path.parent} does not exist")
 
@@ -109,7 +120,7 @@ def sweep(
                 speed = size * count / (time.perf_counter() - started)
                 first += count
                 started = time.perf_counter()
-                save(path, want, parts, backend.name, backend.device, dataset.name)
+                save(path, want, parts, backend.name, backend.device)
                 saving = time.perf_counter() - started
         reporter.end()
         return True

@@ -96,14 +96,15 @@ def show(results: Results, postprocess: str, form: str = "table") -> None:
         return
     console = Console(width=WIDTH, highlight=False)
     if not results.complete:
-        console.print("This sweep is not finished: the same `gpu-rsfd sweep` command continues it.")
+        console.print("This file is not finished: the same command continues it.")
     for name, result in results.items():
         mean, error = summary(result, postprocess)
         smallest = float(np.min(mean[np.isfinite(mean) & (mean > 0)], initial=1.0))
         exponent = math.floor(math.log10(smallest))
         console.print(
             f"{name}: n = {result.n:,}, d = {len(result.domain)}, {len(result.repetitions)} repetitions; "
-            f"MSE_avg in units of 1e{exponent:+03d}"
+            f"MSE_avg in units of 1e{exponent:+03d}",
+            markup=False,
         )
         closed = expected(result, postprocess)
         shown = None if closed is None else closed / 10.0**exponent
@@ -112,15 +113,34 @@ def show(results: Results, postprocess: str, form: str = "table") -> None:
 
 
 def show_plan(
-    data: Dataset, rows: Sequence[PlanRow], target_rmse: float | None, postprocess: str, *, json: bool
+    plans: Sequence[tuple[Dataset, Sequence[PlanRow]]], target_rmse: float | None, postprocess: str, *, json: bool
 ) -> None:
-    """What to expect of each protocol and epsilon."""
+    """What to expect of each protocol and epsilon, for each data set."""
     if json:
-        shape = {"dataset": data.name, "users": data.n, "domain": list(data.domain), "postprocess": postprocess}
-        print(dumps({**shape, "target_rmse": target_rmse, "rows": [row._asdict() for row in rows]}, indent=2))
+        documents = [
+            {
+                "dataset": data.name,
+                "users": data.n,
+                "domain": list(data.domain),
+                "postprocess": postprocess,
+                "target_rmse": target_rmse,
+                "rows": [{k: None if v != v else v for k, v in row._asdict().items()} for row in rows],
+            }
+            for data, rows in plans
+        ]
+        print(dumps(documents, indent=2))
         return
     console = Console(width=WIDTH, highlight=False)
-    console.print(f"{data.name}: n = {data.n:,}, d = {data.d}; expected from theory alone, postprocess={postprocess}")
+    for data, rows in plans:
+        console.print(
+            f"{data.name}: n = {data.n:,}, d = {data.d}; expected from theory alone, postprocess={postprocess}",
+            markup=False,
+        )
+        console.print(_plan_table(rows, target_rmse))
+    console.print("* best of its epsilon")
+
+
+def _plan_table(rows: Sequence[PlanRow], target_rmse: float | None) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, pad_edge=False)
     columns = ["epsilon", "protocol", "MSE_avg", "RMSE", "bits per user"]
     if target_rmse is not None:
@@ -129,7 +149,7 @@ def show_plan(
         table.add_column(f" {name}", justify="left" if name == "protocol" else "right", no_wrap=True)
     for epsilon in dict.fromkeys(row.epsilon for row in rows):
         here = [row for row in rows if row.epsilon == epsilon]
-        best = min(row.mse for row in here)
+        best = min((row.mse for row in here if row.mse == row.mse), default=math.nan)
         for row in here:
             mark = "*" if row.mse == best else " "
             cells = [show_epsilon(epsilon), f" {label(row.protocol)}".replace("[", "\\[")]
@@ -138,8 +158,7 @@ def show_plan(
                 cells.append(f" {row.users_needed:,}")
             table.add_row(*cells)
         table.add_section()
-    console.print(table)
-    console.print("* best of its epsilon")
+    return table
 
 
 def _table(result: Result, mean: Any, error: Any, closed: Any) -> Table:

@@ -39,10 +39,14 @@ def code_dtype(k: int) -> np.dtype[np.unsignedinteger]:
 
 def scale(words: Words, k: int) -> Codes:
     """`((w >> 32) * k) >> 32`: a uniform value in 0 … k - 1 from the high half of each word."""
+    return _scaled(words, k).astype(code_dtype(k))
+
+
+def _scaled(words: Words, k: int) -> Words:
     high = words >> _HALF
     high *= np.uint64(k)
     high >>= _HALF
-    return high.astype(code_dtype(k))
+    return high
 
 
 def keep_draw(words: Words) -> Words:
@@ -98,9 +102,13 @@ class Tape:
 
         `uniform`: each user independently.  `balanced`: position modulo d in a random permutation of all n users.
         """
+        return self.assigned_words(assignment, repetition, n, d, start, stop).astype(code_dtype(d))
+
+    def assigned_words(self, assignment: str, repetition: int, n: int, d: int, start: int, stop: int) -> Words:
+        """`assigned`, before it is made narrow."""
         if assignment == "uniform":
-            return scale(self.words(ASSIGN, 0, repetition, start, stop), d)
-        return (self.positions(repetition, n, start, stop) % np.uint64(d)).astype(code_dtype(d))
+            return _scaled(self.words(ASSIGN, 0, repetition, start, stop), d)
+        return self.positions(repetition, n, start, stop) % np.uint64(d)
 
     def positions(self, repetition: int, n: int, start: int, stop: int) -> Words:
         """Where users start … stop - 1 stand in a random permutation of 0 … n - 1.

@@ -155,4 +155,4 @@ def _clipped_error(f: Floats, moments: Moments) -> Floats:
     square = [moments.bias**2, 2 * moments.bias * deviation, deviation**2]  # (X - f)^2
     positive = sum(c * u for c, u in zip(density, upper, strict=False))
     error = sum(c * s * upper[i + j] for i, c in enumerate(density) for j, s in enumerate(square))
-    return f**2 * (1 - positive) + error
+    return np.maximum(f**2 * (1 - positive) + error, 0)  # few reports: the expansion can fall below 0

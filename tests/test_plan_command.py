@@ -13,7 +13,7 @@ from gpu_rsfd.theory import expected_mse
 
 def test_plan_is_the_theory(tmp_path):
     options = ["--users", "1e6", "--domain", "10x5,100", "--epsilon", "1,ln7", "--target-rmse", "0.01"]
-    shown = json.loads(run("plan", *options, "--json", cwd=tmp_path).stdout)
+    (shown,) = json.loads(run("plan", *options, "--json", cwd=tmp_path).stdout)
     assert (shown["users"], shown["domain"]) == (1_000_000, [10] * 5 + [100])
     assert len(shown["rows"]) == 12
     for row in shown["rows"]:
@@ -30,7 +30,7 @@ def test_plan_is_the_theory(tmp_path):
 
 
 def test_plan_for_a_data_set(tmp_path):
-    shown = json.loads(run("plan", "--dataset", "adult", "--epsilon", "1", "--json", cwd=tmp_path).stdout)
+    (shown,) = json.loads(run("plan", "--dataset", "adult", "--epsilon", "1", "--json", cwd=tmp_path).stdout)
     data = gpu_rsfd.load_dataset("adult")
     assert shown["rows"][3]["mse"] == pytest.approx(
         expected_mse("rsfd-adp", 1.0, data.n, data.domain, data.frequencies), rel=1e-9

@@ -14,7 +14,7 @@ from gpu_rsfd.sweep import describe
 
 def write(path, data, **options):
     result = gpu_rsfd.simulate(data, **options)
-    save(path, describe([data], result.spec), {data.name: Part.of(result, 1.5)}, "numpy", "here", data.name)
+    save(path, describe([data], result.spec), {data.name: Part.of(result, 1.5)}, "numpy", "here")
     return result
 
 
@@ -47,6 +47,19 @@ def test_xarray_just_works(stored):
         )
 
 
+def test_xarray_opens_every_data_set_of_a_resumed_sweep(tmp_path):
+    xarray = pytest.importorskip("xarray")
+    options = ["--domain", "4x2", "--epsilon", "1", "--repetitions", "3", "--no-plot", "--quiet", "--save-every", "0"]
+    run("sweep", "--users", "300,200,100", *options, cwd=tmp_path)
+    results = gpu_rsfd.open_results(tmp_path / "results.h5")
+    assert len(results) == 3
+    for name, result in results.items():
+        with xarray.open_dataset(tmp_path / "results.h5", engine="h5netcdf", group=name) as dataset:
+            assert dataset.counts.dims == ("protocol", "epsilon", "repetition", "value")
+            assert dataset.repetition.values.tolist() == [0, 1, 2]
+            assert np.array_equal(dataset.counts.sel(protocol="spl-adp", epsilon=1.0), result.counts[4, 0])
+
+
 def test_root_attributes(stored):
     path, _ = stored
     with h5py.File(path) as file:
@@ -56,7 +69,7 @@ def test_root_attributes(stored):
         spec = json.loads(file.attrs["spec"])
         assert spec["datasets"][0]["distribution"] == "zipf:1"
         assert spec["repetitions"] == [4, 10, 1]
-        assert json.loads(file.attrs["wall_time"])["mine"] == {"seconds": 1.5, "seconds_per_cell": 1.5 / 12}
+        assert json.loads(file.attrs["wall_time"])["mine"] == {"seconds": 1.5, "mean_seconds_per_cell": 1.5 / 12}
 
 
 def test_open_results_is_a_simulate_result(stored):
@@ -75,7 +88,7 @@ def test_counts_of_syn6_are_small(tmp_path):
     counts = rng.normal(mean, np.sqrt(mean), (6, 6, 100, 1100)).astype(np.int64)
     big = type(result)(**{**result.__dict__, "counts": counts})
     path = tmp_path / "r.h5"
-    save(path, describe([data], result.spec), {"syn6": Part.of(big, 1.0)}, "numpy", "", "syn6")
+    save(path, describe([data], result.spec), {"syn6": Part.of(big, 1.0)}, "numpy", "")
     assert np.array_equal(gpu_rsfd.open_results(path)["syn6"].counts, counts)
     assert path.stat().st_size < 20e6
 
@@ -126,6 +139,9 @@ def test_concise_numbers(mean, error, text):
     (["plot", "r.h5", "--x", "users"], "x=users needs data sets that differ in their number of users only"),
     (["plot", "r.h5", "--x", "time"], "x=time must be one of auto, epsilon, users"),
     (["plot", "r.h5", "--surface"], "--surface needs no results file"),
+    (["plot", "--surface", "--postprocess", "none"], "--surface needs no results file and no other option"),
+    (["plot", "r.h5", "--attribute", "A1", "--x", "users"], "--attribute and --x exclude each other"),
+    (["plot", "r.h5", "--attribute", "A9"], "no attribute 'A9' in the results; attributes: A1, A2"),
 ])  # fmt: skip
 def test_bad_input(stored, capsys, monkeypatch, arguments, message):
     from gpu_rsfd.cli import main

@@ -160,7 +160,7 @@ def test_full_disk_loses_nothing(tmp_path):
 
     failed = run(*command, cwd=tmp_path, code=1, preexec_fn=small_files)
     assert "can't write results.h5: File too large" in failed.stderr
-    assert "to continue: gpu-rsfd sweep" in failed.stderr
+    assert "to continue:\n  gpu-rsfd sweep" in failed.stderr
     assert "Traceback" not in failed.stderr
     kept = gpu_rsfd.open_results(tmp_path / "results.h5")
     assert 0 < len(next(iter(kept.values())).repetitions) < 80
@@ -184,7 +184,7 @@ def test_dry_run_writes_nothing(tmp_path):
     done = run("sweep", "--dataset", "syn1,syn6", "--dry-run", cwd=tmp_path)
     assert "syn6" in done.stdout
     assert "7,200 cells" in done.stdout
-    assert "MiB per process; nothing was simulated" in done.stdout
+    assert "MiB per process; nothing was written" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
@@ -222,6 +222,17 @@ SIZE = ["--users", "10", "--domain", "2x2"]
     ([*SIZE, "--backend", "jax"], "unknown backend 'jax'; available: auto"),
     ([*SIZE, "--workers", "0"], "workers=0 must be a whole number from 1 to 1,024"),
     ([*SIZE, "--save-every", "-1"], "save-every=-1.0 must be a number of seconds >= 0"),
+    ([*SIZE, "--save-every", "inf"], "save-every=inf must be a number of seconds >= 0"),
+    ([*SIZE, "--output", "results.png"], "output=results.png ends like a figure"),
+    ([*SIZE, "--data-dir", "folder"], "--data-dir needs a data set of the paper"),
+    ([*SIZE, "--data-seed", "1", "--sampler", "marginals"], "--data-seed has no use with --sampler marginals"),
+    (["--dataset", "syn1", "--data-dir", "folder"], "--data-dir needs a data set with original files"),
+    (["--dataset", "nursery", "--data-seed", "1"], "--data-seed needs synthetic data"),
+    ([*SIZE, "--backend", "cupy", "--workers", "2"], "workers=2 cannot be used with backend 'cupy'"),
+    ([*SIZE, "--backend", "numpy", "--device", "0"], "devices=[0] cannot be used with backend 'numpy'"),
+    ([*SIZE, "--sampler", "counts", "--backend", "cupy"], "sampler='counts' runs on the host"),
+    ([*SIZE, "--dry-run", "--quiet"], "--dry-run and --quiet exclude each other"),
+    (["--users", "5", "--domain", "10x999999999"], "domain=10x999999999 has 999,999,999 attributes"),
     ([*SIZE, "--output", "nowhere/results.h5"], "output=nowhere/results.h5: the folder nowhere does not exist"),
     ([*SIZE, "--output", "folder"], "output=folder is a directory"),
     ([*SIZE, "--output", "text.txt"], "text.txt is not an HDF5 file"),

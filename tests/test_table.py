@@ -1,7 +1,6 @@
 """Your own data: values in, codes and labels out."""
 
 import json
-import sys
 
 import h5py
 import numpy as np
@@ -106,8 +105,6 @@ def test_interval_labels_have_enough_digits():
 
 @pytest.mark.parametrize("suffix", [".json", ".toml"])
 def test_domain_files(table, tmp_path, suffix):
-    if suffix == ".toml" and sys.version_info < (3, 11):
-        pytest.skip("TOML is in the standard library since Python 3.11")
     domain = tmp_path / f"domains{suffix}"
     content = {"city": ["Zug", "Bern", "Aarau", "Chur, upper"], "age": [100, 41.0, 30, 9, 8]}
     if suffix == ".json":

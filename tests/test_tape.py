@@ -50,14 +50,11 @@ def test_stream_known_answers():
     assert tape.words(DATA, 1, 0, 0, 2).tolist() == KNOWN["data"]
 
 
-KNOWN = {
-    name: [contract_word(2026, *where, i) for i in words]
-    for name, where, words in [
-        ("assign", (ASSIGN, 0, 57), (0, 1)),
-        ("value", (VALUE, 3, 0), (4, 5)),
-        ("bits", (BITS, 99, 1), (24, 25)),
-        ("data", (DATA, 1, 0), (0, 1)),
-    ]
+KNOWN = {  # made with `philox4x64` above, and frozen
+    "assign": [0xC286816EC4F41E31, 0xAB732DBC1E8BCE87],
+    "value": [0x185286085FCAC955, 0x8A6D299DE8A21093],
+    "bits": [0x1662AB85B7262E82, 0xF9F854D61B60C7EA],
+    "data": [0xF70BC42E40E66EB7, 0xF39F4C0E554D4238],
 }
 
 

@@ -22,7 +22,9 @@ def open_backend(
     """
     if name not in BACKENDS:
         raise ValueError(f"unknown backend {name!r}; available: {', '.join(BACKENDS)}")
-    if name != "cupy" and workers is not None and devices is not None:
+    if name == "cupy" and workers is not None:
+        raise ValueError(f"workers={workers} cannot be used with backend 'cupy'; available: auto, numpy")
+    if workers is not None and devices is not None:
         raise ValueError(f"workers={workers} are for the numpy backend, devices={list(devices)} for cupy; give one")
     if name == "numpy" and devices is not None:
         raise ValueError(f"devices={list(devices)} cannot be used with backend 'numpy'; available: auto, cupy")

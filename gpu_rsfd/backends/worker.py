@@ -48,7 +48,7 @@ class Worker:
     """The parent's end of one worker process."""
 
     def __init__(self) -> None:
-        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(p for p in sys.path if p))
+        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(p or os.getcwd() for p in sys.path))
         # A session of its own: Ctrl-C reaches the parent alone, which then decides what is kept.
         self._process = subprocess.Popen(
             [sys.executable, "-c", f"from {__name__} import serve; serve()"],

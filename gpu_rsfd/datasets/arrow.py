@@ -42,10 +42,11 @@ def read_csv(path: Path, choose: Choose) -> list[Column]:
     arrow = _arrow()
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            header = next(csv.reader(file), [])
+            header = [name.strip() for name in next(csv.reader(file), [])]
         names = choose(header)
         table = arrow.csv.read_csv(
             path,
+            read_options=arrow.csv.ReadOptions(column_names=header, skip_rows=1),
             convert_options=arrow.csv.ConvertOptions(
                 include_columns=names,
                 column_types={name: arrow.dictionary(arrow.int32(), arrow.string()) for name in names},
@@ -53,7 +54,7 @@ def read_csv(path: Path, choose: Choose) -> list[Column]:
                 strings_can_be_null=False,
             ),
         )
-    except (arrow.ArrowException, UnicodeDecodeError, csv.Error) as error:
+    except (arrow.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} is not a readable CSV file: {_first_line(error)}") from None
     return [_text_column(name, *_dictionary(table.column(name))) for name in names]
 

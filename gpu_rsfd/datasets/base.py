@@ -85,10 +85,11 @@ class Dataset:
         return self.counts / self.n
 
     def describe(self) -> dict[str, Any]:
-        """What identifies the data: equal descriptions mean equal codes.  No count depends on names of values."""
+        """What identifies the data: equal descriptions mean equal codes, and equal names of attributes and values."""
         digest = hashlib.sha256()
         for column in self._columns:
             digest.update(column.astype("<u2").tobytes())
+        digest.update(repr((self.names, self.labels)).encode())
         described = {"name": self.name, "users": self.n, "domain": list(self.domain), "sha256": digest.hexdigest()}
         return described if self.source is None else {**described, "source": self.source}
 

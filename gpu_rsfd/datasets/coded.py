@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ def read_npz(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
-    except (OSError, EOFError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, AttributeError, TypeError, zlib.error, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is not a readable .npz file ({error}); valid: {_WHAT}") from None
 
 
@@ -52,6 +53,8 @@ def coded_table(path: Path, arrays: dict[str, Any]) -> tuple[Any, list[int], lis
             labels = json.loads(_text(np.asarray(arrays["labels_json"]).item()))
         except ValueError as error:
             raise ValueError(f"{path}: labels_json is not a list of lists of labels ({error})") from None
+        if not isinstance(labels, list) or not all(isinstance(part, list) for part in labels):
+            raise ValueError(f"{path}: labels_json is not a list of lists of labels")
     for what, entries in (("domain", np.ravel(domain)), ("names", names), ("labels_json", labels)):
         if entries is not None and len(entries) != d:
             raise ValueError(f"{path}: {what} has {len(entries)} entries, but codes has {d} columns")
