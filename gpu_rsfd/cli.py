@@ -5,11 +5,45 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeAlias
+from typing import Annotated, NoReturn
 
 import typer
 
 from gpu_rsfd import commands
+from gpu_rsfd.flags import (
+    DATA,
+    OUTPUT,
+    SIMULATION,
+    Assignment,
+    Backend,
+    Bins,
+    Columns,
+    DataDir,
+    DataSeed,
+    DatasetNames,
+    DeviceNumbers,
+    Distribution,
+    Domain,
+    DomainFile,
+    DryRun,
+    Epsilon,
+    Missing,
+    Overwrite,
+    Plot,
+    Postprocess,
+    Protocol,
+    Quiet,
+    Repetitions,
+    Sampler,
+    SaveEvery,
+    Seed,
+    SpecFile,
+    Text,
+    Texts,
+    Users,
+    Workers,
+    option,
+)
 
 app = typer.Typer(
     name="gpu-rsfd",
@@ -21,119 +55,29 @@ app = typer.Typer(
 )
 
 
-def option(name: str, help: str, panel: str | None = None) -> Any:
-    return typer.Option(name, help=help, rich_help_panel=panel, show_default=False)
-
-
-Text: TypeAlias = str | None
-Texts: TypeAlias = list[str] | None
-DATA, SIMULATION, MACHINE, OUTPUT = "Data", "Simulation", "Machine", "Output"
-
-DataDir = Annotated[
-    Text, option("--data-dir", "Folder with the paper's original files (or GPU_RSFD_DATA).  --data-dir ~/uci", DATA)
-]
-DataSeed = Annotated[Text, option("--data-seed", "Seed of synthetic data.  --data-seed 7  (default: 0)", DATA)]
-Epsilon = Annotated[
-    Texts,
-    option(
-        "--epsilon", "Privacy budgets; repeatable or a list.  --epsilon 0.5,1,ln2  (default: ln2,…,ln7)", SIMULATION
-    ),
-]
-Protocol = Annotated[
-    Texts,
-    option(
-        "--protocol",
-        "Protocols; repeatable or a list.  --protocol rsfd-grr,smp-adp  (default: the paper's six)",
-        SIMULATION,
-    ),
-]
-Repetitions = Annotated[
-    Text, option("--repetitions", "Repetitions of each cell.  --repetitions 20  (default: 100)", SIMULATION)
-]
-Seed = Annotated[Text, option("--seed", "Seed of the simulation, 0 … 2**64 - 1.  --seed 42  (default: 0)", SIMULATION)]
-Sampler = Annotated[
-    Text,
-    option(
-        "--sampler",
-        "users (every report), or the law of the counts: counts, marginals.  --sampler counts  (default: users)",
-        SIMULATION,
-    ),
-]
-Backend = Annotated[str, option("--backend", "auto, cupy or numpy.  --backend numpy  (default: auto)", MACHINE)]
-Workers = Annotated[
-    Text, option("--workers", "Processes of the NumPy backend.  --workers 4  (default: one per core)", MACHINE)
-]
-DeviceNumbers = Annotated[
-    Texts, option("--device", "CUDA devices of the CuPy backend.  --device 0,1  (default: all that work)", MACHINE)
-]
-Overwrite = Annotated[bool, option("--overwrite", "Replace the results file.  --output results.h5 --overwrite", OUTPUT)]
-Plot = Annotated[bool, option("--plot/--no-plot", "Draw the figure beside the results file.  (default: plot)", OUTPUT)]
-SaveEvery = Annotated[
-    float, option("--save-every", "Seconds of work between saves.  --save-every 30  (default: 2)", OUTPUT)
-]
-DryRun = Annotated[bool, option("--dry-run", "Print the plan, expected time and memory; simulate nothing.", OUTPUT)]
-Quiet = Annotated[bool, option("--quiet", "Print nothing but errors.", OUTPUT)]
-Postprocess = Annotated[
-    str,
-    option("--postprocess", "none, clip, clip-normalize, simplex.  --postprocess none"),
-]
-
-
 @app.command(
     epilog="Examples:  gpu-rsfd sweep  ·  gpu-rsfd sweep --dataset syn3 --dataset adult --repetitions 10  ·  "
     "gpu-rsfd sweep --users 1e4,1e5,1e6 --domain 10x5 --epsilon ln3 --output over_n.h5  ·  "
     "gpu-rsfd sweep --dataset people.csv --columns sex,age --bins age=10 --output people.h5"
 )
 def sweep(
-    dataset: Annotated[
-        Texts,
-        option(
-            "--dataset", "Data set by name or file; repeatable.  --dataset syn1 --dataset my.csv  (default: syn1)", DATA
-        ),
-    ] = None,
+    dataset: DatasetNames = None,
     data_dir: DataDir = None,
-    users: Annotated[
-        Texts, option("--users", "Users of a synthetic set; a list is a sweep over n.  --users 1e4,1e5", DATA)
-    ] = None,
-    domain: Annotated[
-        Texts, option("--domain", "Its domain sizes.  --domain 10,10,20  or  --domain 10x5", DATA)
-    ] = None,
-    distribution: Annotated[
-        Text, option("--distribution", "Its law: uniform or zipf:S.  --distribution zipf:1.2  (default: uniform)", DATA)
-    ] = None,
+    users: Users = None,
+    domain: Domain = None,
+    distribution: Distribution = None,
     data_seed: DataSeed = None,
-    columns: Annotated[
-        Texts, option("--columns", "Columns of a file.  --columns sex,age  (default: all)", DATA)
-    ] = None,
-    bins: Annotated[
-        Texts,
-        option("--bins", "Bins of a numeric column: equal width, or quantiles with a q.  --bins age=10,pay=5q", DATA),
-    ] = None,
-    missing: Annotated[
-        Text, option("--missing", "Missing values: category, drop or error.  --missing drop  (default: category)", DATA)
-    ] = None,
-    domain_file: Annotated[
-        Text, option("--domain-file", "JSON or TOML: column -> list of its values.  --domain-file domain.json", DATA)
-    ] = None,
+    columns: Columns = None,
+    bins: Bins = None,
+    missing: Missing = None,
+    domain_file: DomainFile = None,
     epsilon: Epsilon = None,
     protocol: Protocol = None,
     repetitions: Repetitions = None,
     seed: Seed = None,
-    assignment: Annotated[
-        Text,
-        option(
-            "--assignment",
-            "uniform, or balanced (users in equal groups).  --assignment balanced  (default: uniform)",
-            SIMULATION,
-        ),
-    ] = None,
+    assignment: Assignment = None,
     sampler: Sampler = None,
-    spec: Annotated[
-        Path | None,
-        option(
-            "--spec", "Read the options above from a TOML file; those given here win.  --spec sweep.toml", SIMULATION
-        ),
-    ] = None,
+    spec: SpecFile = None,
     backend: Backend = "auto",
     workers: Workers = None,
     device: DeviceNumbers = None,
