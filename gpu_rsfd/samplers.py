@@ -23,6 +23,7 @@ import numpy.typing as npt
 from gpu_rsfd import laws
 from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.backends.numpy import cores
+from gpu_rsfd.backends.worker import Columns, Pool
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.known import Known
 from gpu_rsfd.plan import AttributePlan, Counts, Plan
@@ -31,6 +32,8 @@ from gpu_rsfd.substreams import BLOCK, COUNTS, MARGINALS, SAMPLED, Group, Stream
 from gpu_rsfd.tape import Tape, code_dtype
 
 USERS_PER_STEP = 1 << 17  # long enough that threads seldom wait for each other
+INLINE_USERS = 1 << 22  # users x repetitions; less is not worth starting processes for
+SHARES = 4  # batches for each worker: a slow one is waited for a quarter of its time at most
 TABLE_BYTES = 1 << 28  # the users' values that are kept in memory at a time
 
 
@@ -121,9 +124,40 @@ class CountsSampler(Sampler):
     name = "counts"
     _kept: tuple[Dataset, npt.NDArray[Any]] | None = None  # the last data set's value table, if it is whole
 
+    def __init__(self, workers: int | None = None) -> None:
+        super().__init__(workers)
+        self._pool = Pool()
+
     def close(self) -> None:
         super().close()
+        self._pool.close()
         self._kept = None
+
+    @property
+    def device(self) -> str:
+        return f"{self.workers} CPU process{'es' if self.workers > 1 else ''}"
+
+    def count(
+        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
+    ) -> tuple[list[Counts], Counts]:
+        """Repetitions dealt out to the workers, if there is enough to do."""
+        check_rows(dataset, self.name)
+        workers = min(self.workers, len(repetitions))
+        if workers == 1 or (dataset.n * len(repetitions) < INLINE_USERS and not self._pool.workers):
+            return super().count(plan, dataset, seed, repetitions, progress)
+        counts = [np.empty((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
+        sampled = np.zeros((len(repetitions), plan.d), np.int64)
+        size = -(-len(repetitions) // (SHARES * workers))
+        _ = dataset.counts  # known once, and sent along
+        batches = ((plan, seed, repetitions[i : i + size]) for i in range(0, len(repetitions), size))
+        for (_, _, batch), (part, who) in self._pool.each(workers, dataset, count_batch, batches):
+            rows = slice(repetitions.index(batch[0]), repetitions.index(batch[-1]) + 1)
+            for table, piece in zip(counts, part, strict=True):
+                table[:, rows] = piece
+            sampled[rows] = who
+            if progress is not None:
+                progress(plan.positions(dataset.n) * len(batch))
+        return counts, sampled
 
     def _fill(
         self,
@@ -141,7 +175,7 @@ class CountsSampler(Sampler):
 
         def repetition(row: int, start: int, stop: int, codes: npt.NDArray[Any] | None) -> int:
             if codes is not None:
-                _add_sampled(plan, Tape(seed, threaded=True), n, repetitions[row], start, codes, s[row])
+                _add_sampled(plan, Tape(seed), n, repetitions[row], start, codes, s[row])
             if stop == n:
                 sampled[row] = np.add.reduceat(s[row], [a.offset for a in plan.attributes])
                 streams = Streams(seed, COUNTS)
@@ -176,6 +210,16 @@ class CountsSampler(Sampler):
             pass
         self._kept = (dataset, table) if len(table) == dataset.n else None
         return table
+
+
+_mine: list[CountsSampler] = []  # a worker's own: it keeps the users' values from one batch to the next
+
+
+def count_batch(columns: Columns, plan: Plan, seed: int, repetitions: range) -> tuple[list[Counts], Counts]:
+    """What a worker does."""
+    if not _mine:
+        _mine.append(CountsSampler(workers=1))
+    return _mine[0].count(plan, columns.dataset, seed, repetitions)
 
 
 def _add_sampled(

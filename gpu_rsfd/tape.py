@@ -28,8 +28,6 @@ LANES = 64  # users per word of the BITS stream
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
-_LONG = 4096  # words
 
 
 def code_dtype(k: int) -> np.dtype[np.unsignedinteger]:
@@ -65,11 +63,9 @@ def _round(x: Words, key: np.uint64) -> Words:
 class Tape:
     """The words of one seed.  `numpy.random.Philox(key=[seed, S], counter=[i // 4, column, rep, 0])`."""
 
-    def __init__(self, seed: int, threaded: bool = False) -> None:
-        """`threaded`: long runs are drawn, a little slower, so that other threads can work meanwhile."""
-        self._seed, self._threaded = seed, threaded
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
         self._philox = np.random.Philox(key=0)
-        self._generator = np.random.Generator(self._philox)
         # One generator, moved by its state: ten times cheaper than a new one per run of words.
         self._key = np.zeros(2, np.uint64)
         self._counter = np.zeros(4, np.uint64)
@@ -88,10 +84,8 @@ class Tape:
         self._key[:] = self._seed, stream
         self._counter[:] = start // 4, column, repetition, 0
         self._philox.state = self._state
-        count = stop - start + skip
-        if self._threaded and count >= _LONG:  # the same words, without the interpreter lock
-            return self._generator.integers(_ALL, size=count, dtype=np.uint64, endpoint=True)[skip:]
-        return self._philox.random_raw(count)[skip:]
+        raw: Words = self._philox.random_raw(stop - start + skip)
+        return raw[skip:]
 
     def data(self, attribute: int, start: int, stop: int) -> Words:
         """The word behind each user's synthetic value; this tape's seed is the data set's own."""

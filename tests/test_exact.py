@@ -161,8 +161,8 @@ def test_a_broken_worker_is_named(monkeypatch):
     plan = Plan.of(data.domain, ["spl-adp"], [1.0])
     with NumpyBackend(workers=2, batch=1) as backend:
         backend.count(plan, data, 0, range(4))
-        assert len(backend._pool) == 2
-        assert isinstance(backend._pool[0], Worker)
-        backend._pool[0]._process.kill()
+        assert len(backend._pool.workers) == 2
+        assert isinstance(backend._pool.workers[0], Worker)
+        backend._pool.workers[0]._process.kill()
         with pytest.raises(RuntimeError, match=r"worker process ended early: signal 9 \(SIGKILL\)"):
             backend.count(plan, data, 0, range(4))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from queue import SimpleQueue
 
 import numpy as np
 
 from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.backends.engine import Task, TaskCounts, run
-from gpu_rsfd.backends.worker import CACHED_BYTES, Columns, Worker
+from gpu_rsfd.backends.worker import CACHED_BYTES, Columns, Pool
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.plan import AttributePlan, Counts, Plan
 from gpu_rsfd.spec import MAX_USERS, integer
@@ -38,7 +36,7 @@ class NumpyBackend:
         self.workers = self._requested or cores()
         self._groups = None if chunk_users is None else -(-integer("chunk_users", chunk_users, 1, MAX_USERS) // LANES)
         self._batch = None if batch is None else integer("batch", batch, 1, 2**31)
-        self._pool: list[Worker] = []
+        self._pool = Pool()
 
     def __enter__(self) -> NumpyBackend:
         return self
@@ -48,9 +46,7 @@ class NumpyBackend:
 
     def close(self) -> None:
         """Ends the worker processes."""
-        pool, self._pool = self._pool, []
-        for worker in pool:
-            worker.close()
+        self._pool.close()
 
     @property
     def device(self) -> str:
@@ -119,43 +115,19 @@ class NumpyBackend:
         tasks = list(self.tasks(plan, dataset.n, repetitions))
         small = plan.positions(dataset.n) * len(repetitions) < INLINE_POSITIONS and self._requested is None
         workers = min(self.workers, len(tasks))
-        if workers == 1 or (small and not self._pool):
+        if workers == 1 or (small and not self._pool.workers):
             columns = Columns(dataset)
             for task in tasks:
                 yield task, run(task, seed, columns)
             return
-        while len(self._pool) < workers:
-            self._pool.append(Worker())
-        idle: SimpleQueue[Worker] = SimpleQueue()
-        for worker in self._pool[:workers]:
-            idle.put(worker)
+        pieces = ((task, seed) for task in tasks)
+        for (task, _), result in self._pool.each(workers, dataset, run_task, pieces):
+            yield task, result
 
-        def call(task: Task) -> tuple[Task, TaskCounts]:
-            worker = idle.get()
-            try:
-                return task, worker.run(dataset, task, seed)
-            finally:
-                idle.put(worker)
 
-        with ThreadPoolExecutor(workers) as threads:
-            queue = iter(tasks)
-            running: set[Future[tuple[Task, TaskCounts]]] = set()
-            try:
-                while True:
-                    for task in queue:
-                        running.add(threads.submit(call, task))
-                        if len(running) >= 2 * workers:
-                            break
-                    if not running:
-                        return
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        yield future.result()
-            except BaseException:
-                for future in running:
-                    future.cancel()
-                self.close()  # ends the tasks in work; the threads then end, too
-                raise
+def run_task(columns: Columns, task: Task, seed: int) -> TaskCounts:
+    """What a worker does."""
+    return run(task, seed, columns)
 
 
 def _parts(attributes: tuple[AttributePlan, ...], values: int) -> Iterator[tuple[AttributePlan, ...]]:

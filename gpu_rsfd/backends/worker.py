@@ -1,4 +1,4 @@
-"""Worker processes for the NumPy backend: tasks in, counts out, over a pipe.
+"""Worker processes: a data set and work on it in, results out, over a pipe.
 
 A worker is a fresh interpreter: nothing is forked and the caller's script is not imported
 again, so `simulate` works the same in a script, a notebook, a thread or beside a GPU.
@@ -13,29 +13,32 @@ import signal
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from queue import SimpleQueue
 from typing import Any
 
-import numpy as np
-
-from gpu_rsfd.backends.engine import Task, TaskCounts, run
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.tape import Codes
 
 CACHED_BYTES = 256 << 20  # codes of a generated data set kept by each process
 
 
+Work = Callable[..., Any]  # a function of a module, called with the worker's `Columns` first
+
+
 class Columns:
     """Reads a data set's codes, and remembers them: repetitions come back to the same users."""
 
     def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
+        self.dataset = dataset
         self._cache: dict[tuple[int, int, int], Codes] = {}
         self._bytes = 0
 
     def __call__(self, attribute: int, start: int, stop: int) -> Codes:
         key = (attribute, start, stop)
         if key not in self._cache:
-            codes = self._dataset.column(*key)
+            codes = self.dataset.column(*key)
             if self._bytes + codes.nbytes > CACHED_BYTES:
                 self._cache.clear()
                 self._bytes = 0
@@ -59,15 +62,15 @@ class Worker:
         )
         self._dataset: Dataset | None = None
 
-    def run(self, dataset: Dataset, task: Task, seed: int) -> TaskCounts:
-        """Blocks until the task is done; the data set is sent when it changes."""
+    def run(self, dataset: Dataset, work: Work, arguments: tuple[Any, ...]) -> Any:
+        """Blocks until `work(columns, *arguments)` is done; the data set is sent when it changes."""
         fresh = dataset if dataset is not self._dataset else None
         self._dataset = dataset
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            pickle.dump((fresh, task, seed), process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
+            pickle.dump((fresh, work, arguments), process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
             process.stdin.flush()
             failure, result = pickle.load(process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError, ValueError) as error:
@@ -76,7 +79,6 @@ class Worker:
             raise RuntimeError(f"a worker process ended early: {reason}; out of memory? try fewer workers") from error
         if failure:
             raise RuntimeError(f"a worker process failed:\n{failure}")
-        assert isinstance(result, TaskCounts)
         return result
 
     def close(self) -> None:
@@ -89,15 +91,64 @@ class Worker:
         self._process.wait()
 
 
+class Pool:
+    """Worker processes that stay until they are closed."""
+
+    def __init__(self) -> None:
+        self.workers: list[Worker] = []
+
+    def close(self) -> None:
+        """Ends the processes, whatever they are doing."""
+        workers, self.workers = self.workers, []
+        for worker in workers:
+            worker.close()
+
+    def each(
+        self, workers: int, dataset: Dataset, work: Work, items: Iterable[tuple[Any, ...]]
+    ) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        """(arguments, what `work(columns, *arguments)` gives) for each item, as they get done."""
+        while len(self.workers) < workers:
+            self.workers.append(Worker())
+        idle: SimpleQueue[Worker] = SimpleQueue()
+        for worker in self.workers[:workers]:
+            idle.put(worker)
+
+        def call(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+            worker = idle.get()
+            try:
+                return arguments, worker.run(dataset, work, arguments)
+            finally:
+                idle.put(worker)
+
+        with ThreadPoolExecutor(workers) as threads:
+            queue = iter(items)
+            running: set[Future[tuple[tuple[Any, ...], Any]]] = set()
+            try:
+                while True:
+                    for arguments in queue:
+                        running.add(threads.submit(call, arguments))
+                        if len(running) >= 2 * workers:
+                            break
+                    if not running:
+                        return
+                    done, running = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield future.result()
+            except BaseException:
+                for future in running:
+                    future.cancel()
+                self.close()  # ends the work under way; the threads then end, too
+                raise
+
+
 def serve() -> None:
-    """The worker's end: runs tasks until the parent closes the pipe or is gone."""
+    """The worker's end: does what it is sent until the parent closes the pipe or is gone."""
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
-    np.seterr(all="raise", under="ignore")
     columns: Columns | None = None
     while True:
         try:
-            fresh, task, seed = pickle.load(requests)
+            fresh, work, arguments = pickle.load(requests)
         except EOFError:
             return
         answer: tuple[str, Any]
@@ -105,7 +156,7 @@ def serve() -> None:
             if fresh is not None:
                 columns = Columns(fresh)
             assert columns is not None
-            answer = "", run(task, seed, columns)
+            answer = "", work(columns, *arguments)
         except Exception:
             answer = traceback.format_exc(), None
         try:
