@@ -83,9 +83,15 @@ def test_killed_at_random_moments(tmp_path):
     kills, partial = 0, 0
     for cycle in range(5):
         output = tmp_path / f"{cycle}.h5"
-        for _ in range(4):
+        for i in range(4):
+            before = output.stat().st_mtime_ns if output.exists() else 0
             process = start("sweep", *LONG, "--no-plot", "--output", output, cwd=tmp_path)
-            time.sleep(rng.uniform(0.3, 1.6))
+            if i % 2:  # any moment: starting up, too
+                time.sleep(rng.uniform(0.1, 1.6))
+            else:  # soon after a save, however slow the machine
+                while process.poll() is None and (not output.exists() or output.stat().st_mtime_ns == before):
+                    time.sleep(0.01)
+                time.sleep(rng.uniform(0, 0.15))
             process.send_signal(signal.SIGKILL)
             process.communicate()
             kills += 1
