@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 COMMAND = [sys.executable, "-W", "error", "-m", "gpu_rsfd"]
 
 
@@ -30,3 +32,17 @@ def run(*arguments: object, cwd: Path, code: int | None = 0, **options) -> subpr
     if code is not None:
         assert process.returncode == code, f"exit code {process.returncode}, not {code}:\n{out}\n{err}"
     return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+def refusal(monkeypatch, capsys, folder: Path, arguments: list[str]) -> list[str]:
+    """What the command says to bad input, run in this process: exit code 2 and no traceback."""
+    from gpu_rsfd.cli import main
+
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("sys.argv", ["gpu-rsfd", *arguments])
+    with pytest.raises(SystemExit) as exit_info:
+        main()
+    lines = capsys.readouterr().err.splitlines()
+    assert exit_info.value.code == 2, lines
+    assert lines[-1].startswith("gpu-rsfd: "), lines
+    return lines

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from command import run
+from command import refusal, run
 
 import gpu_rsfd
 
@@ -73,16 +73,9 @@ def test_columns_missing_and_resume(people):
 ])  # fmt: skip
 def test_bad_input(people, capsys, monkeypatch, arguments, message):
     pytest.importorskip("pyarrow")
-    from gpu_rsfd.cli import main
-
-    monkeypatch.chdir(people)
-    monkeypatch.setattr("sys.argv", ["gpu-rsfd", "sweep", *arguments])
-    with pytest.raises(SystemExit) as exit_info:
-        main()
-    error = capsys.readouterr().err
-    assert exit_info.value.code == 2
-    assert message in error
-    assert len(error.splitlines()) == 1
+    error = refusal(monkeypatch, capsys, people, ["sweep", *arguments])
+    assert message in error[-1]
+    assert len(error) == 1
     assert [p.name for p in people.iterdir()] == ["people.csv"]
 
 

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from command import run
+from command import refusal, run
 
 import gpu_rsfd
 from gpu_rsfd.theory import expected_mse
@@ -46,16 +46,9 @@ def test_plan_for_a_data_set(tmp_path):
     (["sweep", "--sampler", "all"], "unknown sampler 'all'; available: users, counts, marginals"),
 ])  # fmt: skip
 def test_bad_input(tmp_path, capsys, monkeypatch, arguments, message):
-    from gpu_rsfd.cli import main
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["gpu-rsfd", *arguments])
-    with pytest.raises(SystemExit) as exit_info:
-        main()
-    error = capsys.readouterr().err
-    assert exit_info.value.code == 2
-    assert message in error
-    assert len(error.splitlines()) == 1
+    error = refusal(monkeypatch, capsys, tmp_path, arguments)
+    assert message in error[-1]
+    assert len(error) == 1
     assert list(tmp_path.iterdir()) == []
 
 

@@ -176,3 +176,20 @@ def test_marginals_of_a_billion_users_and_more(n):
         ])  # fmt: skip
         check_means(estimates[p, 0], result.frequencies, variance, protocol)
         check_variances(estimates[p, 0], variance, protocol)
+
+
+@pytest.mark.parametrize("assignment", ASSIGNMENTS)
+def test_counts_in_processes_are_the_same(monkeypatch, assignment):
+    data = gpu_rsfd.SyntheticDataset(500, (5, 3, 5), seed=2)
+    plan = Plan.of(data.domain, PROTOCOLS, [0.5, 2.0], assignment)
+    repetitions = range(3, 40, 3)
+    with samplers.CountsSampler(workers=1) as alone:
+        counts, sampled = alone.count(plan, data, 6, repetitions)
+    monkeypatch.setattr("gpu_rsfd.samplers.INLINE_USERS", 0)
+    done = []
+    with samplers.CountsSampler(workers=2) as together:
+        same, who = together.count(plan, data, 6, repetitions, done.append)
+        assert len(together._pool.workers) == 2
+    assert all(np.array_equal(a, b) for a, b in zip(counts, same, strict=True))
+    assert np.array_equal(sampled, who)
+    assert sum(done) == plan.positions(data.n) * len(repetitions)

@@ -5,7 +5,7 @@ import json
 import h5py
 import numpy as np
 import pytest
-from command import run
+from command import refusal, run
 
 import gpu_rsfd
 from gpu_rsfd.store import Part, save
@@ -144,17 +144,9 @@ def test_concise_numbers(mean, error, text):
     (["plot", "r.h5", "--attribute", "A9"], "no attribute 'A9' in the results; attributes: A1, A2"),
 ])  # fmt: skip
 def test_bad_input(stored, capsys, monkeypatch, arguments, message):
-    from gpu_rsfd.cli import main
-
-    monkeypatch.chdir(stored[0].parent)
-    monkeypatch.setattr("sys.argv", ["gpu-rsfd", *arguments])
-    with pytest.raises(SystemExit) as exit_info:
-        main()
-    assert exit_info.value.code == 2
-    error = capsys.readouterr().err
-    assert error.startswith("gpu-rsfd: ")
-    assert message in error
-    assert len(error.splitlines()) == 1
+    error = refusal(monkeypatch, capsys, stored[0].parent, arguments)
+    assert message in error[-1]
+    assert len(error) == 1
 
 
 def test_newer_files_are_named(stored):

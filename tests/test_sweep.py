@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from command import run, start
+from command import refusal, run, start
 
 import gpu_rsfd
 
@@ -258,15 +258,7 @@ def test_bad_input(tmp_path, capsys, monkeypatch, arguments, message):
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["x"] = 1
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()}
-    from gpu_rsfd.cli import main
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["gpu-rsfd", "sweep", *arguments])
-    with pytest.raises(SystemExit) as exit_info:
-        main()
-    error = capsys.readouterr().err.splitlines()
-    assert exit_info.value.code == 2, error
-    assert error[-1].startswith("gpu-rsfd: ")
+    error = refusal(monkeypatch, capsys, tmp_path, ["sweep", *arguments])
     assert message in error[-1]
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()} == before
 
