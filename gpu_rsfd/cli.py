@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from gpu_rsfd import commands
+from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.flags import (
     DATA,
     OUTPUT,
@@ -263,14 +264,14 @@ def main() -> None:
     """Bad input: one clear line and exit code 2.  Ctrl-C: 130.  What can't be written or computed: 1."""
     try:
         code = app(standalone_mode=False)
-    except ValueError as error:
+    except InputError as error:
         fail(str(error), 2)
     except BrokenPipeError:  # `gpu-rsfd show … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     except MemoryError as error:
         fail(f"out of memory{f': {error}' if str(error) else ''}", 1)
-    except (RuntimeError, OSError) as error:
+    except (RunError, OSError) as error:
         fail(str(error), 1)
     except KeyboardInterrupt:
         raise SystemExit(130) from None

@@ -14,6 +14,7 @@ from typing import Any
 
 from gpu_rsfd import parse, progress
 from gpu_rsfd.datasets import Dataset, available
+from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.estimate import check_postprocess
 from gpu_rsfd.options import data_seed, datasets_of, read_spec, spec_of
 from gpu_rsfd.simulate import open_engine
@@ -53,7 +54,7 @@ def paper(given: Mapping[str, Any], quick: bool, how: Run) -> None:
     options = {"assignment": "balanced", **read_spec(None, given)}
     if quick:
         if "repetitions" in options:
-            raise ValueError("--quick and --repetitions exclude each other")
+            raise InputError("--quick and --repetitions exclude each other")
         options["repetitions"] = QUICK_REPETITIONS
     datasets = datasets_of({**options, "dataset": list(available()), "data-seed": data_seed(options)})
 
@@ -67,9 +68,9 @@ def _simulate(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Callable[
     from gpu_rsfd.sweep import sweep as run_sweep
 
     if not 0 <= how.save_every < math.inf:
-        raise ValueError(f"save-every={how.save_every} must be a number of seconds >= 0")
+        raise InputError(f"save-every={how.save_every} must be a number of seconds >= 0")
     if how.dry_run and how.quiet:
-        raise ValueError("--dry-run and --quiet exclude each other")
+        raise InputError("--dry-run and --quiet exclude each other")
     workers = None if how.workers is None else parse.whole("workers", how.workers)
     devices = None if not how.device else [parse.whole("device", text) for text in parse.items(how.device)]
     engine, reason = open_engine(spec.sampler, how.backend, workers, devices)
@@ -84,7 +85,7 @@ def _simulate(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Callable[
         before = how.output.stat() if how.output.exists() else None
         try:
             worked = run_sweep(datasets, spec, how.output, engine, reporter, how.overwrite, how.save_every)
-        except (KeyboardInterrupt, RuntimeError) as error:  # Ctrl-C; a full disk, a lost worker or device
+        except (KeyboardInterrupt, RunError) as error:  # Ctrl-C; a full disk, a lost worker or device
             reporter.end()
             saved = how.output.exists() and how.output.stat() != before
             kept = f"what is done is kept in {how.output}" if saved or not how.overwrite else "nothing was finished yet"
@@ -140,7 +141,7 @@ def show(file: Path, postprocess: str, *, csv: bool, json: bool) -> None:
 
     check_postprocess(postprocess)
     if csv and json:
-        raise ValueError("--csv and --json exclude each other")
+        raise InputError("--csv and --json exclude each other")
     tables.show(open_results(file), postprocess, "csv" if csv else "json" if json else "table")
 
 
@@ -152,16 +153,16 @@ def plot(
     if postprocess is not None:
         check_postprocess(postprocess)
     if attribute is not None and x != "auto":
-        raise ValueError("--attribute and --x exclude each other")
+        raise InputError("--attribute and --x exclude each other")
     if surface:
         if file is not None or attribute is not None or postprocess is not None or x != "auto":
-            raise ValueError("--surface needs no results file and no other option but --output; formulas alone draw it")
+            raise InputError("--surface needs no results file and no other option but --output; formulas alone draw it")
         written = [plots.check_target(path) for path in output or [Path("surface.png")]]
         figure = plots.surface()
         for path in written:
             plots.save_figure(figure, path)
     elif file is None:
-        raise ValueError("plot needs a results file (gpu-rsfd plot results.h5) or --surface")
+        raise InputError("plot needs a results file (gpu-rsfd plot results.h5) or --surface")
     else:
         written = plot_results(
             file, output or [file.with_suffix(".png")], postprocess or DEFAULT_POSTPROCESS, x, attribute
@@ -182,7 +183,7 @@ def plot_results(
     for path in targets:
         plots.check_target(path)
         if path == file:
-            raise ValueError(f"figure={path} is the results file itself; give another --output")
+            raise InputError(f"figure={path} is the results file itself; give another --output")
     results = open_results(file)
     if attribute is None:
         figure = plots.figure_of(results, postprocess, x)

@@ -8,6 +8,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.plan import Counts, Plan
 
 Floats = npt.NDArray[np.float64]
@@ -63,7 +64,7 @@ POSTPROCESS: dict[str, Callable[[Floats], Floats]] = {
 
 def check_postprocess(name: str) -> str:
     if name not in POSTPROCESS:
-        raise ValueError(f"unknown postprocess {name!r}; available: {', '.join(POSTPROCESS)}")
+        raise InputError(f"unknown postprocess {name!r}; available: {', '.join(POSTPROCESS)}")
     return name
 
 

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from gpu_rsfd import parse
+from gpu_rsfd.checks import check_seed
 from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, load_dataset, load_table
 from gpu_rsfd.datasets.published import PUBLISHED
 from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC
 from gpu_rsfd.datasets.table import SUFFIXES
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.protocols import PAPER
-from gpu_rsfd.spec import PAPER_EPSILONS, Spec, check_seed
+from gpu_rsfd.spec import PAPER_EPSILONS, Spec
 
 DEFAULT_DATASET = "syn1"
 BY_SIZE = ("users", "domain", "distribution")  # options of a synthetic data set
@@ -39,13 +41,13 @@ def read_spec(path: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
         try:
             options = parse.toml_loads(path.read_text(encoding="utf-8"))
         except OSError as error:
-            raise ValueError(f"spec={path} can't be read: {error.strerror}") from None
+            raise InputError(f"spec={path} can't be read: {error.strerror}") from None
         except ValueError as error:
-            raise ValueError(f"spec={path} is not a TOML file: {error}") from None
+            raise InputError(f"spec={path} is not a TOML file: {error}") from None
         options = {key.replace("_", "-"): value for key, value in options.items()}
         unknown = [key for key in options if key not in SPEC_KEYS]
         if unknown:
-            raise ValueError(f"spec={path} has an unknown key {unknown[0]!r}; valid: {', '.join(SPEC_KEYS)}")
+            raise InputError(f"spec={path} has an unknown key {unknown[0]!r}; valid: {', '.join(SPEC_KEYS)}")
     options.update({key: value for key, value in given.items() if value not in (None, [])})
     return options
 
@@ -69,14 +71,14 @@ def datasets_of(options: Mapping[str, Any]) -> list[Dataset]:
     """Named data sets and files, or synthetic ones by size."""
     by_size = [key for key in BY_SIZE if key in options]
     if by_size and "dataset" in options:
-        raise ValueError(f"--dataset and --{by_size[0]} exclude each other; give a name, or a size")
+        raise InputError(f"--dataset and --{by_size[0]} exclude each other; give a name, or a size")
     found = _synthetic(options) if by_size else _named(options)
     names = [dataset.name for dataset in found]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"data set {name!r} is given twice")
+            raise InputError(f"data set {name!r} is given twice")
         if "/" in name or not name:
-            raise ValueError(f"data set {name!r} can't be a group of the results file; its name must have no /")
+            raise InputError(f"data set {name!r} can't be a group of the results file; its name must have no /")
     return found
 
 
@@ -87,7 +89,7 @@ def data_seed(options: Mapping[str, Any]) -> int:
 def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
     for key in ("users", "domain"):
         if key not in options:
-            raise ValueError(f"a synthetic data set needs --users and --domain; --{key} is missing")
+            raise InputError(f"a synthetic data set needs --users and --domain; --{key} is missing")
     _refuse(options, OF_TABLES, "needs a file of data (--dataset people.csv)")
     _refuse(options, ["data-dir"], "needs a data set of the paper (--dataset adult)")
     if options.get("sampler") == "marginals":
@@ -143,11 +145,11 @@ def _bins(value: Any) -> dict[str, str]:
     pairs = [text.rpartition("=") for text in parse.items(_list(value))]
     for column, _, bins in pairs:
         if not column or not bins:
-            raise ValueError(f"bins={column}{bins} must be COLUMN=NUMBER, such as age=10, or age=10q for quantiles")
+            raise InputError(f"bins={column}{bins} must be COLUMN=NUMBER, such as age=10, or age=10q for quantiles")
     return {column: bins for column, _, bins in pairs}
 
 
 def _refuse(options: Mapping[str, Any], keys: Sequence[str], why: str) -> None:
     for key in keys:
         if key in options:
-            raise ValueError(f"--{key} {why}")
+            raise InputError(f"--{key} {why}")

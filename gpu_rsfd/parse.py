@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from gpu_rsfd.spec import MAX_ATTRIBUTES, check_domain, check_epsilon, check_users
+from gpu_rsfd.checks import MAX_ATTRIBUTES, check_domain, check_epsilon, check_users
+from gpu_rsfd.errors import InputError
 
 
 def toml_loads(text: str) -> dict[str, Any]:
@@ -32,9 +33,9 @@ def whole(name: str, text: object) -> int:
         number = float(plain)
         value = int(plain) if plain.lstrip("+-").isdigit() else int(number)
     except (ValueError, OverflowError):
-        raise ValueError(f"{name}={text} must be a whole number, such as 1000, 1e6 or 1_000_000") from None
+        raise InputError(f"{name}={text} must be a whole number, such as 1000, 1e6 or 1_000_000") from None
     if value != number and not plain.lstrip("+-").isdigit():
-        raise ValueError(f"{name}={text} must be a whole number, such as 1000, 1e6 or 1_000_000")
+        raise InputError(f"{name}={text} must be a whole number, such as 1000, 1e6 or 1_000_000")
     return value
 
 
@@ -52,7 +53,7 @@ def _epsilon(text: str) -> float:
     try:
         value = math.log(float(logarithm[1])) if logarithm else float(text)
     except ValueError:
-        raise ValueError(f"epsilon={text} must be a number > 0 or a logarithm such as ln2") from None
+        raise InputError(f"epsilon={text} must be a number > 0 or a logarithm such as ln2") from None
     return check_epsilon(value)
 
 
@@ -62,11 +63,11 @@ def domain(texts: Iterable[object]) -> tuple[int, ...]:
     for text in items(texts):
         size, _, times = text.partition("x")
         if not size.isdigit() or (times and not times.isdigit()) or text.endswith("x") or (times and int(times) < 1):
-            raise ValueError(
+            raise InputError(
                 f"domain={text} must be domain sizes such as 10,10,20 or 10x5 (five attributes of 10 values)"
             )
         if times and int(times) > MAX_ATTRIBUTES:
-            raise ValueError(f"domain={text} has {int(times):,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
+            raise InputError(f"domain={text} has {int(times):,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
         sizes += [int(size)] * (int(times) if times else 1)
     return check_domain(sizes)
 

@@ -9,8 +9,10 @@ from typing import NamedTuple
 import numpy.typing as npt
 
 from gpu_rsfd import theory
-from gpu_rsfd.protocols import PAPER, mechanism, solution_of
-from gpu_rsfd.spec import MAX_USERS, PAPER_EPSILONS, check_domain, check_epsilon, check_protocol
+from gpu_rsfd.checks import MAX_USERS, check_domain, check_epsilon
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.protocols import PAPER, check_protocol, mechanism, solution_of
+from gpu_rsfd.spec import PAPER_EPSILONS
 
 
 class PlanRow(NamedTuple):
@@ -75,7 +77,7 @@ def users_needed(
     the smallest multiple of d is found, then the numbers just below it are tried one by one.
     """
     if not 0 < target_rmse < math.inf:
-        raise ValueError(f"target_rmse={target_rmse} must be finite and > 0")
+        raise InputError(f"target_rmse={target_rmse} must be finite and > 0")
     target = target_rmse * target_rmse
     attributes = theory.attributes_of(check_domain(domain), frequencies)
 
@@ -85,7 +87,7 @@ def users_needed(
     step = len(attributes) if assignment == "balanced" and solution_of(check_protocol(protocol)) != "spl" else 1
     most = MAX_USERS // step
     if not mse(most * step) <= target:
-        raise ValueError(f"target_rmse={target_rmse} takes more than 2**53 users with {protocol} at epsilon={epsilon}")
+        raise InputError(f"target_rmse={target_rmse} takes more than 2**53 users with {protocol} at epsilon={epsilon}")
     guess = 1000
     for _ in range(3):  # the error is nearly proportional to 1 / n
         guess = max(1, min(most, math.ceil(guess * min(mse(guess * step) / target, 2.0**60))))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import Floats, check_postprocess
 from gpu_rsfd.parse import show_epsilon
 from gpu_rsfd.protocols import PROTOCOLS, approximate_variances, label
@@ -38,9 +39,9 @@ def _style(protocol: str) -> dict[str, Any]:
 
 def check_target(path: Path) -> Path:
     if path.suffix.lower() not in FIGURES:
-        raise ValueError(f"figure={path} must end in one of {', '.join(FIGURES)}")
+        raise InputError(f"figure={path} must end in one of {', '.join(FIGURES)}")
     if not path.parent.is_dir():
-        raise ValueError(f"figure={path}: the folder {path.parent} does not exist")
+        raise InputError(f"figure={path}: the folder {path.parent} does not exist")
     return path
 
 
@@ -55,7 +56,7 @@ def save_figure(figure: Any, path: Path) -> None:
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)
-        raise ValueError(f"can't write {path}: {error.strerror}") from None
+        raise InputError(f"can't write {path}: {error.strerror}") from None
 
 
 def _panels(count: int) -> tuple[Any, list[Any]]:
@@ -74,12 +75,12 @@ def figure_of(results: Results, postprocess: str = "clip-normalize", x: str = "a
     """MSE_avg against epsilon, a panel per data set; or against n, a panel per epsilon, for a sweep over n."""
     check_postprocess(postprocess)
     if not results:
-        raise ValueError("the results file has no finished repetitions yet; nothing to plot")
+        raise InputError("the results file has no finished repetitions yet; nothing to plot")
     if x not in ("auto", "epsilon", "users"):
-        raise ValueError(f"x={x} must be one of auto, epsilon, users")
+        raise InputError(f"x={x} must be one of auto, epsilon, users")
     over_users = _differ_in_users(results)
     if x == "users" and not over_users:
-        raise ValueError("x=users needs data sets that differ in their number of users only")
+        raise InputError("x=users needs data sets that differ in their number of users only")
     if over_users and x != "epsilon":
         return _against_users(results, postprocess)
     return _against_epsilon(results, postprocess)
@@ -144,7 +145,7 @@ def frequencies(results: Results, attribute: str, postprocess: str = "clip-norma
     having = {name: r for name, r in results.items() if attribute in r.names}
     if not having:
         names = dict.fromkeys(n for r in results.values() for n in r.names)
-        raise ValueError(f"no attribute {attribute!r} in the results; attributes: {', '.join(names)}")
+        raise InputError(f"no attribute {attribute!r} in the results; attributes: {', '.join(names)}")
     panels = [(name, r, e) for name, r in having.items() for e in range(len(r.epsilons))]
     figure, axes = _panels(len(panels))
     all_estimates = {name: r.estimates(postprocess) for name, r in having.items()}

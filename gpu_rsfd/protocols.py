@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpu_rsfd.tape import ASSIGNMENTS, KEEP_ONE, ONE
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.tape import KEEP_ONE, ONE, check_assignment
 
 SOLUTIONS = {"rsfd": "RS+FD", "spl": "Spl", "smp": "Smp"}
 
@@ -37,6 +38,12 @@ _TABLE: dict[str, tuple[str, str]] = {
 }
 PROTOCOLS: tuple[str, ...] = tuple(_TABLE)
 PAPER: tuple[str, ...] = PROTOCOLS[:6]  # the six methods that the paper evaluates
+
+
+def check_protocol(protocol: object) -> str:
+    if protocol not in PROTOCOLS:
+        raise InputError(f"unknown protocol {protocol!r}; available: {', '.join(PROTOCOLS)}")
+    return str(protocol)
 
 
 def label(protocol: str) -> str:
@@ -183,12 +190,12 @@ class Mechanism:
 
     def _group_size(self, n: int, attribute: int | None) -> int:
         if attribute is None and n % self.d:
-            raise ValueError(
+            raise InputError(
                 f"attribute=None must be given for balanced assignment: n={n} users are not a multiple of d={self.d}, "
                 "so the size of a group depends on its attribute"
             )
         if attribute is not None and not 0 <= attribute < self.d:
-            raise ValueError(f"attribute={attribute} must be from 0 to {self.d - 1}")
+            raise InputError(f"attribute={attribute} must be from 0 to {self.d - 1}")
         return group_size(n, self.d, attribute or 0)
 
     def _one_over_reporters(self, n: int) -> float:
@@ -196,9 +203,7 @@ class Mechanism:
 
 
 def _is_balanced(assignment: str) -> bool:
-    if assignment not in ASSIGNMENTS:
-        raise ValueError(f"unknown assignment {assignment!r}; available: {', '.join(ASSIGNMENTS)}")
-    return assignment == "balanced"
+    return check_assignment(assignment) == "balanced"
 
 
 def group_size(n: int, d: int, attribute: int) -> int:
@@ -262,11 +267,11 @@ def mechanism(protocol: str, epsilon: float, d: int, k: int) -> Mechanism:
         else:
             tp, tq = (oue_thresholds if name.startswith("oue") else sue_thresholds)(e)
     except OverflowError:
-        raise ValueError(f"epsilon={epsilon} is too large for {protocol} with d={d}: e^epsilon overflows") from None
+        raise InputError(f"epsilon={epsilon} is too large for {protocol} with d={d}: e^epsilon overflows") from None
     except ZeroDivisionError:  # the budget rounds to nothing inside the adaptive choice
         keep, tp, tq = 0, -1, -1
     if keep == 0 or (keep < 0 and tp <= tq):
-        raise ValueError(
+        raise InputError(
             f"epsilon={epsilon} is too small for {protocol} with d={d} and k={k}: at a budget of {e:.3g} per attribute "
             "the report no longer depends on the value (p = q after rounding towards privacy)"
         )

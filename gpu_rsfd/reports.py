@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_rsfd.checks import check_epsilon, check_seed, integer
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.protocols import Mechanism, mechanism, solution_of
-from gpu_rsfd.spec import check_assignment, check_epsilon, check_protocol, check_seed, integer
-from gpu_rsfd.tape import Tape, keep_draw, scale
+from gpu_rsfd.protocols import Mechanism, check_protocol, mechanism, solution_of
+from gpu_rsfd.tape import Tape, check_assignment, keep_draw, scale
 
 _BLOCK = 4096  # users whose words are drawn together
 

@@ -24,10 +24,10 @@ from gpu_rsfd import laws
 from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.backends.numpy import cores
 from gpu_rsfd.backends.worker import Columns, Pool
+from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.known import Known
 from gpu_rsfd.plan import AttributePlan, Counts, Plan
-from gpu_rsfd.spec import integer
 from gpu_rsfd.substreams import BLOCK, COUNTS, MARGINALS, SAMPLED, Group, Streams, groups_of
 from gpu_rsfd.tape import Tape, code_dtype
 

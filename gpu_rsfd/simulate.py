@@ -13,6 +13,7 @@ from gpu_rsfd import estimate
 from gpu_rsfd.backends import BACKENDS, open_backend
 from gpu_rsfd.backends.base import Backend, Progress
 from gpu_rsfd.datasets.base import Dataset, Labels, check_rows
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import Floats
 from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.protocols import PAPER, Mechanism
@@ -107,9 +108,9 @@ def open_engine(
     if sampler == "users":
         return open_backend(backend, workers, devices)
     if backend not in BACKENDS:
-        raise ValueError(f"unknown backend {backend!r}; available: {', '.join(BACKENDS)}")
+        raise InputError(f"unknown backend {backend!r}; available: {', '.join(BACKENDS)}")
     if backend == "cupy" or devices is not None:
-        raise ValueError(f"sampler={sampler!r} runs on the host, which is fast enough; leave cupy and devices out")
+        raise InputError(f"sampler={sampler!r} runs on the host, which is fast enough; leave cupy and devices out")
     return SAMPLERS[sampler](workers), f"sampler={sampler} draws the counts without users"
 
 

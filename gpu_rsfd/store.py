@@ -17,6 +17,7 @@ import numpy as np
 
 from gpu_rsfd import estimate
 from gpu_rsfd.datasets.base import Labels
+from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.estimate import POSTPROCESS, Floats
 from gpu_rsfd.plan import Counts
 from gpu_rsfd.simulate import Result
@@ -26,7 +27,7 @@ from gpu_rsfd.tape import STREAM_VERSION
 FORMAT = 1  # of the file; the stream has a version of its own
 
 
-class StoreError(RuntimeError):
+class StoreError(RunError):
     """The results file can't be written now; what it held before is safe."""
 
 
@@ -111,20 +112,20 @@ def read_parts(path: Path) -> tuple[dict[str, Any], dict[str, Part]]:
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[Any]:
     if path.is_dir():
-        raise ValueError(f"{path} is a directory; a results file is needed")
+        raise InputError(f"{path} is a directory; a results file is needed")
     if not path.exists():
-        raise ValueError(f"{path} does not exist; `gpu-rsfd sweep --output {path}` makes it")
+        raise InputError(f"{path} does not exist; `gpu-rsfd sweep --output {path}` makes it")
     try:
         file = h5py.File(path, "r")
     except OSError as error:
         if not os.access(path, os.R_OK):
-            raise ValueError(f"{path} can't be read: permission denied") from None
-        raise ValueError(f"{path} is not an HDF5 file; a results file of gpu-rsfd is needed") from error
+            raise InputError(f"{path} can't be read: permission denied") from None
+        raise InputError(f"{path} is not an HDF5 file; a results file of gpu-rsfd is needed") from error
     with file, _damage(path):
         if "spec" not in file.attrs or "stream_version" not in file.attrs:
-            raise ValueError(f"{path} is an HDF5 file, but not a results file of gpu-rsfd")
+            raise InputError(f"{path} is an HDF5 file, but not a results file of gpu-rsfd")
         if file.attrs["format"] > FORMAT:
-            raise ValueError(f"{path} was written by a newer gpu-rsfd ({file.attrs['package_version']})")
+            raise InputError(f"{path} was written by a newer gpu-rsfd ({file.attrs['package_version']})")
         yield file
 
 
@@ -133,7 +134,7 @@ def _damage(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, KeyError, RuntimeError) as error:
-        raise ValueError(f"{path} is damaged: {str(error).splitlines()[0]}") from error
+        raise InputError(f"{path} is damaged: {str(error).splitlines()[0]}") from error
 
 
 def _read_group(group: Any, spec: dict[str, Any]) -> Result:
@@ -176,12 +177,12 @@ def locked(path: Path) -> Iterator[None]:
         try:
             handle = os.open(beside, os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as error:
-            raise ValueError(f"output={path} can't be written: {error.strerror}: {path.parent}") from None
+            raise InputError(f"output={path} can't be written: {error.strerror}: {path.parent}") from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(handle)
-            raise ValueError(
+            raise InputError(
                 f"output={path} is in use by another gpu-rsfd; wait for it or give another output"
             ) from None
         if beside.exists() and os.path.samestat(os.fstat(handle), beside.stat()):

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.datasets.base import Dataset, check_rows
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.plan import Plan
 from gpu_rsfd.simulate import Result
 from gpu_rsfd.spec import Spec
@@ -60,13 +61,13 @@ def differences(have: dict[str, Any], want: dict[str, Any]) -> list[str]:
 
 def check_output(path: Path) -> None:
     if path.is_dir():
-        raise ValueError(f"output={path} is a directory; a file name such as {path / 'results.h5'} is needed")
+        raise InputError(f"output={path} is a directory; a file name such as {path / 'results.h5'} is needed")
     if path.suffix.lower() in FIGURES:
-        raise ValueError(
+        raise InputError(
             f"output={path} ends like a figure; a results file, such as {path.with_suffix('.h5')}, is needed"
         )
     if not path.parent.is_dir():
-        raise ValueError(f"output={path}: the folder {path.parent} does not exist")
+        raise InputError(f"output={path}: the folder {path.parent} does not exist")
 
 
 def sweep(
@@ -90,7 +91,7 @@ def sweep(
             have, parts = read_parts(path)
             if have != want:
                 lines = "\n  ".join(differences(have, want))
-                raise ValueError(
+                raise InputError(
                     f"output={path} holds another sweep; give another --output, or --overwrite to replace it\n  {lines}"
                 )
         total = len(spec.repetitions)

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_rsfd.errors import InputError
+
 Words = npt.NDArray[np.uint64]
 Codes = npt.NDArray[np.unsignedinteger]
 
@@ -28,6 +30,12 @@ LANES = 64  # users per word of the BITS stream
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
+
+
+def check_assignment(assignment: object) -> str:
+    if assignment not in ASSIGNMENTS:
+        raise InputError(f"unknown assignment {assignment!r}; available: {', '.join(ASSIGNMENTS)}")
+    return str(assignment)
 
 
 def code_dtype(k: int) -> np.dtype[np.unsignedinteger]:

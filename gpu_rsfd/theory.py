@@ -15,8 +15,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.protocols import Mechanism, group_size, mechanism
-from gpu_rsfd.spec import check_assignment, check_domain, check_epsilon, check_protocol, check_users
+from gpu_rsfd.checks import check_domain, check_epsilon, check_users
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.protocols import Mechanism, check_protocol, group_size, mechanism
+from gpu_rsfd.tape import check_assignment
 
 Floats = npt.NDArray[np.float64]
 
@@ -58,11 +60,11 @@ def attributes_of(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> A
         return tuple((1 / k,) * k for k in domain)
     flat = np.asarray(frequencies, np.float64)
     if flat.shape != (sum(domain),):
-        raise ValueError(f"frequencies has shape {flat.shape}; one for each of the {sum(domain)} values is needed")
+        raise InputError(f"frequencies has shape {flat.shape}; one for each of the {sum(domain)} values is needed")
     parts = tuple(tuple(flat[end - k : end].tolist()) for end, k in zip(accumulate(domain), domain, strict=True))
     for j, part in enumerate(parts):
         if not min(part) >= 0 or not abs(math.fsum(part) - 1) <= 1e-9:
-            raise ValueError(
+            raise InputError(
                 f"frequencies of attribute {j} sum to {math.fsum(part)}, least {min(part)}; "
                 "they must be >= 0 and sum to 1"
             )
@@ -81,7 +83,7 @@ def mse_of(
     check_protocol(protocol)
     check_assignment(assignment)
     if postprocess not in POSTPROCESS:
-        raise ValueError(f"no theory for postprocess {postprocess!r}; available: {', '.join(POSTPROCESS)}")
+        raise InputError(f"no theory for postprocess {postprocess!r}; available: {', '.join(POSTPROCESS)}")
     epsilon = check_epsilon(epsilon)
     d = len(attributes)
     # equal attributes (and, under balanced assignment, groups of equal size) have equal errors

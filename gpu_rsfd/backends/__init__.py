@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpu_rsfd.backends.base import Backend
+from gpu_rsfd.errors import InputError
 
 BACKENDS = ("auto", "cupy", "numpy")
 
 
-class BackendUnavailable(ValueError):  # noqa: N818  (it says what is the matter)
+class BackendUnavailable(InputError):  # noqa: N818  (it says what is the matter)
     """A backend was asked for by name, and this machine cannot run it."""
 
 
@@ -21,13 +22,13 @@ def open_backend(
     `auto` takes CuPy when a CUDA device works, else NumPy; asking for `workers` means NumPy, for `devices` CuPy.
     """
     if name not in BACKENDS:
-        raise ValueError(f"unknown backend {name!r}; available: {', '.join(BACKENDS)}")
+        raise InputError(f"unknown backend {name!r}; available: {', '.join(BACKENDS)}")
     if name == "cupy" and workers is not None:
-        raise ValueError(f"workers={workers} cannot be used with backend 'cupy'; available: auto, numpy")
+        raise InputError(f"workers={workers} cannot be used with backend 'cupy'; available: auto, numpy")
     if workers is not None and devices is not None:
-        raise ValueError(f"workers={workers} are for the numpy backend, devices={list(devices)} for cupy; give one")
+        raise InputError(f"workers={workers} are for the numpy backend, devices={list(devices)} for cupy; give one")
     if name == "numpy" and devices is not None:
-        raise ValueError(f"devices={list(devices)} cannot be used with backend 'numpy'; available: auto, cupy")
+        raise InputError(f"devices={list(devices)} cannot be used with backend 'numpy'; available: auto, cupy")
     if name == "cupy" or (name == "auto" and devices is not None):
         from gpu_rsfd.backends.cupy import CupyBackend
 

@@ -14,6 +14,7 @@ from gpu_rsfd.backends.devices import Device
 from gpu_rsfd.backends.passes import KEY, AttributeJob, digits_of, key_rounds
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
+from gpu_rsfd.errors import RunError
 from gpu_rsfd.kernels import OPTIONS, source
 from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.tape import LANES
@@ -37,7 +38,7 @@ def threads_for(groups: int) -> int:
     return min(BLOCK, -(-groups // 32) * 32)
 
 
-class DeviceLost(RuntimeError):  # noqa: N818  (it says what is the matter)
+class DeviceLost(RunError):  # noqa: N818  (it says what is the matter)
     """A CUDA device failed in the middle of its work; what was counted before is right."""
 
 

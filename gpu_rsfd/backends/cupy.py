@@ -13,9 +13,10 @@ from gpu_rsfd.backends import BackendUnavailable
 from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.backends.cuda import DeviceLost, Job, Runner
 from gpu_rsfd.backends.devices import probe
+from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.plan import Counts, Plan
-from gpu_rsfd.spec import integer
 
 __all__ = ["CupyBackend", "DeviceLost"]
 
@@ -35,7 +36,7 @@ class CupyBackend:
         working = {device.index: device for device in found.devices}
         wanted = list(working) if devices is None else [integer("device", i, 0, 2**31 - 1) for i in devices]
         if not wanted or len(set(wanted)) < len(wanted):
-            raise ValueError(f"devices={wanted} must be one or more different device numbers")
+            raise InputError(f"devices={wanted} must be one or more different device numbers")
         for index in wanted:
             if index not in working:
                 raise BackendUnavailable(

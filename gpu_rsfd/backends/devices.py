@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from functools import lru_cache
 
+from gpu_rsfd.errors import RunError
+
 EXTRAS = 'pip install "gpu-rsfd[cuda13]" (driver 580 or newer) or "gpu-rsfd[cuda12]"'
 
 
@@ -56,7 +58,7 @@ def probe() -> Probe:
             properties = cupy.cuda.runtime.getDeviceProperties(index)
             with cupy.cuda.Device(index):
                 if int(cupy.ones(3, "uint8").get().sum()) != 3:
-                    raise RuntimeError("memory came back changed")
+                    raise RunError("memory came back changed")
         except Exception as error:
             problems.append(f"CUDA device {index} does not work: {_line(error)}")
             continue

@@ -10,9 +10,9 @@ import numpy as np
 from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.backends.engine import Task, TaskCounts, run
 from gpu_rsfd.backends.worker import CACHED_BYTES, Columns, Pool
+from gpu_rsfd.checks import MAX_USERS, integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.plan import AttributePlan, Counts, Plan
-from gpu_rsfd.spec import MAX_USERS, integer
 from gpu_rsfd.tape import LANES
 
 WORDS_PER_OPERATION = 8192  # long enough to hide NumPy's call overhead, short enough for the cache

@@ -19,6 +19,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.errors import RunError
 from gpu_rsfd.tape import Codes
 
 CACHED_BYTES = 256 << 20  # codes of a generated data set kept by each process
@@ -76,9 +77,9 @@ class Worker:
         except (OSError, EOFError, pickle.UnpicklingError, ValueError) as error:
             code = process.wait()
             reason = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
-            raise RuntimeError(f"a worker process ended early: {reason}; out of memory? try fewer workers") from error
+            raise RunError(f"a worker process ended early: {reason}; out of memory? try fewer workers") from error
         if failure:
-            raise RuntimeError(f"a worker process failed:\n{failure}")
+            raise RunError(f"a worker process failed:\n{failure}")
         return result
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from gpu_rsfd.datasets.originals import from_originals
 from gpu_rsfd.datasets.published import PUBLISHED, nursery, rebuilt
 from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC, SyntheticDataset
 from gpu_rsfd.datasets.table import load_table
+from gpu_rsfd.errors import InputError
 
 __all__ = [
     "DATA_VARIABLE",
@@ -42,13 +43,13 @@ def load_dataset(name: str, seed: int = 0, data_dir: str | os.PathLike[str] | No
         n, domain = PAPER_SYNTHETIC[name]
         return SyntheticDataset(n, domain, seed=seed, name=name)
     if name not in PUBLISHED:
-        raise ValueError(f"unknown data set {name!r}; available: {', '.join(available())}")
+        raise InputError(f"unknown data set {name!r}; available: {', '.join(available())}")
     option, folder = "data_dir", data_dir
     if folder is None:
         option, folder = DATA_VARIABLE, os.environ.get(DATA_VARIABLE) or None
     if folder is not None:
         if not Path(folder).is_dir():
-            raise ValueError(f"{option}={str(folder)!r} is not a folder; valid: the folder of the original files")
+            raise InputError(f"{option}={str(folder)!r} is not a folder; valid: the folder of the original files")
         data = from_originals(name, Path(folder))
         if data is not None:
             return data

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.datasets.columns import MISSING, Column
+from gpu_rsfd.errors import InputError
 
 MISSING_TEXT = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null"})  # in a CSV file
 
 Choose = Callable[[list[str]], list[str]]  # from the file's columns to the wanted ones
 
 
-class MissingExtraError(ValueError):
+class MissingExtraError(InputError):
     """An optional package is not installed; the message names the extra that brings it."""
 
 
@@ -55,7 +56,7 @@ def read_csv(path: Path, choose: Choose) -> list[Column]:
             ),
         )
     except (arrow.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path} is not a readable CSV file: {_first_line(error)}") from None
+        raise InputError(f"{path} is not a readable CSV file: {_first_line(error)}") from None
     return [_text_column(name, *_dictionary(table.column(name))) for name in names]
 
 
@@ -67,7 +68,7 @@ def read_parquet(path: Path, choose: Choose) -> list[Column]:
             names = choose(list(file.schema_arrow.names))
             table = file.read(columns=names)
     except (arrow.ArrowException, OSError) as error:
-        raise ValueError(f"{path} is not a readable Parquet file: {_first_line(error)}") from None
+        raise InputError(f"{path} is not a readable Parquet file: {_first_line(error)}") from None
     return [_typed_column(arrow, name, table.column(name)) for name in names]
 
 
@@ -96,7 +97,7 @@ def _typed_column(arrow: Any, name: str, chunks: Any) -> Column:
     else:
         value_type = chunks.type
         if types.is_nested(value_type) or types.is_binary(value_type) or types.is_null(value_type):
-            raise ValueError(f"column {name!r} has type {value_type}; text, numbers, true/false and dates are valid")
+            raise InputError(f"column {name!r} has type {value_type}; text, numbers, true/false and dates are valid")
         chunks = chunks.dictionary_encode()
     places, dictionary = _dictionary(chunks)
     merged: dict[str, int] = {}

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.spec import MAX_DOMAIN, check_domain, check_users
+from gpu_rsfd.checks import MAX_DOMAIN, check_domain, check_users
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import Codes, code_dtype
 
 Labels = tuple[tuple[str, ...], ...]
@@ -42,12 +43,12 @@ class Dataset:
     ) -> None:
         table = np.asarray(codes)
         if table.ndim != 2:
-            raise ValueError(f"codes has shape {table.shape}; a table [users, attributes] is needed")
+            raise InputError(f"codes has shape {table.shape}; a table [users, attributes] is needed")
         self._describe_shape(name, table.shape[0], domain, names)
         if table.shape[1] != self.d:
-            raise ValueError(f"codes has {table.shape[1]} columns, but domain has {self.d} sizes")
+            raise InputError(f"codes has {table.shape[1]} columns, but domain has {self.d} sizes")
         if table.dtype.kind not in "iub":
-            raise ValueError(f"codes has dtype {table.dtype}; integers 0 … k - 1 are needed")
+            raise InputError(f"codes has dtype {table.dtype}; integers 0 … k - 1 are needed")
         self._columns = [_checked_column(table[:, j], j, k) for j, k in enumerate(self.domain)]
         self.labels = None if labels is None else check_labels(labels, self.domain)
         self.source = source
@@ -56,12 +57,12 @@ class Dataset:
         self.name = name
         self.domain = check_domain(domain)
         if n < 1:
-            raise ValueError("the data set is empty: users=0 must be >= 1")
+            raise InputError("the data set is empty: users=0 must be >= 1")
         self.n = check_users(n)
         self.d = len(self.domain)
         self.names = tuple(names) if names is not None else tuple(f"A{j + 1}" for j in range(self.d))
         if len(self.names) != self.d:
-            raise ValueError(f"names has {len(self.names)} entries, but there are {self.d} attributes")
+            raise InputError(f"names has {len(self.names)} entries, but there are {self.d} attributes")
 
     def column(self, j: int, start: int, stop: int) -> Codes:
         """The codes of attribute j of users start … stop - 1, in the narrowest unsigned type."""
@@ -101,7 +102,7 @@ class Dataset:
 def check_rows(data: Dataset, sampler: str) -> None:
     """`users` and `counts` look at every user; a data set known only by its counts has none to show."""
     if sampler != "marginals" and not data.has_rows:
-        raise ValueError(
+        raise InputError(
             f"data set {data.name!r} is known only by its counts, not user by user: "
             f"sampler={sampler!r} cannot be used; available: marginals"
         )
@@ -112,7 +113,7 @@ def _checked_column(column: npt.NDArray[Any], j: int, k: int) -> Codes:
     if low < 0 or high >= k:
         bad = low if low < 0 else high
         hint = f"; domain sizes go up to {MAX_DOMAIN:,}" if bad >= MAX_DOMAIN else ""
-        raise ValueError(f"codes[:, {j}] holds {bad}, outside 0 … {k - 1} (domain[{j}]={k}){hint}")
+        raise InputError(f"codes[:, {j}] holds {bad}, outside 0 … {k - 1} (domain[{j}]={k}){hint}")
     return np.ascontiguousarray(column, dtype=code_dtype(k))
 
 
@@ -120,11 +121,11 @@ def check_labels(labels: Iterable[Sequence[str]], domain: Sequence[int]) -> Labe
     """One label for each value of each attribute, all different within an attribute."""
     table = tuple(tuple(map(str, row)) for row in labels)
     if len(table) != len(domain):
-        raise ValueError(f"labels has {len(table)} entries, but there are {len(domain)} attributes")
+        raise InputError(f"labels has {len(table)} entries, but there are {len(domain)} attributes")
     for j, (row, k) in enumerate(zip(table, domain, strict=True)):
         if len(row) != k:
-            raise ValueError(f"labels[{j}] has {len(row)} entries, but domain[{j}]={k}")
+            raise InputError(f"labels[{j}] has {len(row)} entries, but domain[{j}]={k}")
         if len(set(row)) != k:
             twice = next(label for i, label in enumerate(row) if label in row[:i])
-            raise ValueError(f"labels[{j}] has {twice!r} twice; the values of an attribute need different labels")
+            raise InputError(f"labels[{j}] has {twice!r} twice; the values of an attribute need different labels")
     return table

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from gpu_rsfd.errors import InputError
+
 _WHAT = "an array `codes` [users, attributes], with `domain`, `names` and `labels_json` if wanted"
 
 
@@ -18,7 +20,7 @@ def read_npz(path: Path) -> dict[str, Any]:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             return {key: file[key] for key in file.files}
     except (OSError, EOFError, ValueError, AttributeError, TypeError, zlib.error, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} is not a readable .npz file ({error}); valid: {_WHAT}") from None
+        raise InputError(f"{path} is not a readable .npz file ({error}); valid: {_WHAT}") from None
 
 
 def read_hdf5(path: Path) -> dict[str, Any]:
@@ -29,7 +31,7 @@ def read_hdf5(path: Path) -> dict[str, Any]:
         with h5py.File(path, "r") as file:
             arrays = {key: file[key][()] for key in wanted if isinstance(file.get(key), h5py.Dataset)}
     except (OSError, RuntimeError) as error:
-        raise ValueError(f"{path} is not a readable HDF5 file ({error}); valid: {_WHAT}") from None
+        raise InputError(f"{path} is not a readable HDF5 file ({error}); valid: {_WHAT}") from None
     return arrays
 
 
@@ -40,10 +42,10 @@ def _text(value: Any) -> str:
 def coded_table(path: Path, arrays: dict[str, Any]) -> tuple[Any, list[int], list[str], list[list[str]] | None]:
     """(codes, domain sizes, attribute names, labels) of a file; what it leaves out is taken from the codes."""
     if "codes" not in arrays:
-        raise ValueError(f"{path} has no `codes` (it has {', '.join(arrays) or 'nothing'}); valid: {_WHAT}")
+        raise InputError(f"{path} has no `codes` (it has {', '.join(arrays) or 'nothing'}); valid: {_WHAT}")
     codes = arrays["codes"]
     if codes.ndim != 2 or codes.dtype.kind not in "iu" or not codes.size:
-        raise ValueError(f"{path}: codes has shape {codes.shape} and dtype {codes.dtype}; valid: {_WHAT}")
+        raise InputError(f"{path}: codes has shape {codes.shape} and dtype {codes.dtype}; valid: {_WHAT}")
     d = codes.shape[1]
     domain = arrays.get("domain", arrays.get("k", codes.max(axis=0).astype(np.int64) + 1))
     names = [_text(x) for x in np.ravel(arrays.get("names", arrays.get("attributes", [f"A{j + 1}" for j in range(d)])))]
@@ -52,10 +54,10 @@ def coded_table(path: Path, arrays: dict[str, Any]) -> tuple[Any, list[int], lis
         try:
             labels = json.loads(_text(np.asarray(arrays["labels_json"]).item()))
         except ValueError as error:
-            raise ValueError(f"{path}: labels_json is not a list of lists of labels ({error})") from None
+            raise InputError(f"{path}: labels_json is not a list of lists of labels ({error})") from None
         if not isinstance(labels, list) or not all(isinstance(part, list) for part in labels):
-            raise ValueError(f"{path}: labels_json is not a list of lists of labels")
+            raise InputError(f"{path}: labels_json is not a list of lists of labels")
     for what, entries in (("domain", np.ravel(domain)), ("names", names), ("labels_json", labels)):
         if entries is not None and len(entries) != d:
-            raise ValueError(f"{path}: {what} has {len(entries)} entries, but codes has {d} columns")
+            raise InputError(f"{path}: {what} has {len(entries)} entries, but codes has {d} columns")
     return codes, np.ravel(domain).tolist(), names, labels

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.spec import MAX_DOMAIN, MIN_DOMAIN
+from gpu_rsfd.checks import MAX_DOMAIN, MIN_DOMAIN
+from gpu_rsfd.errors import InputError
 
 MISSING_LABEL = "(missing)"
 MISSING = -1  # the place of a missing value
@@ -72,12 +73,12 @@ def _finish(column: Column, code_of_place: npt.NDArray[np.int64], labels: list[s
             label = f"({label})"
         code_of_place, labels = np.append(code_of_place, len(labels)), [*labels, label]  # place -1 is the last
     if len(labels) < MIN_DOMAIN:
-        raise ValueError(
+        raise InputError(
             f"column {column.name!r} has one value only, {labels[0]!r}; an attribute needs at least {MIN_DOMAIN}: "
             "leave the column out, or list its values in a domain file"
         )
     if len(labels) > MAX_DOMAIN:
-        raise ValueError(_too_many(column, len(labels)))
+        raise InputError(_too_many(column, len(labels)))
     return Encoded(code_of_place[column.places], labels)
 
 
@@ -92,15 +93,15 @@ def encode_values(column: Column) -> Encoded:
     """The domain is what the data hold: numbers in their order, then text in its own."""
     present = column.present().tolist()
     if not present:
-        raise ValueError(f"column {column.name!r} has no values; all {len(column.places):,} are missing")
+        raise InputError(f"column {column.name!r} has no values; all {len(column.places):,} are missing")
     if len(present) > MAX_DOMAIN:
-        raise ValueError(_too_many(column, len(present)))
+        raise InputError(_too_many(column, len(present)))
     numbers = {place: as_number(column.values[place]) for place in present}
     text = [place for place, number in numbers.items() if number is None]
     if column.strict and 0 < len(text) < len(present):
         number = next(place for place in present if numbers[place] is not None)
         word, digits = (f"{column.values[place]!r} (row {column.row_of(place):,})" for place in (text[0], number))
-        raise ValueError(
+        raise InputError(
             f"column {column.name!r} mixes numbers and text: {word} beside {digits}; if both are meant, list "
             "its values in a domain file"
         )
@@ -118,7 +119,7 @@ def domain_text(value: object, where: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, (str, int, float)):
-        raise ValueError(f"{where} holds {value!r}; values are text, numbers, true and false")
+        raise InputError(f"{where} holds {value!r}; values are text, numbers, true and false")
     return str(value)
 
 
@@ -127,7 +128,7 @@ def encode_domain(column: Column, domain: list[str], where: str) -> Encoded:
     code = {value: i for i, value in enumerate(domain)}
     if len(code) < len(domain):
         twice = next(value for i, value in enumerate(domain) if value in domain[:i])
-        raise ValueError(f"{where}: column {column.name!r} has the value {twice!r} twice")
+        raise InputError(f"{where}: column {column.name!r} has the value {twice!r} twice")
     by_number = {as_number(value): i for i, value in enumerate(domain)}
     code_of_place = np.zeros(len(column.values), np.int64)
     for place in column.present().tolist():
@@ -135,7 +136,7 @@ def encode_domain(column: Column, domain: list[str], where: str) -> Encoded:
         number = as_number(value)
         found = code.get(value, by_number.get(number) if number is not None else None)
         if found is None:
-            raise ValueError(
+            raise InputError(
                 f"column {column.name!r} holds {value!r} (row {column.row_of(place):,}), which is not in its domain in "
                 f"{where}: {_shorten(domain)}"
             )
@@ -151,7 +152,7 @@ def parse_bins(name: str, bins: Any) -> tuple[int, bool]:
     """(number of bins, whether they are quantiles): `10` is equal width, `10q` quantiles."""
     match = re.fullmatch(r"(\d{1,6})(q?)", str(bins).strip()) if not isinstance(bins, bool) else None
     if match is None or not MIN_DOMAIN <= int(match[1]) <= MAX_DOMAIN:
-        raise ValueError(
+        raise InputError(
             f"bins of {name!r}={str(bins)!r} must be a number from {MIN_DOMAIN} to {MAX_DOMAIN:,}, such as 10 (equal "
             "width), or with a q, such as 10q (quantiles)"
         )
@@ -166,14 +167,14 @@ def encode_bins(column: Column, bins: Any) -> Encoded:
     for place in present:
         number = as_number(column.values[place])
         if number is None or not math.isfinite(number):
-            raise ValueError(
+            raise InputError(
                 f"bins of {column.name!r} need numbers, but the column holds {column.values[place]!r} "
                 f"(row {column.row_of(place):,})"
             )
         numbers[place] = number
     held = numbers[column.places[column.places != MISSING]]
     if len(present) == 0 or held.min() == held.max():
-        raise ValueError(f"bins of {column.name!r} need at least 2 different numbers; the column has {len(present)}")
+        raise InputError(f"bins of {column.name!r} need at least 2 different numbers; the column has {len(present)}")
     low, high = float(held.min()), float(held.max())
     edges = np.quantile(held, np.linspace(0, 1, count + 1)) if quantiles else np.linspace(low, high, count + 1)
     inner = np.unique(edges[1:-1])

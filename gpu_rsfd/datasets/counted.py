@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import parse_distribution
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import Codes
 
 FREQUENCY_TOLERANCE = 1e-9
@@ -38,7 +39,7 @@ class CountedDataset(Dataset):
     ) -> None:
         self._describe_shape(name, n, domain, names)
         if len(table) != self.d:
-            raise ValueError(f"table has {len(table)} rows, but domain has {self.d} sizes")
+            raise InputError(f"table has {len(table)} rows, but domain has {self.d} sizes")
         self._counts = [
             _checked_row(row, j, k, self.n) for j, (row, k) in enumerate(zip(table, self.domain, strict=True))
         ]
@@ -59,7 +60,7 @@ class CountedDataset(Dataset):
         return np.concatenate(self._counts)
 
     def column(self, j: int, start: int, stop: int) -> Codes:
-        raise ValueError(f"data set {self.name!r} is known only by its counts, not user by user")
+        raise InputError(f"data set {self.name!r} is known only by its counts, not user by user")
 
     def describe(self) -> dict[str, Any]:
         digest = hashlib.sha256(self.counts.astype("<i8").tobytes()).hexdigest()
@@ -70,19 +71,19 @@ def _checked_row(row: npt.ArrayLike, j: int, k: int, n: int) -> npt.NDArray[np.i
     """The counts of one attribute."""
     values = np.asarray(row)
     if values.shape != (k,):
-        raise ValueError(f"table[{j}] has shape {values.shape}; one entry for each of domain[{j}]={k} values is needed")
+        raise InputError(f"table[{j}] has shape {values.shape}; one entry for each of domain[{j}]={k} values is needed")
     if values.dtype.kind not in "iuf":
-        raise ValueError(f"table[{j}] has dtype {values.dtype}; counts (integers) or frequencies (floats) are needed")
+        raise InputError(f"table[{j}] has dtype {values.dtype}; counts (integers) or frequencies (floats) are needed")
     if not np.isfinite(values).all() or (values < 0).any():
         v = int(np.argmax(~(np.isfinite(values) & (values >= 0))))
-        raise ValueError(f"table[{j}][{v}]={values[v]} must be finite and >= 0")
+        raise InputError(f"table[{j}][{v}]={values[v]} must be finite and >= 0")
     if values.dtype.kind == "f":
         total = math.fsum(values)
         if abs(total - 1) > FREQUENCY_TOLERANCE:
-            raise ValueError(f"table[{j}] has frequencies that sum to {total}; they must sum to 1")
+            raise InputError(f"table[{j}] has frequencies that sum to {total}; they must sum to 1")
         return largest_remainder(values.tolist(), n)
     if (total := sum(map(int, values))) != n:
-        raise ValueError(f"table[{j}] has counts that sum to {total:,}; they must sum to users={n:,}")
+        raise InputError(f"table[{j}] has counts that sum to {total:,}; they must sum to users={n:,}")
     return values.astype(np.int64)
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.published import nursery, nursery_rules, published_counts
+from gpu_rsfd.errors import InputError
 
 Rows = Iterator[list[str]]
 
@@ -42,7 +43,7 @@ def _fields(path: Path, width: int) -> Rows:
                 continue
             fields = [field.strip() for field in line.split(",")]
             if len(fields) != width:
-                raise ValueError(f"{path} line {number} has {len(fields)} fields; {width} are valid: incomplete file?")
+                raise InputError(f"{path} line {number} has {len(fields)} fields; {width} are valid: incomplete file?")
             yield fields
 
 
@@ -72,11 +73,11 @@ def ms_fimu_rows(path: Path) -> Rows:
         header = [field.strip() for field in next(reader, [])]
         for name in names:
             if name not in header:
-                raise ValueError(f"{path} has no column {name!r}; columns: {', '.join(header) or 'none'}")
+                raise InputError(f"{path} has no column {name!r}; columns: {', '.join(header) or 'none'}")
         places = [header.index(name) for name in names]
         for fields in reader:
             if fields and len(fields) < len(header):
-                raise ValueError(
+                raise InputError(
                     f"{path} line {reader.line_num} has {len(fields)} fields; {len(header)} are valid: incomplete file?"
                 )
             if len(fields) == len(header):
@@ -99,7 +100,7 @@ def from_originals(name: str, folder: Path) -> Dataset | None:
     if len(missing) == len(paths):
         return None
     if missing:
-        raise ValueError(f"{folder} is incomplete for {name}: no {missing[0]}; needed: {', '.join(original.files)}")
+        raise InputError(f"{folder} is incomplete for {name}: no {missing[0]}; needed: {', '.join(original.files)}")
     for path in paths:
         _check_sha256(path)
     attributes = nursery_rules()["attributes"] if name == "nursery" else published_counts(name)["attributes"]
@@ -111,12 +112,12 @@ def from_originals(name: str, folder: Path) -> Dataset | None:
             for value, place, column in zip(row, places, codes, strict=True):
                 column.append(place.setdefault(value, len(place)))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{where}: not the text that is expected: {error}") from None
+        raise InputError(f"{where}: not the text that is expected: {error}") from None
     if name == "nursery":
         return _checked_nursery(places, codes, where)
     users = published_counts(name)["users"]
     if len(codes[0]) != users:
-        raise ValueError(f"{where}: {len(codes[0]):,} users after cleaning; {name} has {users:,}: incomplete file?")
+        raise InputError(f"{where}: {len(codes[0]):,} users after cleaning; {name} has {users:,}: incomplete file?")
     pairs = [_coded(*column, where) for column in zip(attributes, places, codes, strict=True)]
     return Dataset(
         np.stack([column for column, _ in pairs], axis=1),
@@ -135,7 +136,7 @@ def _check_sha256(path: Path) -> None:
         while block := file.read(1 << 20):
             digest.update(block)
     if expected is not None and digest.hexdigest() != expected:
-        raise ValueError(
+        raise InputError(
             f"{path} is not the original file, or not all of it: sha256={digest.hexdigest()}; valid: {expected}"
         )
 
@@ -149,7 +150,7 @@ def _coded(
         labels = sorted(place)  # the counts are known in the order of the names, most of the names are not
     for value in place:
         if value not in labels:
-            raise ValueError(
+            raise InputError(
                 f"{where}: {attribute['name']!r} has the unknown value {value!r}; valid: {', '.join(labels)}"
             )
     final = np.array([labels.index(value) for value in place], np.uint16)
@@ -158,7 +159,7 @@ def _coded(
         labels, np.bincount(column, minlength=len(labels)), attribute["counts"], strict=True
     ):
         if count != expected:
-            raise ValueError(
+            raise InputError(
                 f"{where}: {attribute['name']!r} is {label!r} for {count:,} users; the published count is {expected:,}"
             )
     return column, labels
@@ -172,7 +173,7 @@ def _checked_nursery(places: list[dict[str, int]], codes: list[array[int]], wher
         assert data.labels is not None
         expected = np.array(data.labels[j])[data.column(j, 0, data.n)]
         if not np.array_equal(values, expected):
-            raise ValueError(
+            raise InputError(
                 f"{where}: {data.names[j]!r} is not what the rules of Nursery give; valid: the {data.n:,} rows"
             )
     return data

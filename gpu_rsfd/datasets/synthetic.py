@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_rsfd.checks import check_seed
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.spec import check_seed
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import Codes, Tape, code_dtype, scale
 
 # Section 4.1 of the paper: name -> (users, domain sizes)
@@ -73,7 +74,7 @@ def parse_distribution(distribution: str) -> float | None:
     except ValueError:
         exponent = math.nan
     if law != "zipf" or not 0 <= exponent < math.inf:
-        raise ValueError(f"unknown distribution {distribution!r}; available: uniform, zipf:S with a number S >= 0")
+        raise InputError(f"unknown distribution {distribution!r}; available: uniform, zipf:S with a number S >= 0")
     return exponent
 
 

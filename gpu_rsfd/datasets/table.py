@@ -14,6 +14,7 @@ from gpu_rsfd.datasets.arrow import Choose, read_csv, read_parquet
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.coded import coded_table, read_hdf5, read_npz
 from gpu_rsfd.datasets.columns import MISSING, Column, Encoded, domain_text, encode_bins, encode_domain, encode_values
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.parse import toml_loads
 
 SUFFIXES = (".csv", ".parquet", ".npz", ".h5")
@@ -38,10 +39,10 @@ def load_table(
     """
     path = Path(path)
     if missing not in MISSING_POLICIES:
-        raise ValueError(f"missing={missing!r} is unknown; available: {', '.join(MISSING_POLICIES)}")
+        raise InputError(f"missing={missing!r} is unknown; available: {', '.join(MISSING_POLICIES)}")
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ValueError(f"{path} has the unknown suffix {path.suffix!r}; available: {', '.join(SUFFIXES)}")
+        raise InputError(f"{path} has the unknown suffix {path.suffix!r}; available: {', '.join(SUFFIXES)}")
     _check_file(path)
     wanted = [columns] if isinstance(columns, str) else columns
     every: list[str] = []  # all columns of the file, chosen or not
@@ -54,16 +55,16 @@ def load_table(
     if suffix in (".npz", ".h5"):
         if bins or domain_file is not None:
             option = "bins" if bins else "domain_file"
-            raise ValueError(f"{option} needs a table of values (.csv or .parquet); {path} holds codes already")
+            raise InputError(f"{option} needs a table of values (.csv or .parquet); {path} holds codes already")
         return _coded(path, name, choose)
     table = (read_csv if suffix == ".csv" else read_parquet)(path, choose)
     if not len(table[0].places):
-        raise ValueError(f"{path} has no rows; at least one is needed")
+        raise InputError(f"{path} has no rows; at least one is needed")
     domains = {} if domain_file is None else _read_domains(Path(domain_file))
     where = f"{domain_file}"
     for column in domains:
         if column not in every:
-            raise ValueError(f"{where} names the column {column!r}, which {path} has not; columns: {', '.join(every)}")
+            raise InputError(f"{where} names the column {column!r}, which {path} has not; columns: {', '.join(every)}")
     table = _treat_missing(path, table, missing)
     encoded = [_encode(column, bins or {}, domains, where) for column in table]
     return Dataset(
@@ -77,26 +78,26 @@ def load_table(
 
 def _check_file(path: Path) -> None:
     if not path.exists():
-        raise ValueError(f"no such file: {path}")
+        raise InputError(f"no such file: {path}")
     if not path.is_file():
-        raise ValueError(f"{path} is not a file")
+        raise InputError(f"{path} is not a file")
     if path.stat().st_size == 0:
-        raise ValueError(f"{path} is empty")
+        raise InputError(f"{path} is empty")
 
 
 def _chosen(path: Path, available: list[str], wanted: Sequence[str] | None, bins: Mapping[str, Any]) -> list[str]:
     names = list(available if wanted is None else wanted)
     listed = ", ".join(available)
     if not names:
-        raise ValueError(f"no columns chosen of {path}; columns: {listed}")
+        raise InputError(f"no columns chosen of {path}; columns: {listed}")
     for i, name in enumerate(names):
         if name not in available:
-            raise ValueError(f"{path} has no column {name!r}; columns: {listed}")
+            raise InputError(f"{path} has no column {name!r}; columns: {listed}")
         if name in names[:i] or available.count(name) > 1:
-            raise ValueError(f"column {name!r} is given twice {'in ' + str(path) if wanted is None else 'in columns'}")
+            raise InputError(f"column {name!r} is given twice {'in ' + str(path) if wanted is None else 'in columns'}")
     for name in bins:
         if name not in names:
-            raise ValueError(f"bins are given for {name!r}, which is not among the columns: {', '.join(names)}")
+            raise InputError(f"bins are given for {name!r}, which is not among the columns: {', '.join(names)}")
     return names
 
 
@@ -105,7 +106,7 @@ def _treat_missing(path: Path, table: list[Column], policy: str) -> list[Column]
         for column in table:
             if column.missing:
                 row = column.row_of(MISSING)
-                raise ValueError(
+                raise InputError(
                     f"column {column.name!r} has {column.missing:,} missing values, the first in row {row:,}; "
                     "missing=category or missing=drop would accept them"
                 )
@@ -117,14 +118,14 @@ def _treat_missing(path: Path, table: list[Column], policy: str) -> list[Column]
     if keep.all():
         return table
     if not keep.any():
-        raise ValueError(f"{path} has no row without a missing value: missing=drop leaves nobody of {len(keep):,}")
+        raise InputError(f"{path} has no row without a missing value: missing=drop leaves nobody of {len(keep):,}")
     rows = np.flatnonzero(keep)
     return [column.only(rows) for column in table]
 
 
 def _encode(column: Column, bins: Mapping[str, Any], domains: dict[str, list[str]], where: str) -> Encoded:
     if column.name in bins and column.name in domains:
-        raise ValueError(f"column {column.name!r} has bins and a domain in {where}; only one of them is valid")
+        raise InputError(f"column {column.name!r} has bins and a domain in {where}; only one of them is valid")
     if column.name in bins:
         return encode_bins(column, bins[column.name])
     if column.name in domains:
@@ -141,15 +142,15 @@ def _read_domains(path: Path) -> dict[str, list[str]]:
         elif path.suffix.lower() == ".toml":
             content = toml_loads(text)
         else:
-            raise ValueError(f"unknown suffix {path.suffix!r}; available: .json, .toml")
+            raise InputError(f"unknown suffix {path.suffix!r}; available: .json, .toml")
     except ValueError as error:  # both parsers' errors, and text that is not UTF-8
-        raise ValueError(f"domain file {path} is not valid: {error}") from None
+        raise InputError(f"domain file {path} is not valid: {error}") from None
     valid = "a domain file maps each column to its list of values"
     if not isinstance(content, dict) or not content:
-        raise ValueError(f"domain file {path} holds {type(content).__name__}; {valid}")
+        raise InputError(f"domain file {path} holds {type(content).__name__}; {valid}")
     for column, values in content.items():
         if not isinstance(values, list) or not values:
-            raise ValueError(f"domain file {path}: {column!r} is {values!r}; {valid}")
+            raise InputError(f"domain file {path}: {column!r} is {values!r}; {valid}")
     return {
         column: [domain_text(value, f"domain file {path}: {column!r}") for value in values]
         for column, values in content.items()
@@ -162,7 +163,7 @@ def _coded(path: Path, name: str, choose: Choose) -> Dataset:
     places = [names.index(column) for column in choose(names)]
     for j in places:
         if domain[j] < 2:
-            raise ValueError(f"column {names[j]!r} of {path} has one value only; an attribute needs at least 2")
+            raise InputError(f"column {names[j]!r} of {path} has one value only; an attribute needs at least 2")
     return Dataset(
         codes[:, places],
         [domain[j] for j in places],
