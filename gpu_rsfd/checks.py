@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
 from typing import SupportsIndex
 
 from gpu_rsfd.errors import InputError
@@ -40,14 +39,6 @@ def check_seed(seed: object) -> int:
 
 def check_users(n: object) -> int:
     return integer("users", n, 1, MAX_USERS)
-
-
-def check_domain(domain: Iterable[object]) -> tuple[int, ...]:
-    """Domain sizes, one per attribute."""
-    sizes = tuple(integer(f"domain[{j}]", k, MIN_DOMAIN, MAX_DOMAIN) for j, k in enumerate(domain))
-    if not 1 <= len(sizes) <= MAX_ATTRIBUTES:
-        raise InputError(f"domain has {len(sizes)} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
-    return sizes
 
 
 def check_epsilon(epsilon: object) -> float:

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.plan import Counts
-from gpu_rsfd.protocols import Recipe
 from gpu_rsfd.tape import ONE
 
 Floats = npt.NDArray[np.float64]
@@ -16,18 +15,15 @@ Floats = npt.NDArray[np.float64]
 _SMALL = 16  # below this, Stirling's series is replaced by a table
 
 
-def unary_others(draw: np.random.Generator, recipe: Recipe, others: Counts, rows: int) -> Counts:
-    """Unary encodings: the 1s of those who do not encode the value, Bin(others, q)."""
-    return draw.binomial(others, recipe.tq / ONE, (*others.shape[:2], rows))
+def ones(draw: np.random.Generator, threshold: int, users: Counts, rows: int) -> Counts:
+    """Unary encodings: the 1s of so many users, Bin(users, threshold / 2**24)."""
+    return draw.binomial(users, threshold / ONE, (*users.shape[:2], rows))
 
 
-def unary_own(draw: np.random.Generator, tp: int, encoded: Counts, rows: int) -> Counts:
-    """Unary encodings: the 1s of those who encode the value, Bin(encoded, p)."""
-    return draw.binomial(encoded, tp / ONE, (*encoded.shape[:2], rows))
-
-
-def grr(draw: np.random.Generator, keep: float, holders: Counts, reporters: Counts | int, rows: int) -> Counts:
-    """GRR: a value is kept with probability keep = p - q, else it is uniform over all k values, as a fake value is."""
+def kept_or_uniform(
+    draw: np.random.Generator, keep: float, holders: Counts, reporters: Counts | int, rows: int
+) -> Counts:
+    """GRR: a value is kept with probability keep = p - q, else it is uniform over all k values."""
     kept = draw.binomial(holders, keep, (*holders.shape[:2], rows))
     kept += uniform_values(draw, reporters - kept.sum(axis=1, keepdims=True), holders.shape[1])
     return kept
@@ -35,7 +31,12 @@ def grr(draw: np.random.Generator, keep: float, holders: Counts, reporters: Coun
 
 def uniform_values(draw: np.random.Generator, users: Counts, k: int) -> Counts:
     """[attribute, 1, row] users, each with a uniform value -> how many have each value, [attribute, value, row]."""
-    values: Counts = draw.multinomial(users[:, 0], np.full(k, 1 / k))
+    return values_of(draw, users, np.full(k, 1 / k))
+
+
+def values_of(draw: np.random.Generator, users: Counts, law: Floats) -> Counts:
+    """The same for any law of the values."""
+    values: Counts = draw.multinomial(users[:, 0], law)
     return values.swapaxes(1, 2)
 
 

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from gpu_rsfd.checks import MAX_ATTRIBUTES, check_domain, check_epsilon, check_users
+from gpu_rsfd.checks import MAX_ATTRIBUTES, check_epsilon, check_users
+from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 
 
@@ -69,7 +70,7 @@ def domain(texts: Iterable[object]) -> tuple[int, ...]:
         if times and int(times) > MAX_ATTRIBUTES:
             raise InputError(f"domain={text} has {int(times):,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
         sizes += [int(size)] * (int(times) if times else 1)
-    return check_domain(sizes)
+    return Domain.of(sizes)
 
 
 def show_epsilon(epsilon: float) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.protocols import Mechanism, Recipe, mechanism, solution_of
+from gpu_rsfd.domain import Domain
+from gpu_rsfd.protocols import REGISTRY, TERMS, Mechanism, Recipe, Terms, mechanisms
 
 Counts = npt.NDArray[np.int64]
 
@@ -24,52 +26,58 @@ class AttributePlan:
     recipes: tuple[Recipe, ...]
 
     @property
+    def columns(self) -> slice:
+        """Its values among those of all attributes."""
+        return slice(self.offset, self.offset + self.k)
+
+    @property
     def needs_assignment(self) -> bool:
-        return any(r.solution != "spl" for r in self.recipes)
+        return any(r.others.samples for r in self.recipes)
 
     @property
     def needs_value(self) -> bool:
-        return any(not r.unary or r.fake == "r" for r in self.recipes)
+        return any(not r.unary or r.encodes_fakes for r in self.recipes)
 
     @property
     def needs_bits(self) -> bool:
         return any(r.unary for r in self.recipes)
-
-    @property
-    def words_per_group(self) -> int:
-        """Words of the tape per 64 users, the unit of a backend's work."""
-        return 24 * self.k * self.needs_bits + 64 * self.needs_value
 
 
 @dataclass(frozen=True)
 class Plan:
     """Every (protocol, epsilon, attribute) cell resolved to a mechanism, equal recipes merged."""
 
-    domain: tuple[int, ...]
+    domain: Domain
     protocols: tuple[str, ...]
     epsilons: tuple[float, ...]
     attributes: tuple[AttributePlan, ...]
     cells: tuple[tuple[tuple[int, ...], ...], ...]  # [protocol][epsilon][attribute] -> index into its recipes
     assignment: str = "uniform"  # how users are dealt out to attributes: uniform, balanced
+    terms: Terms = TERMS
 
     @classmethod
     def of(
-        cls, domain: Sequence[int], protocols: Sequence[str], epsilons: Sequence[float], assignment: str = "uniform"
+        cls,
+        domain: Sequence[int],
+        protocols: Sequence[str],
+        epsilons: Sequence[float],
+        assignment: str = "uniform",
+        terms: Terms = TERMS,
     ) -> Plan:
-        d = len(domain)
-        offsets = [0, *accumulate(domain)]
+        domain = Domain.of(domain)
         recipes: list[dict[Recipe, int]] = [{} for _ in domain]
         cells = tuple(
             tuple(
-                tuple(
-                    recipes[j].setdefault(mechanism(p, e, d, k).recipe, len(recipes[j])) for j, k in enumerate(domain)
-                )
-                for e in epsilons
+                tuple(known.setdefault(m.recipe, len(known)) for known, m in zip(recipes, row, strict=True))
+                for row in (mechanisms(p, e, domain, terms) for e in epsilons)
             )
             for p in protocols
         )
-        attributes = tuple(AttributePlan(j, k, offsets[j], tuple(recipes[j])) for j, k in enumerate(domain))
-        return cls(tuple(domain), tuple(protocols), tuple(epsilons), attributes, cells, assignment)
+        attributes = tuple(
+            AttributePlan(j, k, offset, tuple(recipes[j]))
+            for j, (k, offset) in enumerate(zip(domain, domain.offsets, strict=True))
+        )
+        return cls(domain, tuple(protocols), tuple(epsilons), attributes, cells, assignment, terms)
 
     @property
     def d(self) -> int:
@@ -77,35 +85,45 @@ class Plan:
 
     @property
     def values(self) -> int:
-        return sum(self.domain)
+        return self.domain.total
+
+    @property
+    def partial(self) -> tuple[bool, ...]:
+        """[protocol]: whether an attribute is reported by those alone who sampled it."""
+        return tuple(REGISTRY[p].partial for p in self.protocols)
 
     @property
     def needs_reporters(self) -> bool:
-        return any(solution_of(p) == "smp" for p in self.protocols)
+        return any(self.partial)
 
     def positions(self, users: int) -> int:
         """Users x values that one repetition simulates: the unit in which speed is given."""
         return users * self.values
 
+    @cached_property
+    def mechanisms(self) -> tuple[tuple[tuple[Mechanism, ...], ...], ...]:
+        """[protocol][epsilon][attribute]"""
+        return tuple(tuple(mechanisms(p, e, self.domain, self.terms) for e in self.epsilons) for p in self.protocols)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the mechanisms: a worker process needs the recipes alone."""
+        return {name: value for name, value in self.__dict__.items() if name != "mechanisms"}
+
     def mechanism(self, protocol: int, epsilon: int, attribute: int) -> Mechanism:
-        return mechanism(self.protocols[protocol], self.epsilons[epsilon], self.d, self.domain[attribute])
+        return self.mechanisms[protocol][epsilon][attribute]
 
     def spread(self, counts: Sequence[Counts]) -> Counts:
         """Per attribute [recipe, repetition, value] -> [protocol, epsilon, repetition, value of all attributes]."""
         repetitions = counts[0].shape[1]
         out = np.empty((len(self.protocols), len(self.epsilons), repetitions, self.values), np.int64)
         for attribute, table in zip(self.attributes, counts, strict=True):
-            columns = slice(attribute.offset, attribute.offset + attribute.k)
             for p, row in enumerate(self.cells):
                 for e, cell in enumerate(row):
-                    out[p, e, :, columns] = table[cell[attribute.index]]
+                    out[p, e, :, attribute.columns] = table[cell[attribute.index]]
         return out
 
     def reporters(self, n: int, sampled: Counts) -> Counts:
         """[protocol, epsilon, repetition, attribute]: n, or n_j from `sampled` [repetition, attribute] for Smp."""
-        shape = (len(self.protocols), len(self.epsilons), *sampled.shape)
-        out = np.full(shape, n, np.int64)
-        for p, protocol in enumerate(self.protocols):
-            if solution_of(protocol) == "smp":
-                out[p] = sampled
+        out = np.full((len(self.protocols), len(self.epsilons), *sampled.shape), n, np.int64)
+        out[np.array(self.partial)] = sampled
         return out

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy.typing as npt
 
 from gpu_rsfd import theory
-from gpu_rsfd.checks import MAX_USERS, check_domain, check_epsilon
+from gpu_rsfd.checks import MAX_USERS, check_epsilon
+from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.protocols import PAPER, check_protocol, mechanism, solution_of
+from gpu_rsfd.protocols import PAPER, REGISTRY, check_protocol, mechanisms
 from gpu_rsfd.spec import PAPER_EPSILONS
 
 
@@ -55,11 +56,10 @@ def bits_per_user(protocol: str, epsilon: float, domain: Sequence[int]) -> float
     Spl and RS+FD send every attribute.  Smp sends one, each as likely, and log2 d bits that say which.
     """
     check_protocol(protocol)
-    epsilon, domain = check_epsilon(epsilon), check_domain(domain)
+    epsilon, domain = check_epsilon(epsilon), Domain.of(domain)
     d = len(domain)
-    recipes = [mechanism(protocol, epsilon, d, k).recipe for k in domain]
-    bits = math.fsum(k if r.unary else math.log2(k) for k, r in zip(domain, recipes, strict=True))
-    return bits / d + math.log2(d) if solution_of(protocol) == "smp" else bits
+    bits = math.fsum(m.bits for m in mechanisms(protocol, epsilon, domain))
+    return bits / d + math.log2(d) if REGISTRY[protocol].partial else bits
 
 
 def users_needed(
@@ -79,12 +79,12 @@ def users_needed(
     if not 0 < target_rmse < math.inf:
         raise InputError(f"target_rmse={target_rmse} must be finite and > 0")
     target = target_rmse * target_rmse
-    attributes = theory.attributes_of(check_domain(domain), frequencies)
+    attributes = theory.attributes_of(Domain.of(domain), frequencies)
 
     def mse(n: int) -> float:
         return theory.mse_of(protocol, epsilon, n, attributes, assignment, postprocess)
 
-    step = len(attributes) if assignment == "balanced" and solution_of(check_protocol(protocol)) != "spl" else 1
+    step = len(attributes) if assignment == "balanced" and REGISTRY[check_protocol(protocol)].samples else 1
     most = MAX_USERS // step
     if not mse(most * step) <= target:
         raise InputError(f"target_rmse={target_rmse} takes more than 2**53 users with {protocol} at epsilon={epsilon}")

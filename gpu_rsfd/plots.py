@@ -11,7 +11,7 @@ import numpy as np
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import Floats, check_postprocess
 from gpu_rsfd.parse import show_epsilon
-from gpu_rsfd.protocols import PROTOCOLS, approximate_variances, label
+from gpu_rsfd.protocols import PROTOCOLS, REGISTRY, label
 from gpu_rsfd.store import Results
 from gpu_rsfd.sweep import FIGURES
 from gpu_rsfd.tables import expected, summary
@@ -209,7 +209,10 @@ def surface(budget: float = math.log(3), n: int = 20_000) -> Any:
     from matplotlib.figure import Figure
 
     d, k = np.meshgrid(np.arange(2, 11), np.arange(2, 21))
-    difference = np.vectorize(lambda a, b: np.subtract(*approximate_variances(budget, int(a), int(b), n)))(d, k)
+    oue, grr = REGISTRY["rsfd-adp"].ways
+    difference = np.vectorize(
+        lambda d, k: grr.variance_at_zero(budget, int(d), int(k), n) - oue.variance_at_zero(budget, int(d), int(k), n)
+    )(d, k)
     figure = Figure(figsize=(6.4, 4.8), layout="constrained")
     FigureCanvasAgg(figure)
     axis: Any = figure.add_subplot(projection="3d")

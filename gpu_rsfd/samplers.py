@@ -28,7 +28,7 @@ from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.known import Known
 from gpu_rsfd.plan import AttributePlan, Counts, Plan
-from gpu_rsfd.substreams import BLOCK, COUNTS, MARGINALS, SAMPLED, Group, Streams, groups_of
+from gpu_rsfd.substreams import BLOCK, COUNTS, MARGINALS, SAMPLED, Group, Streams, Tables, groups_of
 from gpu_rsfd.tape import Tape, code_dtype
 
 USERS_PER_STEP = 1 << 17  # long enough that threads seldom wait for each other
@@ -80,8 +80,7 @@ class Sampler(ABC):
         """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute] (0 if only Spl)."""
         check_rows(dataset, self.name)
         groups = groups_of(plan)
-        # [attribute, recipe, repetition, value]
-        tables = [np.empty((len(g.attributes), len(g.recipes), len(repetitions), g.k), np.int64) for g in groups]
+        tables = Tables(groups, len(repetitions))
         sampled = np.zeros((len(repetitions), plan.d), np.int64)
         try:
             for positions in self._fill(plan, dataset, seed, repetitions, groups, tables, sampled):
@@ -90,11 +89,7 @@ class Sampler(ABC):
         except BaseException:
             self.close()
             raise
-        pairs = (
-            (a, rows) for g, t in zip(groups, tables, strict=True) for a, rows in zip(g.attributes, t, strict=True)
-        )
-        place = {a.index: rows for a, rows in pairs}
-        return [place[j] for j in range(plan.d)], sampled
+        return tables.counts(plan.d), sampled
 
     @abstractmethod
     def _fill(
@@ -104,7 +99,7 @@ class Sampler(ABC):
         seed: int,
         repetitions: range,
         groups: list[Group],
-        tables: list[Counts],
+        tables: Tables,
         sampled: Counts,
     ) -> Iterator[int]:
         """Fills `tables` and `sampled`; yields the positions (users x values) done."""
@@ -166,7 +161,7 @@ class CountsSampler(Sampler):
         seed: int,
         repetitions: range,
         groups: list[Group],
-        tables: list[Counts],
+        tables: Tables,
         sampled: Counts,
     ) -> Iterator[int]:
         n, holders = dataset.n, dataset.counts
@@ -179,12 +174,14 @@ class CountsSampler(Sampler):
             if stop == n:
                 sampled[row] = np.add.reduceat(s[row], [a.offset for a in plan.attributes])
                 streams = Streams(seed, COUNTS)
-                for group, table in zip(groups, tables, strict=True):
-                    mine = s[row][group.columns][:, :, None]
-                    known = Known.of(group, n, holders[group.columns], mine, streams, repetitions[row])
-                    for family in group.families:
-                        for i, values in known.draw(family, streams, repetitions[row], 1):
-                            table[:, i, row] = values[:, :, 0]
+                for group, parts in zip(groups, tables.parts, strict=True):
+                    mine, holding = s[row][group.columns][:, :, None], holders[group.columns]
+                    for part, table in zip(group.parts, parts, strict=True):
+                        here = part.places
+                        known = Known.of(part, n, holding[here], mine[here], streams, repetitions[row])
+                        for family in part.families:
+                            for i, values in known.draw(family, streams, repetitions[row], 1):
+                                table[:, i, row] = values[:, :, 0]
             return (stop - start) * plan.values
 
         users = n
@@ -248,12 +245,12 @@ class MarginalsSampler(Sampler):
         seed: int,
         repetitions: range,
         groups: list[Group],
-        tables: list[Counts],
+        tables: Tables,
         sampled: Counts,
     ) -> Iterator[int]:
         def draw(job: tuple[int, list[int]]) -> int:
             """One block of a group: the rows asked for."""
-            group, table, rows = groups[job[0]], tables[job[0]], job[1]
+            group, rows = groups[job[0]], job[1]
             holders, size = dataset.counts[group.columns], group.block_rows
             first, last = repetitions[rows[0]], repetitions[rows[-1]]
             block, asked = first // size, slice(rows[0], rows[-1] + 1)
@@ -261,10 +258,12 @@ class MarginalsSampler(Sampler):
             streams = Streams(seed, MARGINALS)
             s = self._sampled(plan, dataset.n, group, holders, streams, block)
             thinning = 1 / plan.d if plan.assignment == "uniform" else None
-            known = Known.of(group, dataset.n, holders, s, streams, block, thinning)
-            for family in group.families:
-                for i, values in known.draw(family, streams, block, size):
-                    table[:, i, asked] = values[:, :, wanted].swapaxes(1, 2)
+            for part, table in zip(group.parts, tables.parts[job[0]], strict=True):
+                here = part.places
+                known = Known.of(part, dataset.n, holders[here], s[here], streams, block, thinning)
+                for family in part.families:
+                    for i, values in known.draw(family, streams, block, size):
+                        table[:, i, asked] = values[:, :, wanted].swapaxes(1, 2)
             if group.needs_assignment:
                 sampled[asked, [a.index for a in group.attributes]] = s.sum(axis=1).T[wanted]
             return dataset.n * holders.size * len(rows)

@@ -48,6 +48,16 @@ def scale(words: Words, k: int) -> Codes:
     return _scaled(words, k).astype(code_dtype(k))
 
 
+def by_thresholds(words: Words, thresholds: Words, k: int) -> Codes:
+    """A value of any law: v if exactly v of the k - 1 ascending thresholds (out of 2**32) are <= the high half."""
+    return np.searchsorted(thresholds, words >> _HALF, side="right").astype(code_dtype(k))
+
+
+def fake_values(words: Words, k: int, prior: tuple[int, ...] | None) -> Codes:
+    """Fake values from the VALUE words: uniform ones are `scale`, those of a prior come from the same high half."""
+    return scale(words, k) if prior is None else by_thresholds(words, np.array(prior, np.uint64), k)
+
+
 def _scaled(words: Words, k: int) -> Words:
     high = words >> _HALF
     high *= np.uint64(k)

@@ -10,14 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.checks import check_domain, check_epsilon, check_users
+from gpu_rsfd.checks import check_epsilon, check_users
+from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.protocols import Mechanism, check_protocol, group_size, mechanism
+from gpu_rsfd.protocols import Mechanism, Others, check_protocol, group_size, mechanism
 from gpu_rsfd.tape import check_assignment
 
 Floats = npt.NDArray[np.float64]
@@ -50,7 +51,7 @@ def expected_mse(
     Raw estimates (`none`): exact.  `clip`: an Edgeworth expansion around the normal law, good to 1 % where a value is
     expected to be reported 20 times or more.  NaN if balanced groups leave an attribute of Smp without users.
     """
-    attributes = attributes_of(check_domain(domain), frequencies)
+    attributes = attributes_of(Domain.of(domain), frequencies)
     return mse_of(protocol, epsilon, check_users(n), attributes, assignment, postprocess)
 
 
@@ -93,7 +94,7 @@ def mse_of(
     total = 0.0
     for (f, group), members in kinds.items():
         m = mechanism(protocol, epsilon, d, len(f))
-        if m.recipe.solution == "smp" and group == 0:
+        if m.recipe.others is Others.NOTHING and group == 0:
             return math.nan
         truth = np.array(f)
         moments = estimate_moments(m, truth, n, assignment, members[0])
@@ -109,14 +110,14 @@ def estimate_moments(m: Mechanism, f: Floats, n: int, assignment: str = "uniform
     independent reports with rates p (those), q (the other sampled ones) and, for RS+FD, that of a fake.
     """
     bias, variance = m.bias(f, n, assignment, attribute), m.fixed_variance(f, n, assignment, attribute)
-    p, q, solution = m.p, m.q, m.recipe.solution
-    if solution == "spl" or (solution == "rsfd" and assignment == "uniform"):
+    p, q, others = m.p, m.q, m.recipe.others
+    if not others.samples or (others.hides and assignment == "uniform"):
         classes = [(n * f, m.base + m.gain), (n * (1 - f), m.base)]
         return _moments(bias, variance, classes, n * m.gain)
     size = n / m.d if assignment == "uniform" else float(group_size(n, m.d, attribute))
     classes = [(size * f, p), (size * (1 - f), q)]
     scale = size * m.gain
-    if solution == "rsfd":
+    if others.hides:
         classes.append((np.full_like(f, n - size), m.fake_rate))
         scale = n * m.gain
     spread = size * f * (1 - f) * (n - size) / max(n - 1, 1)
@@ -126,7 +127,7 @@ def estimate_moments(m: Mechanism, f: Floats, n: int, assignment: str = "uniform
 
 
 def _moments(
-    bias: Floats, variance: Floats, classes: list[tuple[Floats, float]], scale: float, third: Floats | float = 0.0
+    bias: Floats, variance: Floats, classes: list[tuple[Floats, Any]], scale: float, third: Floats | float = 0.0
 ) -> Moments:
     """Cumulants add up over independent reports, `users` of them with rate r."""
     third = third + sum(users * r * (1 - r) * (1 - 2 * r) for users, r in classes)

@@ -47,5 +47,7 @@ def checksums(case: str, sampler: str = "users", backend: str = "numpy", **optio
 
 
 if __name__ == "__main__":
-    table = {sampler: {case: checksums(case, sampler) for case in CASES} for sampler in ("users", "counts", "marginals")}
+    table = {
+        sampler: {case: checksums(case, sampler) for case in CASES} for sampler in ("users", "counts", "marginals")
+    }
     TABLE.write_text(json.dumps({"numpy": np.__version__, **table}, indent=1) + "\n")

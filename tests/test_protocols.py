@@ -5,16 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from gpu_rsfd.protocols import (
-    PAPER,
-    PROTOCOLS,
-    adaptive_choice,
-    amplified,
-    approximate_variances,
-    label,
-    mean_inverse_binomial,
-    mechanism,
-)
+from gpu_rsfd.protocols import PAPER, PROTOCOLS, REGISTRY, label, mean_inverse_binomial, mechanism
+from gpu_rsfd.protocols.budgets import amplified
 from gpu_rsfd.spec import PAPER_EPSILONS
 
 N, COUNT = 5000, np.array([700.0, 41.0, 0.0])
@@ -74,25 +66,34 @@ def test_realised_probabilities_err_towards_privacy(epsilon, k):
 def test_thresholds_are_the_contracts():
     m = mechanism("rsfd-grr", math.log(2), 10, 10)
     e = math.log(10 * (math.exp(math.log(2)) - 1) + 1)
-    assert m.recipe.keep == math.floor((math.exp(e) - 1) / (math.exp(e) + 9) * 2**32)
+    assert m.recipe.noise.threshold == math.floor((math.exp(e) - 1) / (math.exp(e) + 9) * 2**32)
     m = mechanism("spl-oue", 1.0, 4, 10)
-    assert (m.recipe.tp, m.recipe.tq) == (2**23, math.ceil(2**24 / (math.exp(0.25) + 1)))
+    assert (m.recipe.noise.tp, m.recipe.noise.tq) == (2**23, math.ceil(2**24 / (math.exp(0.25) + 1)))
     m = mechanism("smp-sue", 1.0, 4, 10)
     s = math.exp(0.5)
-    assert (m.recipe.tp, m.recipe.tq) == (math.floor(2**24 * s / (s + 1)), math.ceil(2**24 / (s + 1)))
+    assert (m.recipe.noise.tp, m.recipe.noise.tq) == (math.floor(2**24 * s / (s + 1)), math.ceil(2**24 / (s + 1)))
     assert amplified(math.log(2), 10) == pytest.approx(math.log(11))
 
 
 def test_adaptive_choice():
     for epsilon in (0.1, 1.0, 3.0):
         for k in (2, 5, 6, 10, 50, 200):
-            assert adaptive_choice("smp", epsilon, 7, k) == ("grr" if k < 3 * math.exp(epsilon) + 2 else "oue")
-            assert mechanism("spl-adp", epsilon, 7, k).name == adaptive_choice("spl", epsilon / 7, 7, k)
+            assert mechanism("smp-adp", epsilon, 7, k).name == ("grr" if k < 3 * math.exp(epsilon) + 2 else "oue")
+            assert mechanism("spl-adp", epsilon, 7, k).name == ("grr" if k < 3 * math.exp(epsilon / 7) + 2 else "oue")
             grr, oue = (mechanism(p, epsilon, 7, k) for p in ("rsfd-grr", "rsfd-oue-z"))
             better = "grr" if grr.variance(0.0, 1) <= oue.variance(0.0, 1) else "oue-z"
             assert mechanism("rsfd-adp", epsilon, 7, k).name == better
-    var1, var2 = approximate_variances(math.log(3), 3, 10, 20_000)  # the paper: from k = 10 on, OUE-z even at d = 3
-    assert var1 > var2
+    oue, grr = (way.variance_at_zero(math.log(3), 3, 10, 20_000) for way in REGISTRY["rsfd-adp"].ways)
+    assert grr > oue  # the paper: from k = 10 on, OUE-z even at d = 3
+
+
+@pytest.mark.parametrize("power,k", [(3, 11), (9, 29), (10, 32), (11, 35), (2, 8), (7, 23)])
+def test_a_tie_is_a_tie_whatever_the_last_digit(power, k):
+    """k = 3 e^eps + 2 takes OUE, as in the paper; 3 * exp(log(3)) + 2 is 11.000000000000002 in floats."""
+    assert mechanism("smp-adp", math.log(power), 6, k).name == "oue"
+    assert mechanism("spl-adp", 6 * math.log(power), 6, k).name == "oue"
+    assert mechanism("smp-adp", math.log(power), 6, k - 1).name == "grr"
+    assert mechanism("smp-adp", math.log(power) * (1 + 1e-6), 6, k).name == "grr"
 
 
 def test_one_attribute_is_the_plain_mechanism():
@@ -101,7 +102,7 @@ def test_one_attribute_is_the_plain_mechanism():
         others = [f"smp-{name}", *([f"rsfd-{name}"] if name == "grr" else [f"rsfd-{name}-z", f"rsfd-{name}-r"])]
         for protocol in others:
             m = mechanism(protocol, 1.0, 1, 10)
-            assert m.recipe[2:] == plain.recipe[2:]
+            assert m.recipe.noise == plain.recipe.noise
             assert m.estimate(300, 1000) == pytest.approx(plain.estimate(300, 1000))
             assert m.fixed_variance(0.2, 1000) == pytest.approx(plain.fixed_variance(0.2, 1000))
 

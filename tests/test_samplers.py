@@ -90,10 +90,10 @@ def test_wrong_laws_are_caught(monkeypatch):
     again, _ = run("marginals", DATA, protocols, (EPSILON,), range(8000), 9, "uniform")
     check_same_moments(right[0, 0], again[0, 0], "the same law")
 
-    def independent(draw, users, k):
-        return draw.binomial(users, 1 / k, (len(users), k, users.shape[2]))
+    def independent(draw, users, law):
+        return draw.binomial(users, law[:, None], (len(users), len(law), users.shape[2]))
 
-    monkeypatch.setattr(laws, "uniform_values", independent)
+    monkeypatch.setattr(laws, "values_of", independent)
     wrong, _ = run("marginals", DATA, protocols, (EPSILON,), range(8000), 9, "uniform")
     with pytest.raises(AssertionError, match="covariance of"):
         check_same_moments(right[0, 0], wrong[0, 0], "fakes without their negative correlation")

@@ -17,6 +17,7 @@ from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.errors import RunError
 from gpu_rsfd.kernels import OPTIONS, source
 from gpu_rsfd.plan import Counts, Plan
+from gpu_rsfd.protocols.form import Thresholds
 from gpu_rsfd.tape import LANES
 
 BLOCK = 128  # threads; the unary kernels are compiled for at most so many
@@ -61,7 +62,7 @@ class Job:
 
     @property
     def words_per_group_and_repetition(self) -> int:
-        return self.assigned_digits + max((a.digits for a in self.attributes if a.encodes_fakes), default=0)
+        return self.assigned_digits + max(a.encoded_digits for a in self.attributes)
 
     @property
     def words_per_repetition(self) -> int:
@@ -247,19 +248,22 @@ class _Users:
         threads = threads_for(self.groups)
         digits = U32(job.assigned_digits if sampled is not None else 0)
         column = (*which, *self._where, U32(TILE), U32(a.plan.index), digits)
-        encoded = cp.empty((rows, a.digits, self.groups), U64) if a.encodes_fakes else None
-        if a.plan.needs_value:
-            cells = a.grr.rows * k if a.grr else 0
-            keeps = cp.asarray(np.array([*a.grr.own, *a.grr.all], U64)) if a.grr else None
-            shape = (a.grr.rows, len(a.grr.own), len(a.grr.all)) if a.grr else (0, 0, 0)
-            shared = cells * 4 if cells * 4 <= SHARED_BYTES else 0
-            bins = take(cells) if a.grr else None
-            options = (U32(k), U32(a.digits), *map(U32, shape), U32(shared > 0))
-            args = (job.key, *column, *options, keeps, x, sampled, encoded, bins)
-            self._runner.launch("count_values", rows * tiles, args, threads, shared)
+        encoded: dict[Thresholds | None, Any] = {}
+        for v in a.values:
+            if v.encodes:
+                encoded[v.prior] = cp.empty((rows, a.digits, self.groups), U64)
+            prior = None if v.prior is None else cp.asarray(np.array(v.prior, U64))
+            keeps = cp.asarray(np.array([*v.mine, *v.all], U64)) if v.rows else None
+            shared = v.rows * k * 4 if v.rows * k * 4 <= SHARED_BYTES else 0
+            bins = take(v.rows * k) if v.rows else None
+            shape = (U32(v.rows), U32(len(v.mine)), U32(len(v.all)), U32(shared > 0))
+            arrays = (prior, keeps, x, sampled, encoded.get(v.prior), bins)
+            values = (job.key, *column, U32(k), U32(a.digits), *shape, *arrays)
+            self._runner.launch("count_values", rows * tiles, values, threads, shared)
         for p in a.passes:
-            stride = U32(a.digits * self.groups if encoded is not None else 0)
-            planes = (x, sampled, x if encoded is None else encoded)
+            random = encoded.get(p.prior)
+            stride = U32(a.digits * self.groups if random is not None else 0)
+            planes = (x, sampled, x if random is None else random)
             args = (p.argument(job.seed), *column, U64(a.plan.offset), U32(k), U32(a.digits), stride, *planes)
             self._runner.launch(p.kernel, rows * k * tiles, (*args, take(k * p.cells)), threads)
 
@@ -275,8 +279,9 @@ class _Users:
         counts = []
         for a in job.attributes:
             table = np.zeros((len(a.plan.recipes), rows, a.plan.k), np.int64)
-            if a.grr:
-                a.grr.counts(a.plan, take(a.grr.rows, a.plan.k), table)
+            for v in a.values:
+                if v.rows:
+                    v.counts(a.plan, take(v.rows, a.plan.k), table)
             for p in a.passes:
                 p.counts(a.plan, take(a.plan.k, p.cells), table)
             counts.append(table)

@@ -24,10 +24,12 @@ from gpu_rsfd.backends.bitslice import (
     value_counts,
 )
 from gpu_rsfd.plan import AttributePlan, Counts
-from gpu_rsfd.protocols import Recipe
-from gpu_rsfd.tape import LANES, LEVELS, Codes, Tape, Words, code_dtype, keep_draw, scale
+from gpu_rsfd.protocols import Bits, Keep, Others, Recipe
+from gpu_rsfd.protocols.form import Thresholds
+from gpu_rsfd.tape import LANES, LEVELS, Codes, Tape, Words, code_dtype, fake_values, keep_draw, scale
 
 ColumnReader = Callable[[int, int, int], Codes]  # (attribute, first user, last user + 1) -> codes
+Fakes = dict[Thresholds | None, Codes]  # prior -> [repetition, user] fake values; None: uniform
 
 
 @dataclass(frozen=True)
@@ -108,42 +110,51 @@ def _attribute(users: _Users, attribute: AttributePlan, read: ColumnReader) -> C
     out = np.zeros((len(attribute.recipes), users.shape[0], k), np.int64)
     codes = users.padded(read(attribute.index, users.task.start, users.task.stop))
     mine = users.sampled(attribute.index) if attribute.needs_assignment else None
-    words = users.values(attribute.index) if attribute.needs_value else None
-    fake = users.padded(scale(words, k)) if words is not None else None
-    if words is not None and fake is not None:
-        for solution in ("rsfd", "spl", "smp"):
-            ids = [i for i, r in enumerate(attribute.recipes) if r.solution == solution and not r.unary]
-            if ids:
-                keeps = [attribute.recipes[i].keep for i in ids]
-                out[ids] = _count_grr(users, solution, keeps, k, codes, words, fake, mine)
+    fakes: Fakes = {}
+    if attribute.needs_value:
+        words = users.values(attribute.index)
+        uniform = users.padded(scale(words, k))
+        fakes = {
+            prior: uniform if prior is None else users.padded(fake_values(words, k, prior))
+            for prior in dict.fromkeys(r.prior for r in attribute.recipes)
+        }
+        alike: dict[tuple[Others, Thresholds | None], dict[int, int]] = {}
+        for i, r in enumerate(attribute.recipes):
+            if isinstance(r.noise, Keep):
+                alike.setdefault((r.others, r.prior), {})[i] = r.noise.threshold
+        for (others, prior), keeps in alike.items():
+            counts = _count_keep(users, others, list(keeps.values()), k, codes, words, uniform, fakes[prior], mine)
+            out[list(keeps)] = counts
     if attribute.needs_bits:
-        _count_unary(users, attribute, codes, fake, mine, out)
+        _count_bits(users, attribute, codes, fakes, mine, out)
     return out
 
 
-def _count_grr(
+def _count_keep(
     users: _Users,
-    solution: str,
+    others: Others,
     keeps: Sequence[int],
     k: int,
     codes: Codes,
     words: Words,
+    uniform: Codes,
     fake: Codes,
     mine: npt.NDArray[np.bool_] | None,
 ) -> Counts:
-    """[threshold, repetition, value]: start from the histogram of y; those who keep x move from y to x."""
+    """[threshold, repetition, value]: start from what is sent if nobody keeps; those who keep x move from y to x."""
     repetitions = users.shape[0]
-    if solution == "spl":
+    if others is Others.OWN:
         row, user = np.divmod(np.arange(repetitions * users.n), users.n)
     else:
         assert mine is not None
         row, user = np.divmod(np.flatnonzero(mine), users.lanes)
-    x, y, h = codes[user], fake[row, user], keep_draw(words[row, user])
+    x, y, h = codes[user], uniform[row, user], keep_draw(words[row, user])
     cell = row * k  # cells are repetition x value, after each other for each threshold
-    if solution == "smp":
+    if others is Others.NOTHING:
         histogram = np.bincount(cell + y, minlength=repetitions * k)
     else:
-        histogram = value_counts(fake, users.valid, k).ravel()
+        sent = uniform if fake is uniform or mine is None else np.where(mine, uniform, fake)
+        histogram = value_counts(sent, users.valid, k).ravel()
 
     ascending = sorted(set(keeps))
     step = sum(h >= np.uint64(keep) for keep in ascending)  # the first threshold above h, if any
@@ -154,11 +165,11 @@ def _count_grr(
     return (histogram + kept[[ascending.index(keep) for keep in keeps]]).reshape(-1, repetitions, k)
 
 
-def _count_unary(
+def _count_bits(
     users: _Users,
     attribute: AttributePlan,
     codes: Codes,
-    fake: Codes | None,
+    fakes: Fakes,
     mine: npt.NDArray[np.bool_] | None,
     out: Counts,
 ) -> None:
@@ -168,15 +179,16 @@ def _count_unary(
     k, shape = attribute.k, users.shape
     everyone = np.broadcast_to(users.valid, shape)
     sampled = pack(mine) if mine is not None else everyone
-    blocks = [_Block(attribute.recipes, s) for s in ("rsfd", "spl", "smp")]
-    blocks = [block for block in blocks if block.thresholds]
+    blocks = _Block.of(attribute.recipes)
     x = digit_planes(codes, k)
     holders = one_hot(x, users.valid, k)  # who holds each value
-    mixed = holders
-    if any("r" in block.kinds for block in blocks) and fake is not None:
-        # RS+FD-r encodes x of those who sampled the attribute, y of the others
-        y = digit_planes(fake, k)
-        mixed = one_hot([b ^ ((a ^ b) & sampled) for a, b in zip(x, y, strict=True)], everyone, k)
+    # Encoded fakes: x of those who sampled the attribute, the fake value of the others.
+    mixed = {
+        prior: one_hot(
+            [b ^ ((a ^ b) & sampled) for a, b in zip(x, digit_planes(fakes[prior], k), strict=True)], everyone, k
+        )
+        for prior in dict.fromkeys(r.prior for r in attribute.recipes if r.encodes_fakes)
+    }
 
     digits = np.empty((ROWS, *shape), np.uint64)
     rows = list(digits)
@@ -191,15 +203,14 @@ def _count_unary(
         for combine, level, pair in pairs:
             combine(rows[level], rows[level + 1], rows[pair])
         holding = next(holders)
-        encoding = {"spl": holding, "mine": np.bitwise_and(holding, sampled, out=held), "r": holding}
-        if mixed is not holders:
-            encoding["r"] = next(mixed)
+        own = np.bitwise_and(holding, sampled, out=held)
+        faked = {prior: next(walk) for prior, walk in mixed.items()}
         for block, ways, bits, total in zip(blocks, programs, ones, sums, strict=True):
-            masks = [encoding[name] for name in block.encoders]
+            masks = [_encoders(others, prior, holding, own, faked) for others, prior in block.kinds]
             for t, way in enumerate(ways):
                 reached = at_least(way, over)
                 if t < block.tqs:
-                    reports = np.bitwise_and(reached, sampled, out=inside) if block.solution == "smp" else reached
+                    reports = np.bitwise_and(reached, sampled, out=inside) if block.partial else reached
                     np.bitwise_count(reports, out=bits[-1, t])
                 for row, mask in enumerate(masks):
                     np.bitwise_and(reached, mask, out=inside)
@@ -207,39 +218,45 @@ def _count_unary(
             bits.sum(axis=-1, dtype=narrow, out=total[v])
     for block, total in zip(blocks, sums, strict=True):
         # |users|: nobody's lanes are in every G(tq), so they cancel out where they are counted here, too
-        reporters = np.bitwise_count(sampled).sum(axis=-1, dtype=np.int64) if block.solution == "smp" else users.lanes
+        reporters = np.bitwise_count(sampled).sum(axis=-1, dtype=np.int64) if block.partial else users.lanes
         counts = total.astype(np.int64)  # [value, kind, threshold, repetition]
         for row, (ids, q, p) in enumerate(block.kinds.values()):
             reported = reporters - counts[:, -1, q] + counts[:, row, q] - counts[:, row, p]
             out[ids] = np.moveaxis(reported, 0, 2)
 
 
-class _Block:
-    """The unary recipes of one solution: they share budgets, so each threshold is evaluated once for all of them."""
+def _encoders(
+    others: Others, prior: Thresholds | None, holding: Words, own: Words, faked: dict[Thresholds | None, Words]
+) -> Words:
+    """Who encodes a value: its holders; those of them who sampled the attribute; or those and the fakes."""
+    if others is Others.OWN:
+        return holding
+    return faked[prior] if others is Others.FAKE else own
 
-    def __init__(self, recipes: Sequence[Recipe], solution: str) -> None:
-        self.solution = solution
-        ids = [i for i, r in enumerate(recipes) if r.unary and r.solution == solution]
-        self.thresholds = list(dict.fromkeys(recipes[i].tq for i in ids))
+
+class _Block:
+    """Unary recipes of which the same users report: each threshold is evaluated once for all of them."""
+
+    def __init__(self, recipes: Sequence[Recipe], ids: Sequence[int], partial: bool) -> None:
+        self.partial = partial  # only those report who sampled the attribute
+        bits = {i: noise for i in ids if isinstance(noise := recipes[i].noise, Bits)}
+        self.thresholds = list(dict.fromkeys(b.tq for b in bits.values()))
         self.tqs = len(self.thresholds)
-        self.thresholds += [t for t in dict.fromkeys(recipes[i].tp for i in ids) if t not in self.thresholds]
+        self.thresholds += [t for t in dict.fromkeys(b.tp for b in bits.values()) if t not in self.thresholds]
         # What is encoded -> the recipes that do so, and where in `thresholds` their tq and tp are.
+        place = {t: i for i, t in enumerate(self.thresholds)}
+        kinds: dict[tuple[Others, Thresholds | None], list[tuple[int, int, int]]] = {}
+        for i, b in bits.items():
+            kinds.setdefault((recipes[i].others, recipes[i].prior), []).append((i, place[b.tq], place[b.tp]))
         self.kinds = {
-            fake: tuple(
-                np.array(column)
-                for column in zip(
-                    *(
-                        (i, self.thresholds.index(recipes[i].tq), self.thresholds.index(recipes[i].tp))
-                        for i in ids
-                        if recipes[i].fake == fake
-                    ),
-                    strict=True,
-                )
-            )
-            for fake in dict.fromkeys(recipes[i].fake for i in ids)
+            kind: tuple(np.array(column) for column in zip(*rows, strict=True)) for kind, rows in kinds.items()
         }
 
-    @property
-    def encoders(self) -> list[str]:
-        """Who encodes a value, for each kind: its holders, those of them who sampled the attribute, or -r's mix."""
-        return ["spl" if self.solution == "spl" else "r" if kind == "r" else "mine" for kind in self.kinds]
+    @classmethod
+    def of(cls, recipes: Sequence[Recipe]) -> list[_Block]:
+        """Recipes that hide the sampled attribute, those without sampling, those of the sampled attribute alone."""
+        alike: dict[str, list[int]] = {"hiding": [], "own": [], "partial": []}
+        for i, r in enumerate(recipes):
+            if r.unary:
+                alike["hiding" if r.others.hides else "own" if r.others is Others.OWN else "partial"].append(i)
+        return [cls(recipes, ids, name == "partial") for name, ids in alike.items() if ids]

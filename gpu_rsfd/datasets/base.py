@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.checks import MAX_DOMAIN, check_domain, check_users
+from gpu_rsfd.checks import MAX_DOMAIN, check_users
+from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import Codes, code_dtype
 
@@ -55,7 +56,7 @@ class Dataset:
 
     def _describe_shape(self, name: str, n: int, domain: Iterable[int], names: Sequence[str] | None) -> None:
         self.name = name
-        self.domain = check_domain(domain)
+        self.domain = Domain.of(domain)
         if n < 1:
             raise InputError("the data set is empty: users=0 must be >= 1")
         self.n = check_users(n)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gpu_rsfd.checks import check_seed
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.tape import Codes, Tape, code_dtype, scale
+from gpu_rsfd.tape import Codes, Tape, by_thresholds, scale
 
 # Section 4.1 of the paper: name -> (users, domain sizes)
 PAPER_SYNTHETIC: dict[str, tuple[int, tuple[int, ...]]] = {
@@ -48,7 +48,7 @@ class SyntheticDataset(Dataset):
         words = Tape(self.seed).data(j, start, stop)
         if self._thresholds is None:
             return scale(words, k)
-        return np.searchsorted(self._thresholds[k], words >> np.uint64(32), side="right").astype(code_dtype(k))
+        return by_thresholds(words, self._thresholds[k], k)
 
     def thresholds(self, k: int) -> npt.NDArray[np.uint64] | None:
         """The law of an attribute of k values: `zipf_thresholds`, or None for uniform."""

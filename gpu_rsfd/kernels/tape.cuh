@@ -47,3 +47,14 @@ __device__ __forceinline__ Words tape(const u64* key_rounds, u64 stream, u64 col
 
 // A uniform value in 0 … k - 1 from the high half of a word.
 __device__ __forceinline__ u32 scale(u64 word, u32 k) { return (u32)(((word >> 32) * k) >> 32); }
+
+// How many of `count` ascending thresholds are <= draw.
+__device__ __forceinline__ u32 thresholds_reached(const u64* thresholds, u32 count, u64 draw) {
+  u32 low = 0, high = count;
+  while (low < high) {
+    const u32 middle = (low + high) / 2;
+    if (thresholds[middle] <= draw) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -10,8 +10,8 @@ enum { MAX_THRESHOLDS = 18 };  // what fits into 80 registers
 struct __align__(16) Pass {
   u64 key_rounds[10];                                       // the first half of the Philox key, round by round
   u32 digit_levels_thresholds[LEVELS][MAX_THRESHOLDS + 2];  // of T - 1, so that T = 2**24 needs no 25th digit
-  u32 spl_slots[MAX_THRESHOLDS];                            // all users encode x and report
-  u32 smp_slots[MAX_THRESHOLDS];                            // only those who sampled the attribute; neither: RS+FD
+  u32 own_slots[MAX_THRESHOLDS];                            // all users encode x and report
+  u32 partial_slots[MAX_THRESHOLDS];                        // only those who sampled it; neither: all report
 };
 
 // Any function of three words, bit by bit, as one instruction: logic<A ^ (B & C)>(a, b, c) is a ^ (b & c).  Spelled
@@ -82,14 +82,14 @@ __device__ __forceinline__ void count_columns(
     const u64 encode = x & mine, others = all ^ encode, absent = all ^ mine, stray = x & absent;
 #pragma unroll
     for (int t = 0; t < N; t += STEP) {
-      const u32 spl = pass.spl_slots[t], smp = pass.smp_slots[t];
+      const u32 own_slot = pass.own_slots[t], partial_slot = pass.partial_slots[t];
       u32 sum = 0, random_sum = 0;
 #pragma unroll
       for (int h = 0; h < 2; h++) {
         const u32 at_p = PAIRED ? ~above[h][t + STEP - 1] : half_of(half, h);
-        const u32 low = logic<A ^ (B & C)>(logic<A ^ (B & C)>(half_of(others, h), spl, half_of(stray, h)), smp,
-                                           half_of(absent, h));
-        const u32 high = (at_p & half_of(encode, h)) ^ (spl & (at_p & half_of(stray, h)));
+        const u32 low = logic<A ^ (B & C)>(logic<A ^ (B & C)>(half_of(others, h), own_slot, half_of(stray, h)),
+                                           partial_slot, half_of(absent, h));
+        const u32 high = (at_p & half_of(encode, h)) ^ (own_slot & (at_p & half_of(stray, h)));
         sum += __popc(logic<(~A & B) | C>(above[h][t], low, high));
         random_sum += __popc(logic<(~A & B) | C>(above[h][t], half_of(all ^ random, h), at_p & half_of(random, h)));
       }

@@ -17,17 +17,6 @@ extern "C" __global__ void pack_codes(const u16* codes_users, u64 users, u32 gro
     });
 }
 
-// How many of `count` ascending thresholds are <= draw.
-__device__ __forceinline__ u32 thresholds_reached(const u64* thresholds, u32 count, u64 draw) {
-  u32 low = 0, high = count;
-  while (low < high) {
-    const u32 middle = (low + high) / 2;
-    if (thresholds[middle] <= draw) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
 // Synthetic values: uniform, or by k - 1 thresholds on the high half of the word.
 extern "C" __global__ void draw_codes(Key key, u32 attribute, u64 first_group, u32 groups, u32 k, u32 digits,
                                       const u64* thresholds_k, u64* planes_digits_groups) {

@@ -13,14 +13,16 @@ struct Bins {
   }
 };
 
-// The rows: y of everyone; y of those who sampled the attribute; then, for each keep threshold, what changes when it
-// is reached from the one below: a user who keeps moves from y to x.  First the thresholds for those who sampled the
-// attribute (RS+FD, Smp), then those for everyone (Spl); each kind ascending.
+// The rows: what is sent if nobody keeps (y of those who sampled the attribute, a fake of the others: y, too, unless a
+// prior has thresholds of its own); y of those who sampled the attribute; then, for each keep threshold, what changes
+// when it is reached from the one below: a user who keeps moves from y to x.  First the thresholds for those who
+// sampled the attribute, then those for everyone (no sampling, and no prior); each kind ascending.
 extern "C" __global__ void count_values(
     Key key, u64 first_repetition, u64 repetition_step, u64 first_group, u32 groups, u64 last_lanes, u32 tile,
     u32 attribute, u32 attribute_digits, u32 k, u32 digits, u32 rows, u32 own_keeps, u32 all_keeps, u32 use_shared,
-    const u64* keeps, const u64* x_digits_groups, const u64* sampled_repetitions_digits_groups,
-    u64* encoded_repetitions_digits_groups, u64* bins_repetitions_rows_k) {
+    const u64* fake_thresholds_k, const u64* keeps, const u64* x_digits_groups,
+    const u64* sampled_repetitions_digits_groups, u64* encoded_repetitions_digits_groups,
+    u64* bins_repetitions_rows_k) {
   DYNAMIC_SHARED(u32, shared_bins);
   const u32 tiles = (groups + tile - 1) / tile, row = blockIdx.x / tiles, start = blockIdx.x % tiles * tile;
   const u32 stop = groups - start < tile ? groups : start + tile, cells = rows * k;
@@ -33,10 +35,10 @@ extern "C" __global__ void count_values(
     const u64 all = group + 1 < groups ? ~0ull : last_lanes;
     const u64 mine = all & match(sampled_repetitions_digits_groups + (u64)row * attribute_digits * groups + group,
                                  attribute_digits, groups, attribute);
-    auto tally = [&](u32 lane, u32 y, u64 h) {
+    auto tally = [&](u32 lane, u32 y, u32 fake, u64 h) {
       if (!rows || !(all >> lane & 1)) return;
       const bool own = mine >> lane & 1;
-      bins.add(y, 1);
+      bins.add(own ? y : fake, 1);
       if (own) bins.add(k + y, 1);
       u32 x = k;  // not yet read
 #pragma unroll 1
@@ -60,13 +62,14 @@ extern "C" __global__ void count_values(
       planes = collect<planes.SIZE>([&](u32 lane) {
         const u64 block = (first_group + group) * (LANES / 4) + lane / 4;
         const Words words = tape(key.rounds, VALUE, attribute, repetition, block);
-        Codes y;
+        Codes fakes;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-          y.c[i] = scale(words.w[i], k);
-          tally(lane + i, y.c[i], words.w[i] & 0xFFFFFFFFull);
+          const u32 y = scale(words.w[i], k);
+          fakes.c[i] = fake_thresholds_k ? thresholds_reached(fake_thresholds_k, k - 1, words.w[i] >> 32) : y;
+          tally(lane + i, y, fakes.c[i], words.w[i] & 0xFFFFFFFFull);
         }
-        return y;
+        return fakes;
       });
       if (encoded_repetitions_digits_groups)
 #pragma unroll

@@ -1,0 +1,52 @@
+"""The literal reports behind the contract of a backend: slow, obvious, and what every other backend must equal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpu_rsfd.backends.base import Progress
+from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.plan import Counts, Plan
+from gpu_rsfd.reports import literal, reported
+
+
+class ReferenceBackend:
+    """Counts what each user sends, user by user, for one cell of the plan after another."""
+
+    name = "reference"
+    device = "one CPU process, user by user"
+
+    def __enter__(self) -> ReferenceBackend:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def count(
+        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
+    ) -> tuple[list[Counts], Counts]:
+        """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
+        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
+        sampled = np.zeros((len(repetitions), plan.d), np.int64)
+        cells = dict.fromkeys(cell for row in plan.cells for cell in row)  # equal cells send equal reports
+        for row, repetition in enumerate(repetitions):
+            for cell in cells:
+                recipes = [a.recipes[i] for a, i in zip(plan.attributes, cell, strict=True)]
+                values, _, assigned = literal(dataset, recipes, seed, repetition, plan.assignment)
+                for a, i, sent in zip(plan.attributes, cell, values, strict=True):
+                    counts[a.index][i, row] = reported(sent, a.k)
+                if plan.needs_reporters:
+                    sampled[row] = np.bincount(assigned, minlength=plan.d)
+            if progress is not None:
+                progress(plan.positions(dataset.n))
+        return counts, sampled
+
+    def grain(self, n: int) -> int:
+        return 1
+
+    def memory(self, n: int, plan: Plan, repetitions: int) -> int:
+        """Bytes: every report of every user."""
+        return (80 << 20) + 16 * n * plan.values

@@ -1,0 +1,123 @@
+"""How one value is randomised at a budget e: ideal probabilities, integer thresholds, the loss that they realise.
+
+Thresholds are evaluated with Python floats exactly as written here, so that everybody gets the same integers, and
+rounded towards privacy.  p is P(report v | v), q is P(report v | not v); for local hashing, P(support v | …).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gpu_rsfd.protocols.form import Bits, Keep, Noise
+from gpu_rsfd.tape import KEEP_ONE, ONE
+
+
+def _bits_loss(noise: Noise, e: float, k: int) -> float:
+    """ln of the odds that one bit set and one bit clear give: the worst pair of values of a unary encoding."""
+    p, q = noise.p(k), noise.q(k)
+    return math.log(p) + math.log1p(-q) - math.log(q) - math.log1p(-p) if p < 1 else math.inf
+
+
+@dataclass(frozen=True)
+class NoiseRule:
+    """From a budget and a domain size to a noise of the normal form."""
+
+    name: str
+    form: type[Keep] | type[Bits]
+    ideal: Callable[[float, int], tuple[float, float]]  # (e, k) -> p, q
+    thresholds: Callable[[float, int], Noise]  # (e, k)
+    bits: Callable[[float, int], float]  # (e, k): bits in the report of one attribute
+    p_star: str  # for the docs
+    q_star: str
+    source: str
+    loss: Callable[[Noise, float, int], float] = _bits_loss  # (noise, e, k): worst log-likelihood ratio, as realised
+    memoised: bool = False  # one report of a longitudinal protocol: it spends only a share of e
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        """Pickled by name, since functions are not data."""
+        return rule, (self.name,)
+
+
+# ------------------------------------------------------------------------------------------- GRR, Section 2.2.1
+
+
+def grr_ideal(e: float, k: int) -> tuple[float, float]:
+    total = math.exp(e) + k - 1
+    return math.exp(e) / total, 1 / total
+
+
+def grr_thresholds(e: float, k: int) -> Keep:
+    """P(keep) = p - q, out of 2**32; not kept means uniform over all k values."""
+    return Keep(math.floor((math.exp(e) - 1) / (math.exp(e) + k - 1) * KEEP_ONE))
+
+
+def _grr_loss(noise: Noise, e: float, k: int) -> float:
+    return math.log(noise.p(k) / noise.q(k)) if noise.q(k) > 0 else math.inf
+
+
+GRR = NoiseRule(
+    "grr",
+    Keep,
+    grr_ideal,
+    grr_thresholds,
+    lambda e, k: math.log2(k),
+    "e^e / (e^e + k - 1)",
+    "1 / (e^e + k - 1)",
+    "Kairouz, Bonawitz, Ramage, ICML 2016",
+    _grr_loss,
+)
+
+# ------------------------------------------------------------------------------- unary encodings, Section 2.2.2
+
+
+def oue_ideal(e: float, k: int) -> tuple[float, float]:
+    return 0.5, 1 / (math.exp(e) + 1)
+
+
+def oue_thresholds(e: float, k: int) -> Bits:
+    return Bits(ONE // 2, math.ceil(ONE / (math.exp(e) + 1)))
+
+
+def sue_ideal(e: float, k: int) -> tuple[float, float]:
+    s = math.exp(e / 2)
+    return s / (s + 1), 1 / (s + 1)
+
+
+def sue_thresholds(e: float, k: int) -> Bits:
+    s = math.exp(e / 2)
+    return Bits(math.floor(ONE * s / (s + 1)), math.ceil(ONE / (s + 1)))
+
+
+def _one_bit_each(e: float, k: int) -> float:
+    return k
+
+
+OUE = NoiseRule(
+    "oue",
+    Bits,
+    oue_ideal,
+    oue_thresholds,
+    _one_bit_each,
+    "1/2",
+    "1 / (e^e + 1)",
+    "Wang, Blocki, Li, Jha, USENIX Security 2017",
+)
+SUE = NoiseRule(
+    "sue",
+    Bits,
+    sue_ideal,
+    sue_thresholds,
+    _one_bit_each,
+    "e^(e/2) / (e^(e/2) + 1)",
+    "1 / (e^(e/2) + 1)",
+    "Erlingsson, Pihur, Korolova, CCS 2014 (basic RAPPOR)",
+)
+
+
+_RULES = {r.name: r for r in (GRR, OUE, SUE)}
+
+
+def rule(name: str) -> NoiseRule:
+    return _RULES[name]
