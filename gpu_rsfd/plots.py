@@ -19,20 +19,18 @@ from gpu_rsfd.tables import expected, summary
 MANY_VALUES = 60  # more labels than this can't be read
 
 # Readable in grey: a marker and a dash of its own for each protocol, colours of distinct lightness.
-_MARKERS = "o^sDvPX<>*hpd8"
 _DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2))]
-_COLOURS = ["#1b1b1b", "#d1495b", "#2e86ab", "#edae49", "#7a7a7a", "#3c9d63", "#8e5ea2", "#a65628"]
 
 
 def _style(protocol: str) -> dict[str, Any]:
-    i = PROTOCOLS.index(protocol)
-    adaptive = protocol.endswith("-adp")  # hollow and larger: the curve that it follows stays visible
+    entry = REGISTRY[protocol]
     return {
-        "marker": _MARKERS[i],
-        "linestyle": _DASHES[i % 8],
-        "color": _COLOURS[i % 8],
-        "markersize": 8 if adaptive else 5,
-        "markerfacecolor": "none" if adaptive else _COLOURS[i % 8],
+        "marker": entry.marker,
+        "linestyle": _DASHES[PROTOCOLS.index(protocol) % len(_DASHES)],
+        "color": entry.colour,
+        # an adaptive choice is hollow and larger: the curve that it follows stays visible
+        "markersize": 8 if entry.adaptive else 5,
+        "markerfacecolor": "none" if entry.adaptive else entry.colour,
         "linewidth": 1.3,
     }
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from gpu_rsfd.protocols import PAPER, PROTOCOLS, REGISTRY, label, mean_inverse_binomial, mechanism
+from gpu_rsfd.protocols import PAPER, PROTOCOLS, REGISTRY, Others, label, mean_inverse_binomial, mechanism
 from gpu_rsfd.protocols.budgets import amplified
 from gpu_rsfd.spec import PAPER_EPSILONS
 
@@ -20,7 +20,7 @@ def test_estimators_and_variances_as_printed(epsilon, d, k):
     for protocol in PROTOCOLS:
         m = mechanism(protocol, epsilon, d, k)
         p, q, n = m.p, m.q, N
-        if protocol.startswith("rsfd"):
+        if m.recipe.others.hides:
             if m.name == "grr":  # eq. (4), (5)
                 estimate = (COUNT * d * k - n * (d - 1 + q * k)) / (n * k * (p - q))
                 delta = (q + f * (p - q) + (d - 1) / k) / d
@@ -35,32 +35,25 @@ def test_estimators_and_variances_as_printed(epsilon, d, k):
             estimate = (COUNT - n * q) / (n * (p - q))
             variance = q * (1 - q) / (n * (p - q) ** 2) + f * (1 - p - q) / (n * (p - q))
             # that form drops the user's own f (1 - f); with fixed data it is exact
-            if protocol.startswith("spl"):
+            if not m.recipe.others.samples:
                 np.testing.assert_allclose(m.fixed_variance(f, n), variance, rtol=1e-9, atol=1e-18)
                 variance = variance + f * (1 - f) / n
         np.testing.assert_allclose(m.estimate(COUNT, n), estimate, rtol=1e-8, atol=1e-8, err_msg=protocol)
-        if not protocol.startswith("smp"):
+        if m.recipe.others is not Others.NOTHING:
             np.testing.assert_allclose(m.variance(f, n), variance, rtol=1e-8, atol=1e-18, err_msg=protocol)
             np.testing.assert_allclose(m.fixed_variance(f, n), variance - f * (1 - f) / n, rtol=1e-7, atol=1e-18)
 
 
-@pytest.mark.parametrize("epsilon", [0.05, *PAPER_EPSILONS, 12.0])
-@pytest.mark.parametrize("k", [2, 11, 500])
-def test_realised_probabilities_err_towards_privacy(epsilon, k):
+@pytest.mark.parametrize("epsilon", [0.05, 0.3, *PAPER_EPSILONS, 4.0, 8.0, 12.0])
+@pytest.mark.parametrize("k", [2, 3, 11, 500, 65_535])
+def test_realised_loss_is_at_most_the_budget(epsilon, k):
+    """In each mechanism's own terms: two values of GRR, two bits of a unary encoding, two hashes."""
     for protocol in PROTOCOLS:
         m = mechanism(protocol, epsilon, 4, k)
-        e = math.exp(m.budget)
-        if m.name == "grr":
-            assert m.p / m.q <= e * (1 + 1e-12)
-            assert abs(m.p - e / (e + k - 1)) < 6e-8
-        else:
-            assert m.p * (1 - m.q) / ((1 - m.p) * m.q) <= e * (1 + 1e-9)
-            ideal = (
-                (0.5, 1 / (e + 1))
-                if m.name.startswith("oue")
-                else (math.sqrt(e) / (math.sqrt(e) + 1), 1 / (math.sqrt(e) + 1))
-            )
-            assert max(abs(m.p - ideal[0]), abs(m.q - ideal[1])) < 6e-8
+        assert m.loss <= m.spent * (1 + 1e-9), protocol
+        assert m.spent <= m.budget
+        ideal = m.rule.ideal(m.spent, k)
+        assert max(abs(m.p - ideal[0]), abs(m.q - ideal[1])) < 6e-8 + 2**-24, protocol
 
 
 def test_thresholds_are_the_contracts():
@@ -146,4 +139,5 @@ def test_budgets_that_cannot_be_spent():
         mechanism("smp-grr", 1e-13, 10, 5)
     for protocol in PROTOCOLS:
         with pytest.raises(ValueError, match="too large"):
-            mechanism(protocol, {"spl": 8000.0, "smp": 710.0, "rsfd": 709.0}[protocol.split("-")[0]], 10, 5)
+            mechanism(protocol, 8000.0, 10, 5)
+        mechanism(protocol, 60.0, 10, 5)

@@ -1,0 +1,51 @@
+"""The registry for people: a line for help, a table for the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_rsfd.protocols.form import Bits, Others
+from gpu_rsfd.protocols.registry import REGISTRY, Protocol
+
+_WHO = {
+    Others.OWN: "every attribute",
+    Others.NOTHING: "the sampled attribute, and which it is",
+    Others.ZERO: "every attribute: noise on zero vectors for those not sampled",
+    Others.FAKE: "every attribute: fake values for those not sampled",
+}
+
+
+def noises(protocol: Protocol) -> str:
+    return " or ".join(dict.fromkeys(way.noise.name for way in protocol.ways))
+
+
+def sends(protocol: Protocol) -> str:
+    """Who sends what."""
+    kinds = dict.fromkeys(
+        _WHO[way.others].replace("fake values", "randomised fake one-hot vectors")
+        if way.others is Others.FAKE and way.noise.form is Bits
+        else _WHO[way.others]
+        for way in protocol.ways
+    )
+    return "; or ".join(kinds)
+
+
+def lines() -> Iterator[tuple[str, str, str]]:
+    """(name, label, one sentence) of each protocol."""
+    for entry in REGISTRY.values():
+        yield entry.name, entry.label, entry.summary
+
+
+def protocols_table() -> str:
+    """Every protocol: a table in Markdown."""
+    rows = ["| name | label | budget of an attribute | noise | who sends what |", "|---|---|---|---|---|"]
+    rows += [f"| `{e.name}` | {e.label} | {e.budget.text} | {noises(e)} | {sends(e)} |" for e in REGISTRY.values()]
+    return "\n".join(rows)
+
+
+def noises_table() -> str:
+    """Every noise: a table in Markdown."""
+    rules = dict.fromkeys(way.noise for entry in REGISTRY.values() for way in entry.ways)
+    rows = ["| noise | p* | q* | comes from |", "|---|---|---|---|"]
+    rows += [f"| {r.name} | {r.p_star} | {r.q_star} | {r.source} |" for r in rules]
+    return "\n".join(rows)
