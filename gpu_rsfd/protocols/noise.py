@@ -116,7 +116,41 @@ SUE = NoiseRule(
 )
 
 
-_RULES = {r.name: r for r in (GRR, OUE, SUE)}
+def _towards_privacy(ideal: Callable[[float, int], tuple[float, float]]) -> Callable[[float, int], Noise]:
+    """p down, q up, and never a bit that is certain: 2**24 would be an infinite loss."""
+
+    def thresholds(e: float, k: int) -> Bits:
+        p, q = ideal(e, k)
+        return Bits(min(math.floor(ONE * p), ONE - 1), max(math.ceil(ONE * q), 1))
+
+    return thresholds
+
+
+# ---------------------------------------------------------------------------------- local hashing, ideal hashes
+
+
+def _local_hashing(name: str, cells: Callable[[float], int], p_star: str, q_star: str) -> NoiseRule:
+    """A value's hash is one of g; given the report, any other value's hash is uniform, so it is supported with 1/g."""
+
+    def ideal(e: float, k: int) -> tuple[float, float]:
+        g = cells(e)
+        return math.exp(e) / (math.exp(e) + g - 1), 1 / g
+
+    def loss(noise: Noise, e: float, k: int) -> float:
+        """A hash is sent: p for the user's own, (1 - p) / (g - 1) for any other."""
+        p = noise.p(k)
+        return math.log(p) + math.log(cells(e) - 1) - math.log1p(-p)
+
+    def bits(e: float, k: int) -> float:
+        return math.log2(cells(e))
+
+    source = "Wang, Blocki, Li, Jha, USENIX Security 2017"
+    return NoiseRule(name, Bits, ideal, _towards_privacy(ideal), bits, p_star, q_star, source, loss)
+
+
+OLH = _local_hashing("olh", lambda e: round(math.exp(e)) + 1, "e^e / (e^e + g - 1), g = round(e^e) + 1", "1 / g")
+
+_RULES = {r.name: r for r in (GRR, OUE, SUE, OLH)}
 
 
 def rule(name: str) -> NoiseRule:

@@ -13,7 +13,7 @@ from gpu_rsfd.protocols.adaptive import Way, choose
 from gpu_rsfd.protocols.budgets import AMPLIFIED, SPLIT, WHOLE, Budget
 from gpu_rsfd.protocols.form import Others, Recipe, Thresholds
 from gpu_rsfd.protocols.mechanism import Mechanism
-from gpu_rsfd.protocols.noise import GRR, OUE, SUE
+from gpu_rsfd.protocols.noise import GRR, OLH, OUE, SUE
 
 OWN, NOTHING, ZERO, FAKE = Others.OWN, Others.NOTHING, Others.ZERO, Others.FAKE
 
@@ -79,6 +79,9 @@ _ENTRIES = (
     _smp("grr", "GRR", "#edae49", "p", "GRR on one sampled attribute.", Way(GRR, NOTHING)),
     _smp("oue", "OUE", "#7a7a7a", "d", "OUE on one sampled attribute.", Way(OUE, NOTHING)),
     _smp("sue", "SUE", "#3c9d63", "8", "SUE on one sampled attribute.", Way(SUE, NOTHING)),
+    # local hashing, histogram encoding and other unary encodings
+    _spl("olh", "OLH", "#0f4c5c", "1", "Local hashing with the best number of hashes, on every attribute.", Way(OLH, OWN)),
+    _smp("olh", "OLH", "#9b2226", "2", "Local hashing with the best number of hashes, on one sampled attribute.", Way(OLH, NOTHING)),
 )
 # fmt: on
 REGISTRY: dict[str, Protocol] = {entry.name: entry for entry in _ENTRIES}
