@@ -40,3 +40,55 @@ def test_local_hashing_user_by_user():
     assert np.abs(supported - expected).max() < 5.5 * math.sqrt(0.25 / users)  # six cells, 1e-6 in all
     pairs = np.corrcoef((hashes == sent[:, None])[:, [0, 1, 3]].T)  # supports of other values are independent
     assert np.abs(pairs[np.triu_indices(3, 1)]).max() < 5.5 / math.sqrt(users)
+
+
+@pytest.mark.parametrize("e", BUDGETS)
+def test_blh(e):
+    p, q = rule("blh").ideal(e, 100)
+    assert (p, q) == (pytest.approx(math.exp(e) / (math.exp(e) + 1)), 0.5)
+    m = mechanism("spl-blh", e, 1, 100)
+    assert (m.bits, m.loss <= e) == (1, True)
+    assert m.variance(0.0, 1) == pytest.approx((math.exp(e) + 1) ** 2 / (math.exp(e) - 1) ** 2, rel=1e-4)
+
+
+@pytest.mark.parametrize("e", BUDGETS)
+def test_the(e):
+    """Thresholded histogram encoding: Laplace noise of scale 2 / e on 0 and 1, above theta."""
+    p, q = rule("the").ideal(e, 100)
+    m = mechanism("smp-the", e, 1, 100)
+    assert m.bits == 100
+    assert m.loss <= e
+    theta = -2 * math.log(2 * q) / e
+    assert 0.5 <= theta <= 1
+    assert p == pytest.approx(1 - math.exp(e * (theta - 1) / 2) / 2)
+    best = min(
+        b * (1 - b) / (a - b) ** 2
+        for t in np.linspace(0.5, 1, 20_001)
+        for a, b in [(1 - math.exp(e * (t - 1) / 2) / 2, math.exp(-e * t / 2) / 2)]
+    )
+    assert q * (1 - q) / (p - q) ** 2 == pytest.approx(best, rel=1e-6)
+
+
+def test_the_is_laplace_noise_above_a_threshold():
+    users, e = 400_000, 1.5
+    p, q = rule("the").ideal(e, 5)
+    theta = -2 * math.log(2 * q) / e
+    noise = np.random.default_rng(3).laplace(scale=2 / e, size=users)
+    for rate, expected in (((1 + noise > theta).mean(), p), ((noise > theta).mean(), q)):
+        assert abs(rate - expected) < 5.2 * math.sqrt(expected * (1 - expected) / users)
+
+
+@pytest.mark.parametrize("e", BUDGETS)
+@pytest.mark.parametrize("k", [2, 5, 100])
+def test_rue_has_the_least_error_over_all_values(e, k):
+    """Among all p, q with odds e^e: p (1 - p) + (k - 1) q (1 - q) over (p - q)^2 is smallest."""
+
+    def error(p, q):
+        return (p * (1 - p) + (k - 1) * q * (1 - q)) / (p - q) ** 2
+
+    p, q = rule("rue").ideal(e, k)
+    assert p * (1 - q) / (q * (1 - p)) == pytest.approx(math.exp(e))
+    for other in np.linspace(0.01, 0.99, 199):
+        odds = other / (1 - other) / math.exp(e)
+        assert error(p, q) <= error(other, odds / (1 + odds)) * (1 + 1e-12)
+    assert error(p, q) <= min(error(*rule(name).ideal(e, k)) for name in ("oue", "sue")) * (1 + 1e-12)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpu_rsfd.protocols.form import Bits, Keep, Noise
 from gpu_rsfd.tape import KEEP_ONE, ONE
@@ -150,7 +151,65 @@ def _local_hashing(name: str, cells: Callable[[float], int], p_star: str, q_star
 
 OLH = _local_hashing("olh", lambda e: round(math.exp(e)) + 1, "e^e / (e^e + g - 1), g = round(e^e) + 1", "1 / g")
 
-_RULES = {r.name: r for r in (GRR, OUE, SUE, OLH)}
+BLH = _local_hashing("blh", lambda e: 2, "e^e / (e^e + 1)", "1/2")
+
+
+# ------------------------------------------------------------------------------ more unary encodings
+
+
+def rue_ideal(e: float, k: int) -> tuple[float, float]:
+    """The unary encoding with the least error over all k values of an attribute."""
+    h = math.sqrt((k - 1 + math.exp(-e)) / (k - 1 + math.exp(e)))
+    return 1 / (h + 1), 1 / (h * math.exp(e) + 1)
+
+
+RUE = NoiseRule(
+    "rue",
+    Bits,
+    rue_ideal,
+    _towards_privacy(rue_ideal),
+    _one_bit_each,
+    "1 / (h + 1), h = sqrt((k - 1 + e^-e) / (k - 1 + e^e))",
+    "1 / (h e^e + 1)",
+    "unary encoding with the least total error over the k values",
+)
+
+
+# ------------------------------------------------------------------------------ histogram encoding, thresholded
+
+
+@lru_cache(maxsize=4096)
+def the_threshold(e: float) -> float:
+    """theta in [1/2, 1] with the least variance, to 1/4096: a grid, so that rounding of floats can't move it."""
+
+    def variance(step: int) -> float:
+        p, q = _the(e, step / 4096)
+        return q * (1 - q) / (p - q) ** 2
+
+    return min(range(2048, 4097), key=variance) / 4096
+
+
+def _the(e: float, theta: float) -> tuple[float, float]:
+    """Laplace noise of scale 2 / e on each entry of the one-hot vector; a value is supported above theta."""
+    return 1 - math.exp(e * (theta - 1) / 2) / 2, math.exp(-e * theta / 2) / 2
+
+
+def the_ideal(e: float, k: int) -> tuple[float, float]:
+    return _the(e, the_threshold(e))
+
+
+THE = NoiseRule(
+    "the",
+    Bits,
+    the_ideal,
+    _towards_privacy(the_ideal),
+    _one_bit_each,
+    "1 - e^(e (θ - 1) / 2) / 2, θ in [1/2, 1] of least variance",
+    "e^(-e θ / 2) / 2",
+    "Wang, Blocki, Li, Jha, USENIX Security 2017",
+)
+
+_RULES = {r.name: r for r in (GRR, OUE, SUE, OLH, BLH, THE, RUE)}
 
 
 def rule(name: str) -> NoiseRule:

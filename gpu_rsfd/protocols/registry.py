@@ -13,7 +13,7 @@ from gpu_rsfd.protocols.adaptive import Way, choose
 from gpu_rsfd.protocols.budgets import AMPLIFIED, SPLIT, WHOLE, Budget
 from gpu_rsfd.protocols.form import Others, Recipe, Thresholds
 from gpu_rsfd.protocols.mechanism import Mechanism
-from gpu_rsfd.protocols.noise import GRR, OLH, OUE, SUE
+from gpu_rsfd.protocols.noise import BLH, GRR, OLH, OUE, RUE, SUE, THE
 
 OWN, NOTHING, ZERO, FAKE = Others.OWN, Others.NOTHING, Others.ZERO, Others.FAKE
 
@@ -82,6 +82,12 @@ _ENTRIES = (
     # local hashing, histogram encoding and other unary encodings
     _spl("olh", "OLH", "#0f4c5c", "1", "Local hashing with the best number of hashes, on every attribute.", Way(OLH, OWN)),
     _smp("olh", "OLH", "#9b2226", "2", "Local hashing with the best number of hashes, on one sampled attribute.", Way(OLH, NOTHING)),
+    _spl("blh", "BLH", "#0f4c5c", "3", "Local hashing to one bit, on every attribute.", Way(BLH, OWN)),
+    _smp("blh", "BLH", "#9b2226", "4", "Local hashing to one bit, on one sampled attribute.", Way(BLH, NOTHING)),
+    _spl("the", "THE", "#0f4c5c", "+", "Histogram encoding with a threshold, on every attribute.", Way(THE, OWN)),
+    _smp("the", "THE", "#9b2226", "x", "Histogram encoding with a threshold, on one sampled attribute.", Way(THE, NOTHING)),
+    _spl("rue", "RUE", "#0f4c5c", "|", "The unary encoding of least total error, on every attribute.", Way(RUE, OWN)),
+    _smp("rue", "RUE", "#9b2226", "_", "The unary encoding of least total error, on one sampled attribute.", Way(RUE, NOTHING)),
 )
 # fmt: on
 REGISTRY: dict[str, Protocol] = {entry.name: entry for entry in _ENTRIES}
