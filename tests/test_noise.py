@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from gpu_rsfd.protocols import mechanism
+from gpu_rsfd.protocols import Terms, mechanism, mechanisms
 from gpu_rsfd.protocols.noise import rule
 
 BUDGETS = (0.1, 0.5, math.log(2), 1.0, 2.0, math.log(7), 4.0)
@@ -92,3 +92,39 @@ def test_rue_has_the_least_error_over_all_values(e, k):
         odds = other / (1 - other) / math.exp(e)
         assert error(p, q) <= error(other, odds / (1 + odds)) * (1 + 1e-12)
     assert error(p, q) <= min(error(*rule(name).ideal(e, k)) for name in ("oue", "sue")) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("e", (0.5, 1.0, 3.0))
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_one_report_of_a_longitudinal_protocol_is_both_steps_in_one(e, k, share):
+    """Memoised p1, q1 at budget e; p2, q2 for each report, such that the first report loses share * e."""
+    first = share * e
+    # l-grr: keep probabilities multiply; ps = p1 p2 + (k - 1) q1 q2, qs = p1 q2 + q1 p2 + (k - 2) q1 q2
+    p1, q1 = rule("grr").ideal(e, k)
+    keep2 = (math.exp(first) - 1) / (math.exp(first) + k - 1) / (p1 - q1)
+    assert 0 < keep2 < 1
+    p2, q2 = keep2 + (1 - keep2) / k, (1 - keep2) / k
+    ps, qs = p1 * p2 + (k - 1) * q1 * q2, p1 * q2 + q1 * p2 + (k - 2) * q1 * q2
+    assert (ps, qs) == pytest.approx(rule("l-grr").ideal(first, k))
+    assert ps / qs == pytest.approx(math.exp(first))
+    # l-sue and l-osue: ps = p1 p2 + (1 - p1) q2, qs = q1 p2 + (1 - q1) q2, the second step a symmetric one
+    for name, step in (("l-sue", "sue"), ("l-osue", "oue")):
+        p1, q1 = rule(step).ideal(e, k)
+        ideal = rule(name).ideal(first, k)
+        p2 = (1 - q1 - ideal[1]) / (1 - 2 * q1)
+        assert 0.5 < p2 < 1
+        q2 = 1 - p2
+        assert (p1 * p2 + (1 - p1) * q2, q1 * p2 + (1 - q1) * q2) == pytest.approx(ideal)
+        odds = ideal[0] * (1 - ideal[1]) / (ideal[1] * (1 - ideal[0]))
+        assert odds == pytest.approx(math.exp(first))
+
+
+def test_the_first_report_spends_its_share():
+    for name in ("smp-l-grr", "smp-l-sue", "smp-l-osue"):
+        for share in (0.25, 0.5, 1.0):
+            (m,) = mechanisms(name, 2.0, (7,), Terms(first_report=share))
+            assert m.budget == 2.0
+            assert m.spent == 2.0 * share
+            assert m.loss == pytest.approx(2.0 * share, rel=1e-5)
+    assert mechanism("smp-l-grr", 2.0, 3, 7).recipe == mechanism("smp-grr", 1.0, 3, 7).recipe

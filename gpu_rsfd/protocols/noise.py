@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gpu_rsfd.protocols.form import Bits, Keep, Noise
@@ -209,7 +209,31 @@ THE = NoiseRule(
     "Wang, Blocki, Li, Jha, USENIX Security 2017",
 )
 
-_RULES = {r.name: r for r in (GRR, OUE, SUE, OLH, BLH, THE, RUE)}
+# -------------------------------------------------------------------- one report of a longitudinal protocol
+
+
+def _memoised(name: str, rule: NoiseRule, source: str) -> NoiseRule:
+    """A value is randomised once and remembered (budget e in all), and that again for each report (a e for the first).
+
+    Both steps together are the plain rule at a e: a chain of two GRRs is a GRR, and the second step's p and q are
+    chosen so that one report loses exactly a e.  So one round of collection is simulated by that rule.
+    """
+    return replace(
+        rule,
+        name=name,
+        p_star=rule.p_star.replace("e^e", "e^(a e)").replace("e^(e/2)", "e^(a e/2)"),
+        q_star=rule.q_star.replace("e^e", "e^(a e)").replace("e^(e/2)", "e^(a e/2)"),
+        source=source,
+        memoised=True,
+    )
+
+
+_LONGITUDINAL = "Arcolezi, Couchot, Al Bouna, Xiao, Digital Communications and Networks 2022"
+L_GRR = _memoised("l-grr", GRR, _LONGITUDINAL)
+L_SUE = _memoised("l-sue", SUE, "Erlingsson, Pihur, Korolova, CCS 2014 (RAPPOR, one report)")
+L_OSUE = _memoised("l-osue", OUE, _LONGITUDINAL)
+
+_RULES = {r.name: r for r in (GRR, OUE, SUE, OLH, BLH, THE, RUE, L_GRR, L_SUE, L_OSUE)}
 
 
 def rule(name: str) -> NoiseRule:

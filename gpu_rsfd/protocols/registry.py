@@ -13,7 +13,7 @@ from gpu_rsfd.protocols.adaptive import Way, choose
 from gpu_rsfd.protocols.budgets import AMPLIFIED, SPLIT, WHOLE, Budget
 from gpu_rsfd.protocols.form import Others, Recipe, Thresholds
 from gpu_rsfd.protocols.mechanism import Mechanism
-from gpu_rsfd.protocols.noise import BLH, GRR, OLH, OUE, RUE, SUE, THE
+from gpu_rsfd.protocols.noise import BLH, GRR, L_GRR, L_OSUE, L_SUE, OLH, OUE, RUE, SUE, THE
 
 OWN, NOTHING, ZERO, FAKE = Others.OWN, Others.NOTHING, Others.ZERO, Others.FAKE
 
@@ -88,6 +88,13 @@ _ENTRIES = (
     _smp("the", "THE", "#9b2226", "x", "Histogram encoding with a threshold, on one sampled attribute.", Way(THE, NOTHING)),
     _spl("rue", "RUE", "#0f4c5c", "|", "The unary encoding of least total error, on every attribute.", Way(RUE, OWN)),
     _smp("rue", "RUE", "#9b2226", "_", "The unary encoding of least total error, on one sampled attribute.", Way(RUE, NOTHING)),
+    # one report of a longitudinal protocol: epsilon is what all reports together lose, the first one loses a share of it
+    _spl("l-grr", "L-GRR", "#5f0f40", "o", "One report of GRR on a memoised GRR, on every attribute.", Way(L_GRR, OWN)),
+    _spl("l-sue", "L-SUE", "#5f0f40", "^", "One report of SUE on a memoised SUE (basic RAPPOR), on every attribute.", Way(L_SUE, OWN)),
+    _spl("l-osue", "L-OSUE", "#5f0f40", "D", "One report of SUE on a memoised OUE, on every attribute.", Way(L_OSUE, OWN)),
+    _smp("l-grr", "L-GRR", "#6a994e", "s", "One report of GRR on a memoised GRR, on one sampled attribute.", Way(L_GRR, NOTHING)),
+    _smp("l-sue", "L-SUE", "#6a994e", "v", "One report of SUE on a memoised SUE (basic RAPPOR), on one sampled attribute.", Way(L_SUE, NOTHING)),
+    _smp("l-osue", "L-OSUE", "#6a994e", "P", "One report of SUE on a memoised OUE, on one sampled attribute.", Way(L_OSUE, NOTHING)),
 )
 # fmt: on
 REGISTRY: dict[str, Protocol] = {entry.name: entry for entry in _ENTRIES}
