@@ -95,7 +95,7 @@ def test_rue_has_the_least_error_over_all_values(e, k):
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize("e", (0.5, 1.0, 3.0))
+@pytest.mark.parametrize("e", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize("k", [2, 3, 10])
 def test_one_report_of_a_longitudinal_protocol_is_both_steps_in_one(e, k, share):
     """Memoised p1, q1 at budget e; p2, q2 for each report, such that the first report loses share * e."""

@@ -43,7 +43,7 @@ def test_xarray_just_works(stored):
         m = result.mechanism("smp-adp", 0.5, 0)
         assert dataset.mechanism.sel(protocol="smp-adp", epsilon=0.5, attribute="A1") == m.name
         assert dataset.threshold_q.sel(protocol="rsfd-oue-z", epsilon=0.5, attribute="A1") == (
-            result.mechanism("rsfd-oue-z", 0.5, 0).recipe.tq
+            result.mechanism("rsfd-oue-z", 0.5, 0).recipe.noise.tq
         )
 
 
