@@ -214,11 +214,9 @@ def _name_values(axis: Any, labels: Sequence[str] | None, k: int, wide: bool) ->
     step = next(s * 10**e for e in range(6) for s in (1, 2, 5) if s * 10**e * most >= k)
     shown = range(0, k, step)
     texts, families = lettered([str(v) if labels is None else labels[v] for v in shown], LABEL_LETTERS)
-    letters = max(map(len, texts)) * len(texts)
-    slanted = letters > (120 if wide else 40)
-    turned = {"rotation": 90 if len(texts) > most / 2 else 45, "ha": "right"} if slanted else {}
-    if turned.get("rotation") == 90:
-        turned["ha"] = "center"
+    turned: dict[str, Any] = {}
+    if max(map(len, texts)) * len(texts) > (120 if wide else 40):  # letters in a line
+        turned = {"rotation": 90} if len(texts) > most / 2 else {"rotation": 45, "ha": "right"}
     axis.set_xticks(list(shown), texts, fontsize=7, fontfamily=families, **turned)
     if labels is None:
         return f" (number of the value, 0 … {k - 1})"
