@@ -166,18 +166,32 @@ def paper(
 
 @app.command(
     epilog="Examples:  gpu-rsfd plan --users 1e6 --domain 10x5,100 --target-rmse 0.01  ·  "
-    "gpu-rsfd plan --dataset adult --epsilon 1 --json"
+    "gpu-rsfd plan --dataset adult --epsilon 1 --json  ·  "
+    "gpu-rsfd plan --dataset people.csv --columns sex,age --bins age=10 --users 1e6 --against population"
 )
 def plan(
     dataset: Annotated[
-        Text, option("--dataset", "Plan for the frequencies of this data set or file.  --dataset adult", DATA)
+        Texts,
+        option("--dataset", "Plan for the frequencies of these data sets or files; repeatable.  --dataset adult", DATA),
     ] = None,
     data_dir: DataDir = None,
-    users: Annotated[Texts, option("--users", "Number of users.  --users 1e6  (default: 10,000)", DATA)] = None,
+    users: Annotated[
+        Texts,
+        option(
+            "--users",
+            "Number of users; with --dataset, its frequencies with another number of users.  --users 1e6  "
+            "(default: 10,000, or the data set's own)",
+            DATA,
+        ),
+    ] = None,
     domain: Annotated[Texts, option("--domain", "Domain sizes.  --domain 10,10,20  or  --domain 10x5", DATA)] = None,
     distribution: Annotated[
         Text, option("--distribution", "Law of the values: uniform or zipf:S.  (default: uniform)", DATA)
     ] = None,
+    columns: Columns = None,
+    bins: Bins = None,
+    missing: Missing = None,
+    domain_file: DomainFile = None,
     epsilon: Epsilon = None,
     protocol: Protocol = None,
     assignment: Annotated[
@@ -186,6 +200,14 @@ def plan(
     target_rmse: Annotated[
         float | None, option("--target-rmse", "Also the users needed for this error.  --target-rmse 0.01")
     ] = None,
+    against: Annotated[
+        str,
+        option(
+            "--against",
+            "The truth that the error is measured from: these users' own frequencies (users), or those of the "
+            "population that they are drawn from (population).  --against population  (default: users)",
+        ),
+    ] = "users",
     postprocess: Annotated[str, option("--postprocess", "none or clip.  (default: none)")] = "none",
     json: Annotated[bool, option("--json", "JSON instead of a table.")] = False,
 ) -> None:
@@ -196,11 +218,15 @@ def plan(
         "users": users,
         "domain": domain,
         "distribution": distribution,
+        "columns": columns,
+        "bins": bins,
+        "missing": missing,
+        "domain-file": domain_file,
         "epsilon": epsilon,
         "protocol": protocol,
         "assignment": assignment,
     }
-    commands.plan(given, target_rmse, postprocess, json=json)
+    commands.plan(given, target_rmse, postprocess, against, json=json)
 
 
 @app.command(

@@ -108,19 +108,23 @@ def _simulate(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Callable[
             print(f"{', '.join(map(str, written))} written after {elapsed:.1f} s")
 
 
-def plan(given: Mapping[str, Any], target_rmse: float | None, postprocess: str, *, json: bool) -> None:
+def plan(given: Mapping[str, Any], target_rmse: float | None, postprocess: str, against: str, *, json: bool) -> None:
     """What to expect of each protocol, from theory alone."""
     from gpu_rsfd import planning, tables
 
     options = read_spec(None, given)
     spec = spec_of(options)
+    sizes: list[int] | None = None
     if "dataset" not in options:  # any n will do: no user is needed
         options = {"users": "10000", **options, "sampler": "marginals"}
+    elif "users" in options:  # these frequencies, another n
+        sizes = parse.users(options.pop("users"))
     plans = [
-        (
+        tables.Planned(
             data,
+            n,
             planning.plan_table(
-                data.n,
+                n,
                 data.domain,
                 spec.epsilons,
                 spec.protocols,
@@ -128,11 +132,15 @@ def plan(given: Mapping[str, Any], target_rmse: float | None, postprocess: str, 
                 spec.assignment,
                 target_rmse,
                 postprocess,
+                against,
             ),
         )
         for data in datasets_of(options)
+        for n in ([data.n] if sizes is None else sizes)
     ]
-    tables.show_plan(plans, target_rmse, postprocess, json=json)
+    if not plans:
+        raise InputError("users is empty; give a number of users, such as --users 1e6")
+    tables.show_plan(plans, target_rmse, postprocess, against, json=json)
 
 
 def show(file: Path, postprocess: str, *, csv: bool, json: bool) -> None:

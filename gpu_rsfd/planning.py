@@ -9,11 +9,13 @@ from typing import NamedTuple
 import numpy.typing as npt
 
 from gpu_rsfd import theory
-from gpu_rsfd.checks import MAX_USERS, check_epsilon
+from gpu_rsfd.checks import MAX_USERS, check_epsilon, check_users
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.protocols import PAPER, REGISTRY, check_protocol, mechanisms
 from gpu_rsfd.spec import PAPER_EPSILONS
+
+TOO_MANY = "more than 2**53"  # users: what no simulation here can have
 
 
 class PlanRow(NamedTuple):
@@ -25,6 +27,9 @@ class PlanRow(NamedTuple):
     rmse: float  # its square root
     users_needed: int | None  # the smallest n with an expected MSE_avg of at most target_rmse ** 2, if one was given
     bits_per_user: float
+    rough: bool = False  # mse is no more than a guide: a clipped error with few reports of some value
+    users_rough: bool = False  # the same of users_needed
+    unreachable: str | None = None  # why users_needed is None although a target was given
 
 
 def plan_table(
@@ -36,17 +41,26 @@ def plan_table(
     assignment: str = "uniform",
     target_rmse: float | None = None,
     postprocess: str = "none",
+    against: str = "users",
 ) -> list[PlanRow]:
-    """A row for each protocol and epsilon, from theory alone.  `frequencies`: as in `theory.expected_mse`."""
+    """A row for each protocol and epsilon, from theory alone; the options are those of `theory.expected_mse`."""
     rows = []
+    n, attributes = check_users(n), theory.attributes_of(Domain.of(domain), frequencies)
     for protocol in protocols:
         for epsilon in epsilons:
-            mse = theory.expected_mse(protocol, epsilon, n, domain, frequencies, assignment, postprocess)
-            needed = None
+            mse = theory.mse_of(protocol, epsilon, n, attributes, assignment, postprocess, against)
+            needed = reason = None
             if target_rmse is not None:
-                needed = users_needed(protocol, epsilon, domain, target_rmse, frequencies, assignment, postprocess)
+                needed = _fewest_users(protocol, epsilon, attributes, target_rmse, assignment, postprocess, against)
+                reason = TOO_MANY if needed is None else None
             bits = bits_per_user(protocol, epsilon, domain)
-            rows.append(PlanRow(protocol, float(epsilon), mse, math.sqrt(mse), needed, bits))
+            rough, users_rough = (
+                size is not None and theory.is_rough(protocol, epsilon, size, attributes, assignment, postprocess)
+                for size in (n, needed)
+            )
+            rows.append(
+                PlanRow(protocol, float(epsilon), mse, math.sqrt(mse), needed, bits, rough, users_rough, reason)
+            )
     return rows
 
 
@@ -70,8 +84,26 @@ def users_needed(
     frequencies: npt.ArrayLike | None = None,
     assignment: str = "uniform",
     postprocess: str = "none",
+    against: str = "users",
 ) -> int:
-    """The smallest n with sqrt(E[MSE_avg]) <= target_rmse, the frequencies kept.
+    """The smallest n with sqrt(E[MSE_avg]) <= target_rmse, the frequencies kept."""
+    attributes = theory.attributes_of(Domain.of(domain), frequencies)
+    needed = _fewest_users(protocol, epsilon, attributes, target_rmse, assignment, postprocess, against)
+    if needed is None:
+        raise InputError(f"target_rmse={target_rmse} takes {TOO_MANY} users with {protocol} at epsilon={epsilon}")
+    return needed
+
+
+def _fewest_users(
+    protocol: str,
+    epsilon: float,
+    attributes: theory.Attributes,
+    target_rmse: float,
+    assignment: str,
+    postprocess: str,
+    against: str,
+) -> int | None:
+    """`users_needed`, or None if 2**53 are too few.
 
     The error falls with n.  Balanced groups are of equal size only if d divides n, so there the error has small steps:
     the smallest multiple of d is found, then the numbers just below it are tried one by one.
@@ -79,15 +111,14 @@ def users_needed(
     if not 0 < target_rmse < math.inf:
         raise InputError(f"target_rmse={target_rmse} must be finite and > 0")
     target = target_rmse * target_rmse
-    attributes = theory.attributes_of(Domain.of(domain), frequencies)
 
     def mse(n: int) -> float:
-        return theory.mse_of(protocol, epsilon, n, attributes, assignment, postprocess)
+        return theory.mse_of(protocol, epsilon, n, attributes, assignment, postprocess, against)
 
     step = len(attributes) if assignment == "balanced" and REGISTRY[check_protocol(protocol)].samples else 1
     most = MAX_USERS // step
     if not mse(most * step) <= target:
-        raise InputError(f"target_rmse={target_rmse} takes more than 2**53 users with {protocol} at epsilon={epsilon}")
+        return None
     guess = 1000
     for _ in range(3):  # the error is nearly proportional to 1 / n
         guess = max(1, min(most, math.ceil(guess * min(mse(guess * step) / target, 2.0**60))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,18 @@ import numpy as np
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import Floats, check_postprocess
+from gpu_rsfd.lettering import lettered
 from gpu_rsfd.parse import show_epsilon
-from gpu_rsfd.protocols import PROTOCOLS, REGISTRY, label
+from gpu_rsfd.protocols import REGISTRY, label
+from gpu_rsfd.simulate import Result
 from gpu_rsfd.store import Results
 from gpu_rsfd.sweep import FIGURES
-from gpu_rsfd.tables import expected, summary
+from gpu_rsfd.tables import expected, rough, summary
 
-MANY_VALUES = 60  # more labels than this can't be read
+MANY_VALUES = 30  # more than these need a panel as wide as the page
+TOO_MANY_VALUES = 100  # more than these leave no room for error bars
+MOST_LABELS, MOST_LABELS_WIDE = 20, 60  # of values, under a panel; more can't be read
+LABEL_LETTERS, TITLE_LETTERS = 20, 40  # longer ones are cut
 
 # Readable in grey: a marker and a dash of its own for each protocol, colours of distinct lightness.
 _DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2))]
@@ -26,7 +32,7 @@ def _style(protocol: str) -> dict[str, Any]:
     entry = REGISTRY[protocol]
     return {
         "marker": entry.marker,
-        "linestyle": _DASHES[PROTOCOLS.index(protocol) % len(_DASHES)],
+        "linestyle": _DASHES[list(REGISTRY).index(protocol) % len(_DASHES)],
         "color": entry.colour,
         # an adaptive choice is hollow and larger: the curve that it follows stays visible
         "markersize": 8 if entry.adaptive else 5,
@@ -57,13 +63,13 @@ def save_figure(figure: Any, path: Path) -> None:
         raise InputError(f"can't write {path}: {error.strerror}") from None
 
 
-def _panels(count: int) -> tuple[Any, list[Any]]:
+def _panels(count: int, wide: bool = False) -> tuple[Any, list[Any]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    columns = min(count, 3 if count <= 9 else 4)
+    columns = (1 if count <= 12 else 2) if wide else min(count, 3 if count <= 9 else 4)
     lines = -(-count // columns)
-    figure = Figure(figsize=(1.2 + 3.9 * columns, 0.9 + 3.1 * lines), layout="constrained")
+    figure = Figure(figsize=(1.2 + (12.0 if wide else 3.9) * columns, 0.9 + 3.1 * lines), layout="constrained")
     FigureCanvasAgg(figure)
     axes = [figure.add_subplot(lines, columns, i + 1) for i in range(count)]
     return figure, axes
@@ -97,17 +103,18 @@ def _against_epsilon(results: Results, postprocess: str) -> Any:
     figure, axes = _panels(len(results))
     for axis, (name, result) in zip(axes, results.items(), strict=True):
         mean, error = summary(result, postprocess)
-        theory = expected(result, postprocess)
+        theory = _theory(result, postprocess)
         for p, protocol in enumerate(result.protocols):
             style = _style(protocol)
             axis.errorbar(result.epsilons, mean[p], yerror(error[p]), label=label(protocol), capsize=2, **style)
             if theory is not None:
                 axis.plot(result.epsilons, theory[p], color=style["color"], linewidth=0.6)
-        axis.set_title(f"{plain(name)}: n = {result.n:,}, d = {len(result.domain)}", fontsize=10)
+        (title,), families = lettered([name], TITLE_LETTERS)
+        axis.set_title(f"{title}: n = {result.n:,}, d = {len(result.domain)}", fontsize=10, fontfamily=families)
         axis.set_xlabel("ε")
         _ticks(axis, result.epsilons)
         _finish(axis, postprocess)
-    _legend(figure, axes, theory is not None)
+    _legend(figure, axes, _explained(results.values(), theory is not None))
     return figure
 
 
@@ -117,7 +124,7 @@ def _against_users(results: Results, postprocess: str) -> Any:
     figure, axes = _panels(len(first.epsilons))
     users = [r.n for r in ordered]
     summaries = [summary(r, postprocess) for r in ordered]
-    theory = None if expected(first, postprocess) is None else [expected(r, postprocess) for r in ordered]
+    theory = None if _theory(first, postprocess) is None else [_theory(r, postprocess) for r in ordered]
     for e, (axis, epsilon) in enumerate(zip(axes, first.epsilons, strict=True)):
         for p, protocol in enumerate(first.protocols):
             style = _style(protocol)
@@ -130,14 +137,26 @@ def _against_users(results: Results, postprocess: str) -> Any:
         axis.set_xscale("log")
         axis.set_xlabel("users n")
         _finish(axis, postprocess)
-    _legend(figure, axes, theory is not None)
+    _legend(figure, axes, _explained(ordered, theory is not None))
     return figure
+
+
+def _theory(result: Result, postprocess: str) -> Floats | None:
+    """The closed form, [protocol, epsilon]; nothing (NaN) where it is no more than a guide."""
+    closed = expected(result, postprocess)
+    return None if closed is None else np.where(rough(result, postprocess), np.nan, closed)
+
+
+def _explained(results: Iterable[Result], theory: bool) -> list[str]:
+    lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in results) else []
+    return [*lines, *(["thin lines: closed form"] if theory else [])]
 
 
 def frequencies(results: Results, attribute: str, postprocess: str = "clip-normalize") -> Any:
     """True and estimated frequencies of an attribute's values, a panel per data set and epsilon.
 
-    Error bars are one standard deviation over the repetitions: what a single collection is off by.
+    Error bars are one standard deviation over the repetitions: what a single collection is off by.  Very many values
+    leave no room for them: means as lines, then.
     """
     check_postprocess(postprocess)
     having = {name: r for name, r in results.items() if attribute in r.names}
@@ -145,42 +164,64 @@ def frequencies(results: Results, attribute: str, postprocess: str = "clip-norma
         names = dict.fromkeys(n for r in results.values() for n in r.names)
         raise InputError(f"no attribute {attribute!r} in the results; attributes: {', '.join(names)}")
     panels = [(name, r, e) for name, r in having.items() for e in range(len(r.epsilons))]
-    figure, axes = _panels(len(panels))
+    most = max(r.domain[r.names.index(attribute)] for r in having.values())
+    wide, dense = most > MANY_VALUES, most > TOO_MANY_VALUES
+    figure, axes = _panels(len(panels), wide)
     all_estimates = {name: r.estimates(postprocess) for name, r in having.items()}
     for axis, (name, result, e) in zip(axes, panels, strict=True):
         a = result.plan.attributes[result.names.index(attribute)]
         columns = slice(a.offset, a.offset + a.k)
         estimates = all_estimates[name][:, e, :, columns]
-        where = np.arange(a.k)
-        axis.bar(where, result.frequencies[columns], color="#dddddd", edgecolor="#999999", label="truth")
+        where, edges, truth = np.arange(a.k), np.arange(a.k + 1) - 0.5, result.frequencies[columns]
+        axis.stairs(truth, edges, fill=True, color="#e4e4e4", zorder=1)
         for p, protocol in enumerate(result.protocols):
-            shift = (p + 1) / (len(result.protocols) + 1) - 0.5
-            style = {**_style(protocol), "linestyle": "none", "markersize": 4}
+            style = {**_style(protocol), "zorder": 2, "label": label(protocol)}
             drawn = estimates[p][np.isfinite(estimates[p]).all(axis=-1)]  # Smp: repetitions in which anybody reported
-            if len(drawn):
-                axis.errorbar(
-                    where + 0.8 * shift, drawn.mean(axis=0), drawn.std(axis=0), label=label(protocol), **style
-                )
-        axis.set_title(f"{plain(name)}, ε = {show_epsilon(result.epsilons[e])}", fontsize=10)
-        if a.k <= MANY_VALUES:
-            texts = result.labels[a.index] if result.labels else [str(v) for v in range(a.k)]
-            turned = {"rotation": 45, "ha": "right"} if max(map(len, texts)) * a.k > 40 else {}
-            axis.set_xticks(where, [plain(text) for text in texts], fontsize=7, **turned)
-        axis.set_xlabel(plain(attribute))
+            if not len(drawn):
+                continue
+            if dense:
+                axis.plot(where, drawn.mean(axis=0), **{**style, "marker": "none", "linewidth": 0.8})
+            else:
+                shift = (p + 1) / (len(result.protocols) + 1) - 0.5
+                style |= {"linestyle": "none", "markersize": 4, "elinewidth": 1}
+                spread = drawn.std(axis=0, ddof=1) if len(drawn) > 1 else None
+                axis.errorbar(where + 0.8 * shift, drawn.mean(axis=0), spread, **style)
+        axis.stairs(truth, edges, color="black", linewidth=1.8 if dense else 1.0, zorder=3, label="truth")
+        (title, words), families = lettered([name, attribute], TITLE_LETTERS)
+        axis.set_title(f"{title}, ε = {show_epsilon(result.epsilons[e])}", fontsize=10, fontfamily=families)
+        note = _name_values(axis, result.labels[a.index] if result.labels else None, a.k, wide)
+        axis.set_xlabel(f"{words}{note}", fontfamily=families)
+        axis.set_xlim(-0.5 - 0.02 * a.k, a.k - 0.5 + 0.02 * a.k)
         axis.set_ylabel("frequency" + ("" if postprocess == "none" else f" ({postprocess})"))
         axis.tick_params(axis="y", labelsize=8)
-    _legend(figure, axes, False)
+    if max(len(r.repetitions) for r in having.values()) == 1:
+        explained = ["a single repetition"]
+    elif dense:
+        explained = ["means over repetitions;", "too many values for error bars"]
+    else:
+        explained = ["error bars: one standard", "deviation over repetitions"]
+    _legend(figure, axes, explained)
     return figure
 
 
-def plain(text: str) -> str:
-    """Text of the user's: a dollar sign is a dollar sign, not the start of a formula."""
-    return text.replace("$", r"\$")
+def _name_values(axis: Any, labels: Sequence[str] | None, k: int, wide: bool) -> str:
+    """Labels under the values, or under every so manyth; what the axis must say about them."""
+    most = MOST_LABELS_WIDE if wide else MOST_LABELS
+    step = next(s * 10**e for e in range(6) for s in (1, 2, 5) if s * 10**e * most >= k)
+    shown = range(0, k, step)
+    texts, families = lettered([str(v) if labels is None else labels[v] for v in shown], LABEL_LETTERS)
+    turned: dict[str, Any] = {}
+    if max(map(len, texts)) * len(texts) > (120 if wide else 40):  # letters in a line
+        turned = {"rotation": 90} if len(texts) > most / 2 else {"rotation": 45, "ha": "right"}
+    axis.set_xticks(list(shown), texts, fontsize=7, fontfamily=families, **turned)
+    if labels is None:
+        return f" (number of the value, 0 … {k - 1})"
+    return "" if step == 1 else f" ({k} values, every {step}{'nd' if step == 2 else 'th'} named)"
 
 
 def yerror(error: Floats) -> Floats | None:
     """Error bars, or none where a single repetition has no standard error."""
-    return error if np.isfinite(error).all() else None
+    return error if np.isfinite(error).any() else None
 
 
 def _ticks(axis: Any, epsilons: tuple[float, ...]) -> None:
@@ -189,16 +230,27 @@ def _ticks(axis: Any, epsilons: tuple[float, ...]) -> None:
 
 
 def _finish(axis: Any, postprocess: str) -> None:
-    axis.set_yscale("log")
+    if any((np.asarray(line.get_ydata(), np.float64) > 0).any() for line in axis.lines):
+        axis.set_yscale("log")
+    else:  # Smp on tiny data: nothing to draw, and no logarithm of it
+        axis.set_yticks([])
+        axis.text(0.5, 0.5, "no estimates", transform=axis.transAxes, ha="center", va="center", fontsize=9)
     axis.set_ylabel("MSE$_{avg}$" + ("" if postprocess == "none" else f" ({postprocess})"))
     axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
     axis.tick_params(which="both", labelsize=8)
 
 
-def _legend(figure: Any, axes: list[Any], theory: bool) -> None:
-    handles, labels = axes[0].get_legend_handles_labels()
-    title = "thin lines: closed form" if theory else None
-    figure.legend(handles, labels, loc="outside right upper", fontsize=8, title=title, title_fontsize=8, frameon=False)
+def _legend(figure: Any, axes: list[Any], explained: Sequence[str]) -> None:
+    shown = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(
+        shown.values(),
+        shown.keys(),
+        loc="outside right upper",
+        fontsize=8,
+        title="\n".join(explained) or None,
+        title_fontsize=8,
+        frameon=False,
+    )
 
 
 def surface(budget: float = math.log(3), n: int = 20_000) -> Any:

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Iterator, Sequence
 from json import dumps
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich import box
@@ -23,18 +23,75 @@ from gpu_rsfd.protocols import label
 from gpu_rsfd.simulate import Result
 from gpu_rsfd.store import Results
 
+FIELDS = (
+    "dataset",
+    "users",
+    "attributes",
+    "protocol",
+    "epsilon",
+    "postprocess",
+    "repetitions",
+    "mse_avg",
+    "standard_error",
+    "expected_mse_avg",
+    "expected_is_rough",
+    "repetitions_with_estimate",
+    "repetitions_with_every_estimate",
+    "source",
+)
+MEANING = {  # of the errors that are planned for
+    "users": "against these n users' own frequencies (--against population: against those they are drawn from)",
+    "population": "against the population that the n users are drawn from",
+}
+WIDE = 1e4  # from this ratio of the largest to the smallest cell on, each has a power of ten of its own
+LOWEST_EXPONENT = -300  # smaller powers of ten are no ordinary numbers
+NO_ERROR = 1e-9  # relative: what is left of an error of nothing after rounding
+TIE = 1e-9  # relative: errors closer than this are equal
 WIDTH = 1000  # numbers are never cut: a line too long for the terminal is wrapped by the terminal
 
 
+class Planned(NamedTuple):
+    """What to expect of n users with the frequencies of a data set."""
+
+    data: Dataset
+    n: int
+    rows: Sequence[PlanRow]
+
+
 def summary(result: Result, postprocess: str) -> tuple[Any, Any]:
-    """Mean and standard error of MSE_avg, [protocol, epsilon] each; repetitions without an estimate are left out."""
+    """Mean and standard error of MSE_avg, [protocol, epsilon] each.
+
+    Where nobody sampled an attribute (Smp on tiny data) a repetition has no estimate of it.  Errors are therefore
+    averaged attribute by attribute, over the n_j of R repetitions that have one, and then over the d attributes, as
+    the theory does:
+
+        mean = 1/d sum_j mean_j,    error^2 = sum_r (1/d sum_j (x_rj - mean_j) / sqrt(n_j (n_j - 1)))^2
+
+    with x_rj the error of attribute j in repetition r, the inner sum over the attributes that have one.  With all n_j
+    equal to R these are the mean and the standard error of the repetitions' MSE_avg.  An attribute without any
+    estimate makes both NaN; one with a single estimate, the standard error.
+    """
     mse = result.mse(postprocess)
-    defined = np.isfinite(mse)
-    count = defined.sum(axis=-1)
+    count = mse.shape[-1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = np.where(defined, mse, 0).sum(axis=-1) / count
-        squares = np.where(defined, (mse - mean[..., None]) ** 2, 0).sum(axis=-1)
-        return mean, np.sqrt(squares / (count - 1) / count)
+        mean = mse.sum(axis=-1) / count
+        error = np.sqrt(((mse - mean[..., None]) ** 2).sum(axis=-1) / (count - 1) / count)
+        if not (missing := np.isnan(mean)).any():
+            return mean, error
+        each = result.mse_per_attribute(postprocess)[missing]  # [cell, repetition, attribute]
+        defined = np.isfinite(each)
+        counts = defined.sum(axis=1)
+        means = np.where(defined, each, 0).sum(axis=1) / counts
+        away = np.where(defined, each - means[:, None], 0) / np.sqrt(counts * (counts - 1.0))[:, None]
+        mean[missing] = means.mean(axis=-1)
+        error[missing] = np.sqrt((away.mean(axis=-1) ** 2).sum(axis=-1))
+    return mean, error
+
+
+def with_estimate(result: Result) -> tuple[Any, Any]:
+    """[protocol, epsilon]: repetitions that estimate the attribute that fewest do; repetitions that estimate all."""
+    reported = result.reporters > 0  # [protocol, epsilon, repetition, attribute]
+    return reported.sum(axis=2).min(axis=-1), reported.all(axis=-1).sum(axis=-1)
 
 
 def expected(result: Result, postprocess: str) -> Any:
@@ -50,14 +107,37 @@ def expected(result: Result, postprocess: str) -> Any:
     )
 
 
+def rough(result: Result, postprocess: str) -> Any:
+    """[protocol, epsilon]: whether `expected` is no more than a guide there (`theory.is_rough`)."""
+    attributes = theory.attributes_of(result.domain, result.frequencies)
+    return np.array(
+        [
+            [theory.is_rough(p, e, result.n, attributes, result.spec.assignment, postprocess) for e in result.epsilons]
+            for p in result.protocols
+        ]
+    )
+
+
 def concise(mean: float, error: float) -> str:
     """7.034 with an error of 0.021 as `7.034(21)`: the error in units of the last digit."""
     if not math.isfinite(mean):
         return "–"
-    if not math.isfinite(error) or error <= 0:
-        return f"{mean:.3f}"
-    digits = max(1 - math.floor(math.log10(error)), 0)
+    if not math.isfinite(error) or error <= abs(mean) * NO_ERROR:
+        return f"{mean:.{min(max(5 - _exponent(mean), 0), 3)}f}"  # six digits are enough
+    digits = max(1 - int(f"{error:.1e}".partition("e")[2]), 0)  # of the error as rounded: 0.0996 is 0.10
     return f"{mean:.{digits}f}({error * 10**digits:.0f})"
+
+
+def scientific(mean: float, error: float) -> str:
+    """`concise`, with a power of ten of its own: `7.034(21)e-05`."""
+    if not math.isfinite(mean) or mean == 0:
+        return concise(mean, error)
+    exponent = _exponent(mean)
+    return f"{concise(mean / 10.0**exponent, error / 10.0**exponent)}e{exponent:+03d}"
+
+
+def _exponent(number: float) -> int:
+    return 0 if number == 0 else max(math.floor(math.log10(abs(number))), LOWEST_EXPONENT)
 
 
 def rows(results: Results, postprocess: str) -> Iterator[dict[str, Any]]:
@@ -65,20 +145,34 @@ def rows(results: Results, postprocess: str) -> Iterator[dict[str, Any]]:
     for name, result in results.items():
         mean, error = summary(result, postprocess)
         closed = expected(result, postprocess)
+        guide = rough(result, postprocess)
+        fewest, all_attributes = with_estimate(result)
         for p, protocol in enumerate(result.protocols):
             for e, epsilon in enumerate(result.epsilons):
-                yield {
-                    "dataset": name,
-                    "users": result.n,
-                    "attributes": len(result.domain),
-                    "protocol": protocol,
-                    "epsilon": epsilon,
-                    "postprocess": postprocess,
-                    "repetitions": len(result.repetitions),
-                    "mse_avg": float(mean[p, e]),
-                    "standard_error": float(error[p, e]),
-                    "expected_mse_avg": math.nan if closed is None else float(closed[p, e]),
-                }
+                row = (
+                    name,
+                    result.n,
+                    len(result.domain),
+                    protocol,
+                    epsilon,
+                    postprocess,
+                    len(result.repetitions),
+                    float(mean[p, e]),
+                    float(error[p, e]),
+                    math.nan if closed is None else float(closed[p, e]),
+                    bool(guide[p, e]),
+                    int(fewest[p, e]),
+                    int(all_attributes[p, e]),
+                    source_of(results, name),
+                )
+                yield dict(zip(FIELDS, row, strict=True))
+
+
+def source_of(results: Results, name: str) -> str | None:
+    """Where the data came from, if the file says so."""
+    described: dict[str, Any] = next((d for d in results.spec.get("datasets", []) if d.get("name") == name), {})
+    source = described.get("source")
+    return None if source is None else str(source)
 
 
 def show(results: Results, postprocess: str, form: str = "table") -> None:
@@ -89,55 +183,82 @@ def show(results: Results, postprocess: str, form: str = "table") -> None:
         print(dumps({"complete": results.complete, "spec": results.spec, "rows": clean}, indent=2))
         return
     if form == "csv":
-        table = list(rows(results, postprocess))
-        writer = csv.DictWriter(sys.stdout, fieldnames=list(table[0]), lineterminator="\n")
+        writer = csv.DictWriter(sys.stdout, fieldnames=FIELDS, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(table)
+        writer.writerows(rows(results, postprocess))
         return
     console = Console(width=WIDTH, highlight=False)
     if not results.complete:
         console.print("This file is not finished: the same command continues it.")
+    guides = False
     for name, result in results.items():
         mean, error = summary(result, postprocess)
-        smallest = float(np.min(mean[np.isfinite(mean) & (mean > 0)], initial=1.0))
-        exponent = math.floor(math.log10(smallest))
+        positive = mean[np.isfinite(mean) & (mean > 0)]
+        exponent = _exponent(float(positive.min())) if positive.size else 0
+        wide = bool(positive.size) and float(positive.max()) >= WIDE * float(positive.min())
+        source = source_of(results, name)
         console.print(
             f"{name}: n = {result.n:,}, d = {len(result.domain)}, {len(result.repetitions)} repetitions; "
-            f"MSE_avg in units of 1e{exponent:+03d}",
+            f"MSE_avg{'' if wide else f' in units of 1e{exponent:+03d}'}{f'; data: {source}' if source else ''}",
             markup=False,
         )
         closed = expected(result, postprocess)
-        shown = None if closed is None else closed / 10.0**exponent
-        console.print(_table(result, mean / 10.0**exponent, error / 10.0**exponent, shown))
+        guide = rough(result, postprocess)
+        guides |= closed is not None and bool(guide.any())
+        console.print(_table(result, mean, error, closed, guide, None if wide else exponent))
+        for line in _without_estimate(result):
+            console.print(line, markup=False)
     console.print(f"postprocess={postprocess}; (standard error of the last digits); * best of its column")
+    if guides:
+        console.print(f"~ a guide only: some value has fewer than {theory.ENOUGH_REPORTS} reports to be expected")
+
+
+def _without_estimate(result: Result) -> Iterator[str]:
+    """A line for protocols that left an attribute without any report in some repetition."""
+    total = len(result.repetitions)
+    fewest, complete = (numbers.min(axis=-1).tolist() for numbers in with_estimate(result))
+    for numbers in dict.fromkeys(zip(fewest, complete, strict=True)):
+        if numbers != (total, total):
+            names = [label(p) for p, *own in zip(result.protocols, fewest, complete, strict=True) if (*own,) == numbers]
+            yield (
+                f"{', '.join(names)}: {numbers[1]:,} of {total:,} repetitions have an estimate of every attribute, "
+                f"{numbers[0]:,} of the attribute that fewest sampled; averaged attribute by attribute"
+            )
 
 
 def show_plan(
-    plans: Sequence[tuple[Dataset, Sequence[PlanRow]]], target_rmse: float | None, postprocess: str, *, json: bool
+    plans: Sequence[Planned], target_rmse: float | None, postprocess: str, against: str, *, json: bool
 ) -> None:
     """What to expect of each protocol and epsilon, for each data set."""
     if json:
         documents = [
             {
                 "dataset": data.name,
-                "users": data.n,
+                "source": data.source,
+                "users": n,
                 "domain": list(data.domain),
                 "postprocess": postprocess,
+                "against": against,
                 "target_rmse": target_rmse,
                 "rows": [{k: None if v != v else v for k, v in row._asdict().items()} for row in rows],
             }
-            for data, rows in plans
+            for data, n, rows in plans
         ]
         print(dumps(documents, indent=2))
         return
     console = Console(width=WIDTH, highlight=False)
-    for data, rows in plans:
+    for data, n, rows in plans:
+        frequencies = "" if n == data.n else f", frequencies of its {data.n:,} users"
+        source = f"; data: {data.source}" if data.source else ""
         console.print(
-            f"{data.name}: n = {data.n:,}, d = {data.d}; expected from theory alone, postprocess={postprocess}",
+            f"{data.name}: n = {n:,}, d = {data.d}{frequencies}{source}; expected from theory alone, "
+            f"postprocess={postprocess}",
             markup=False,
         )
         console.print(_plan_table(rows, target_rmse))
-    console.print("* best of its epsilon")
+    console.print(f"* best of its epsilon; errors are {MEANING[against]}")
+    if any(row.rough or row.users_rough for plan in plans for row in plan.rows):
+        console.print(f"~ a guide only: some value has fewer than {theory.ENOUGH_REPORTS} reports to be expected")
 
 
 def _plan_table(rows: Sequence[PlanRow], target_rmse: float | None) -> Table:
@@ -151,26 +272,38 @@ def _plan_table(rows: Sequence[PlanRow], target_rmse: float | None) -> Table:
         here = [row for row in rows if row.epsilon == epsilon]
         best = min((row.mse for row in here if row.mse == row.mse), default=math.nan)
         for row in here:
-            mark = "*" if row.mse == best else " "
+            mark = "*" if row.mse <= best * (1 + TIE) else " "
+            guide = "~" if row.rough else ""
             cells = [show_epsilon(epsilon), f" {label(row.protocol)}".replace("[", "\\[")]
-            cells += [f" {row.mse:.3e}{mark}", f" {row.rmse:.2e}", f" {row.bits_per_user:,.1f}"]
-            if target_rmse is not None:
-                cells.append(f" {row.users_needed:,}")
+            if math.isfinite(row.mse):
+                cells += [f" {guide}{row.mse:.3e}{mark}", f" {guide}{row.rmse:.2e}"]
+            else:
+                cells += [" – ", " –"]
+            cells.append(f" {row.bits_per_user:,.1f}")
+            if row.users_needed is not None:
+                cells.append(f" {'~' if row.users_rough else ''}{row.users_needed:,}")
+            elif row.unreachable is not None:
+                cells.append(f" {row.unreachable}")
             table.add_row(*cells)
         table.add_section()
     return table
 
 
-def _table(result: Result, mean: Any, error: Any, closed: Any) -> Table:
+def _table(result: Result, mean: Any, error: Any, closed: Any, guide: Any, exponent: int | None) -> Table:
+    """In units of ten to the `exponent`; None: every cell with a power of ten of its own."""
     best = mean == np.min(np.where(np.isfinite(mean), mean, np.inf), axis=0)  # equal ones share the mark
+    write, unit = (scientific, 1.0) if exponent is None else (concise, 10.0**exponent)
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, pad_edge=False)
     table.add_column("epsilon", no_wrap=True)
     for epsilon in result.epsilons:
         table.add_column(show_epsilon(epsilon), justify="right", no_wrap=True)
     for p, protocol in enumerate(result.protocols):
-        cells = [concise(mean[p, e], error[p, e]) for e in range(len(result.epsilons))]
+        cells = [write(mean[p, e] / unit, error[p, e] / unit) for e in range(len(result.epsilons))]
         marked = [f"[bold]{c}*[/bold]" if best[p, e] else f"{c} " for e, c in enumerate(cells)]
         table.add_row(label(protocol).replace("[", "\\["), *marked)
         if closed is not None:
-            table.add_row("  theory", *(f"{x:.3f} " for x in closed[p]), style="dim")
+            shown = [
+                f"{'~' if g else ''}{write(x / unit, math.nan)} " for x, g in zip(closed[p], guide[p], strict=True)
+            ]
+            table.add_row("  theory", *shown, style="dim")
     return table

@@ -1,8 +1,9 @@
-"""Errors from mathematics alone: the expected MSE_avg of a protocol, and what a target error takes.
+"""Errors from mathematics alone: the expected MSE_avg of a protocol.
 
-The data set is fixed, as in a simulation: the expectation is over the protocol's randomness, the sampling of
-attributes included.  With few users nobody may report an attribute of Smp: its error is then taken over the cases in
-which somebody does.
+`against="users"`: the data set is fixed, as in a simulation; the expectation is over the protocol's randomness, the
+sampling of attributes included.  `against="population"`: the frequencies are those of a population, the n users are
+drawn from it as well, and the error is what the estimates are off from the population.  With few users nobody may
+report an attribute of Smp: its error is then taken over the cases in which somebody does.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,8 @@ Floats = npt.NDArray[np.float64]
 Attributes = tuple[tuple[float, ...], ...]  # the frequencies of each attribute's values
 
 POSTPROCESS = ("none", "clip")  # clip-normalize and simplex depend on all values of an attribute at once
+AGAINST = ("users", "population")  # whose frequencies an estimate is compared with
+ENOUGH_REPORTS = 20  # of a value, expected: from here on the clipped error is good to 1 %
 
 
 class Moments(NamedTuple):
@@ -45,14 +48,18 @@ def expected_mse(
     frequencies: npt.ArrayLike | None = None,
     assignment: str = "uniform",
     postprocess: str = "none",
+    against: str = "users",
 ) -> float:
     """E[MSE_avg] of n users with these frequencies (over all attributes' values in order; default: uniform).
 
-    Raw estimates (`none`): exact.  `clip`: an Edgeworth expansion around the normal law, good to 1 % where a value is
-    expected to be reported 20 times or more.  NaN if balanced groups leave an attribute of Smp without users.
+    Raw estimates (`none`): exact.  `clip`: an Edgeworth expansion around the normal law, good to 1 % where every value
+    is expected to be reported 20 times or more (`fewest_reports`), rough below; never above the error of the raw
+    estimates, as clipping takes no estimate further from the truth.  NaN if balanced groups leave an attribute of Smp
+    without users.  `against`: `users` compares with these n users' own frequencies, `population` with those of the
+    population that they are drawn from.
     """
     attributes = attributes_of(Domain.of(domain), frequencies)
-    return mse_of(protocol, epsilon, check_users(n), attributes, assignment, postprocess)
+    return mse_of(protocol, epsilon, check_users(n), attributes, assignment, postprocess, against)
 
 
 def attributes_of(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> Attributes:
@@ -79,10 +86,12 @@ def mse_of(
     attributes: Attributes,
     assignment: str = "uniform",
     postprocess: str = "none",
+    against: str = "users",
 ) -> float:
     """`expected_mse`, the frequencies given attribute by attribute."""
     check_protocol(protocol)
     check_assignment(assignment)
+    check_against(against)
     if postprocess not in POSTPROCESS:
         raise InputError(f"no theory for postprocess {postprocess!r}; available: {', '.join(POSTPROCESS)}")
     epsilon = check_epsilon(epsilon)
@@ -97,10 +106,63 @@ def mse_of(
         if m.recipe.others is Others.NOTHING and group == 0:
             return math.nan
         truth = np.array(f)
-        moments = estimate_moments(m, truth, n, assignment, members[0])
+        moments_of = estimate_moments if against == "users" else population_moments
+        moments = moments_of(m, truth, n, assignment, members[0])
         error = _raw_error(moments) if postprocess == "none" else _clipped_error(truth, moments)
         total += len(members) * float(error.mean())
     return total / d
+
+
+def fewest_reports(protocol: str, epsilon: float, n: int, attributes: Attributes, assignment: str = "uniform") -> float:
+    """How often the value that is reported least is expected to be reported, over all attributes."""
+    d = len(attributes)
+    fewest = math.inf
+    for k, f in {(len(f), min(f)) for f in attributes}:
+        m = mechanism(check_protocol(protocol), check_epsilon(epsilon), d, k)
+        reporters: float = n
+        if m.recipe.others is Others.NOTHING:
+            reporters = n / d if check_assignment(assignment) == "uniform" else group_size(n, d, d - 1)
+        fewest = min(fewest, reporters * (m.base + m.gain * f))
+    return fewest
+
+
+def is_rough(
+    protocol: str,
+    epsilon: float,
+    n: int,
+    attributes: Attributes,
+    assignment: str = "uniform",
+    postprocess: str = "none",
+) -> bool:
+    """Whether `mse_of` is no more than a guide: a clipped error where some value has few reports to be expected."""
+    return postprocess == "clip" and fewest_reports(protocol, epsilon, n, attributes, assignment) < ENOUGH_REPORTS
+
+
+def check_against(against: object) -> str:
+    if against not in AGAINST:
+        raise InputError(f"unknown against {against!r}; available: {', '.join(AGAINST)}")
+    return str(against)
+
+
+def population_moments(m: Mechanism, f: Floats, n: int, assignment: str = "uniform", attribute: int = 0) -> Moments:
+    """`estimate_moments` around a population's frequencies f, the n users drawn from it independently.
+
+    Every report is then independent of all others, so the variances are the paper's: f (1 - f) / n more than with the
+    users fixed (Smp and balanced groups: to a part in n).
+    """
+    bias = m.bias(f, n, assignment, attribute)
+    rate = m.base + f * m.gain
+    if assignment == "uniform":
+        size = n / m.d if m.recipe.others is Others.NOTHING else float(n)
+        return _moments(bias, m.variance(f, n), [(np.full_like(f, size), rate)], size * m.gain)
+    size = float(group_size(n, m.d, attribute) if m.recipe.others.samples else n)
+    classes = [(np.full_like(f, size), m.q + f * (m.p - m.q))]
+    scale = size * m.gain
+    if m.recipe.others.hides:
+        classes.append((np.full_like(f, n - size), np.full_like(f, m.fake_rate)))
+        scale = n * m.gain
+    variance: Floats = np.sum([users * r * (1 - r) for users, r in classes], axis=0) / scale**2
+    return _moments(bias, variance, classes, scale)
 
 
 def estimate_moments(m: Mechanism, f: Floats, n: int, assignment: str = "uniform", attribute: int = 0) -> Moments:
@@ -127,7 +189,11 @@ def estimate_moments(m: Mechanism, f: Floats, n: int, assignment: str = "uniform
 
 
 def _moments(
-    bias: Floats, variance: Floats, classes: list[tuple[Floats, Any]], scale: float, third: Floats | float = 0.0
+    bias: Floats,
+    variance: Floats,
+    classes: Sequence[tuple[Floats, Floats | float]],
+    scale: float,
+    third: Floats | float = 0.0,
 ) -> Moments:
     """Cumulants add up over independent reports, `users` of them with rate r."""
     third = third + sum(users * r * (1 - r) * (1 - 2 * r) for users, r in classes)
@@ -158,4 +224,5 @@ def _clipped_error(f: Floats, moments: Moments) -> Floats:
     square = [moments.bias**2, 2 * moments.bias * deviation, deviation**2]  # (X - f)^2
     positive = sum(c * u for c, u in zip(density, upper, strict=False))
     error = sum(c * s * upper[i + j] for i, c in enumerate(density) for j, s in enumerate(square))
-    return np.maximum(f**2 * (1 - positive) + error, 0)  # few reports: the expansion can fall below 0
+    # few reports: the expansion can leave the range that no law can leave
+    return np.clip(f**2 * (1 - positive) + error, 0, _raw_error(moments))
