@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from gpu_rsfd.checks import MAX_ATTRIBUTES, check_domain, check_epsilon, check_users
@@ -21,9 +22,27 @@ def toml_loads(text: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def items(texts: Iterable[object]) -> list[str]:
-    """Repeated options and comma lists, flattened: ["a,b", "c"] -> [a, b, c]."""
-    return [part.strip() for text in texts for part in str(text).split(",") if part.strip()]
+def items(texts: Iterable[object], name: str = "list", exact: Container[str] = ()) -> list[str]:
+    """Repeated options and comma lists, flattened: ["a,b", "c"] -> [a, b, c].  An empty text is an error.
+
+    A text in `exact` is one item as it is; quotes keep a comma within an item: 'a,"b, c"' -> [a, b, c].
+    """
+    found: list[str] = []
+    for text in map(str, texts):
+        if text in exact:
+            found.append(text)
+            continue
+        parts = [part.strip() for part in _split(text) if part.strip()]
+        if not parts:
+            raise InputError(f"{name}={text!r} is an empty list; at least one entry is needed")
+        found += parts
+    return found
+
+
+def _split(text: str) -> list[str]:
+    if '"' not in text:
+        return text.split(",")
+    return next(csv.reader([text], skipinitialspace=True), [])
 
 
 def whole(name: str, text: object) -> int:
@@ -40,12 +59,12 @@ def whole(name: str, text: object) -> int:
 
 
 def users(texts: Iterable[object]) -> list[int]:
-    return [check_users(whole("users", text)) for text in items(texts)]
+    return [check_users(whole("users", text)) for text in items(texts, "users")]
 
 
 def epsilons(texts: Iterable[object]) -> list[float]:
     """Numbers and logarithms: 0.5, ln2, ln(2)."""
-    return [_epsilon(text) for text in items(texts)]
+    return [_epsilon(text) for text in items(texts, "epsilon")]
 
 
 def _epsilon(text: str) -> float:
@@ -60,7 +79,7 @@ def _epsilon(text: str) -> float:
 def domain(texts: Iterable[object]) -> tuple[int, ...]:
     """Domain sizes: 10,10,20, or 10x5 for five times 10, or both mixed."""
     sizes: list[int] = []
-    for text in items(texts):
+    for text in items(texts, "domain"):
         size, _, times = text.partition("x")
         if not size.isdigit() or (times and not times.isdigit()) or text.endswith("x") or (times and int(times) < 1):
             raise InputError(

@@ -5,6 +5,7 @@ Slow and obvious on purpose: user by user, attribute by attribute.  The only sou
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -13,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.checks import check_epsilon, check_seed, integer
-from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets import as_dataset
+from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.protocols import Mechanism, check_protocol, mechanism, solution_of
 from gpu_rsfd.tape import Tape, check_assignment, keep_draw, scale
 
@@ -152,13 +154,20 @@ def smp(user: _User, v: list[int], ms: tuple[Mechanism, ...]) -> dict[int, Any]:
 
 
 def reports(
-    data: Dataset, protocol: str, epsilon: float, seed: int = 0, repetition: int = 0, assignment: str = "uniform"
+    data: Dataset | str | os.PathLike[str],
+    protocol: str,
+    epsilon: float,
+    seed: int = 0,
+    repetition: int = 0,
+    assignment: str = "uniform",
 ) -> Reports:
     """What each user of `data` sends in one repetition: the reports behind `simulate`'s counts, bit by bit."""
-    check_protocol(protocol)
+    protocol = check_protocol(protocol)
     check_assignment(assignment)
     epsilon, seed = check_epsilon(epsilon), check_seed(seed)
     repetition = integer("repetition", repetition, 0, 2**64 - 1)
+    data = as_dataset(data)
+    check_rows(data, "users")
     ms = tuple(mechanism(protocol, epsilon, data.d, k) for k in data.domain)
     send = {"rsfd": rsfd, "spl": spl, "smp": smp}[solution_of(protocol)]
     tape = Tape(seed)
