@@ -39,7 +39,7 @@ def read_spec(path: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if path is not None:
         try:
-            options = parse.toml_loads(path.read_text(encoding="utf-8"))
+            options = parse.toml_loads(path.read_text(encoding="utf-8-sig"))
         except OSError as error:
             raise InputError(f"spec={path} can't be read: {error.strerror}") from None
         except ValueError as error:

@@ -46,6 +46,7 @@ def refused(tmp_path, content, message, name="people.csv", **options):
     ("t.csv", "name|age\nAnn|1\nBob|2\nAnn|2\n", "t.csv (delimiter '|')"),
     ("t.csv", "name\tage\nAnn\t1\nBob\t2\nAnn\t2\n", "t.csv (delimiter tab)"),
     ("t.tsv", "name\tage\nAnn\t1\nBob\t2\nAnn\t2\n", "t.tsv"),
+    ("t.tsv", "name,age\nAnn,1\nBob,2\nAnn,2\n", "t.tsv (delimiter ',')"),
     ("t.TXT", "name\tage\r\nAnn\t1\r\nBob\t2\r\nAnn\t2\r\n".encode("utf-16"), "t.TXT (UTF-16, delimiter tab)"),
     ("t.csv", b"\xfe\xff" + "name;age\nAnn;1\nBob;2\nAnn;2\n".encode("utf-16-be"), "t.csv (UTF-16, delimiter ';')"),
 ])  # fmt: skip

@@ -38,6 +38,8 @@ def folder(tmp_path):
     (["--sampler", ""], "sampler='' is empty"),
     (["--assignment", ""], "assignment='' is empty"),
     (["--device", ","], "is an empty list"),
+    (["--users", "10", "--domain", "²"], "domain=² must be domain sizes such as"),
+    (["--users", "10", "--domain", "9" * 5000], "must be domain sizes such as"),
 ])  # fmt: skip
 def test_command_line(folder, capsys, monkeypatch, arguments, message):
     (line,) = refusal(monkeypatch, capsys, folder, ["sweep", *arguments])

@@ -43,7 +43,7 @@ class Frame:
     ("syn7", r"unknown data set 'syn7'; available: syn1, "),
     ("nobody.csv", r"no such file: nobody.csv"),
     (Path("nobody.csv"), r"no such file: nobody.csv"),
-    (np.zeros((3, 2), int), r"data is of type ndarray with shape \(3, 2\), not a data set; make .*: Dataset\(codes, domain\)"),
+    (np.zeros((3, 2), int), r"data is of type ndarray with shape \(3, 2\), not .*: Dataset\(codes, domain\)"),
     ([[0, 1]], r"data is of type list, not a data set; make a data set of it: Dataset\(codes, domain\)"),
     (Frame(), r"data is of type Frame, not a data set; write it to a file, frame.to_csv\('people.csv', index=False\)"),
     (None, r"data is of type NoneType, not a data set; a Dataset, the name of one, or a table's path is needed"),
@@ -72,6 +72,21 @@ def test_arrays_of_protocols_and_epsilons():
     assert (result.epsilons, result.protocols) == ((0.5, 1.0), ("spl-grr", "smp-oue"))
     assert result.mechanism("spl-grr", 1.0, 0).name == "grr"
     gpu_rsfd.reports(DATA, np.str_("spl-grr"), np.float32(1), np.int64(0), np.int64(1))
+
+
+@pytest.mark.parametrize("make,message", [
+    (lambda: gpu_rsfd.Dataset([[0], [1]], 2), r"domain=2 must be a list of sizes, one for each attribute"),
+    (lambda: gpu_rsfd.Dataset([[0], [1]], "2"), r"domain='2' must be a list of sizes"),
+    (lambda: gpu_rsfd.SyntheticDataset(5, 2), r"domain=2 must be a list of sizes"),
+    (lambda: gpu_rsfd.Dataset([[0], [1, 0]], (2,)), r"codes is not a table \[users, attributes\]: .*"),
+    (lambda: gpu_rsfd.Dataset([[0], [1]], (2,), labels=["ab"]), r"labels\[0\]='ab' must be a list of labels"),
+    (lambda: gpu_rsfd.Dataset([[0], [1]], (2,), labels=[3]), r"labels\[0\]=3 must be a list of labels"),
+    (lambda: gpu_rsfd.load_table(Frame()), r"path is of type Frame; the path of a table is needed"),
+    (lambda: gpu_rsfd.load_table("t.csv", bins=["age=3"]), r"bins=\['age=3'\] must map columns to numbers, such as"),
+])  # fmt: skip
+def test_wrong_types(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
 
 
 @pytest.mark.parametrize("options,message", [

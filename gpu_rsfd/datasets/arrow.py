@@ -48,7 +48,7 @@ def read_csv(table: TextTable, choose: Choose, *, every: bool) -> list[Column]:
     """
     arrow = _arrow()
     names = choose([name for name in table.header if name])
-    if not table.content[table.start :].strip():
+    if not line_count(table) or not table.content[table.start :].strip():
         raise InputError(f"{table.path} has no rows; at least one is needed")
     places = [table.header.index(name) for name in names]
     unnamed = [place for place, name in enumerate(table.header) if not name] if every else []

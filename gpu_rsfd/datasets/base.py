@@ -42,7 +42,10 @@ class Dataset:
         source: str = "in memory",
     ) -> None:
         check_unmasked("codes", codes)
-        table = np.asarray(codes)
+        try:
+            table = np.asarray(codes)
+        except ValueError as error:  # rows of different lengths
+            raise InputError(f"codes is not a table [users, attributes]: {error}") from None
         if table.ndim != 2:
             raise InputError(f"codes has shape {table.shape}; a table [users, attributes] is needed")
         self._describe_shape(name, table.shape[0], domain, names)
@@ -56,6 +59,8 @@ class Dataset:
 
     def _describe_shape(self, name: str, n: int, domain: Iterable[int], names: Sequence[str] | None) -> None:
         self.name = check_text("name", name)
+        if isinstance(domain, str) or not isinstance(domain, Iterable):
+            raise InputError(f"domain={domain!r} must be a list of sizes, one for each attribute")
         self.domain = check_domain(domain)
         if n < 1:
             raise InputError("the data set is empty: users=0 must be >= 1")
@@ -164,6 +169,10 @@ def check_unmasked(what: str, table: object) -> None:
 
 def check_labels(labels: Iterable[Sequence[str]], domain: Sequence[int]) -> Labels:
     """One label for each value of each attribute, all different within an attribute; numbers become text."""
+    labels = list(labels)
+    for j, row in enumerate(labels):
+        if isinstance(row, str) or not isinstance(row, Iterable):
+            raise InputError(f"labels[{j}]={row!r} must be a list of labels, one for each value")
     table = tuple(
         tuple(
             str(label) if isinstance(label, (int, float, np.number)) else check_text(f"labels[{j}][{v}]", label)

@@ -41,6 +41,10 @@ def load_table(
     `name`: of the data set (default: the file's).  `delimiter`: of a text file, such as `;` or `tab` (default: the one
     of , ; tab | that fits the header and the first rows).
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InputError(f"path is of type {type(path).__name__}; the path of a table is needed")
+    if bins is not None and not isinstance(bins, Mapping):
+        raise InputError(f"bins={bins!r} must map columns to numbers, such as {{'age': 10}}")
     path = Path(path)
     if missing not in MISSING_POLICIES:
         raise InputError(f"missing={missing!r} is unknown; available: {', '.join(MISSING_POLICIES)}")

@@ -72,7 +72,8 @@ def read_text(path: Path, delimiter: str | None) -> TextTable:
     sample = content[begin : begin + SAMPLE_BYTES].decode("latin-1")  # a character for each byte; delimiters are ASCII
     found = delimiter or declared
     if found is None:
-        found = usual if usual == "\t" else _guess(path, sample, whole=len(content) - begin <= SAMPLE_BYTES)
+        named = usual == "\t" and len(next(_records(sample, usual), [])) > 1
+        found = usual if named else _guess(path, sample, whole=len(content) - begin <= SAMPLE_BYTES)
     start = begin + _header_size(path, sample, found)
     try:
         text = content[begin:start].decode()
@@ -166,7 +167,7 @@ def check_rows(table: TextTable, rows: int | None = None) -> None:
 
 def line_count(table: TextTable) -> int:
     """Lines after the header, blank ones and those within quotes included."""
-    ended = not table.content[table.start :] or table.content.endswith((b"\n", b"\r"))
+    ended = table.start == len(table.content) or table.content.endswith((b"\n", b"\r"))
     return _lines(table.content, table.start, len(table.content)) + (not ended)
 
 
