@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
@@ -183,14 +184,16 @@ def encode_domain(column: Column, domain: list[str], where: str) -> Encoded:
         if found is None:
             raise InputError(
                 f"column {column.name!r} holds {value!r} (row {column.row_of(place):,}), which is not in its domain in "
-                f"{where}: {_shorten(domain)}"
+                f"{where}: {shorten(domain)}"
             )
         code_of_place[place] = found
     return _finish(column, code_of_place, list(domain))
 
 
-def _shorten(values: list[str]) -> str:
-    return ", ".join(values[:20]) + (f", … ({len(values):,} values)" if len(values) > 20 else "")
+def shorten(values: Sequence[str]) -> str:
+    """The first twenty of some values or names, in one line."""
+    shown = ", ".join(value if value.isprintable() else repr(value) for value in values[:20])
+    return shown + (f", … ({len(values):,} in all)" if len(values) > 20 else "")
 
 
 def parse_bins(name: str, bins: Any) -> tuple[int, bool]:

@@ -14,7 +14,16 @@ from gpu_rsfd.datasets import text
 from gpu_rsfd.datasets.arrow import Choose, parquet_names, read_csv, read_parquet
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.coded import coded_table, read_hdf5, read_npz
-from gpu_rsfd.datasets.columns import MISSING, Column, Encoded, domain_text, encode_bins, encode_domain, encode_values
+from gpu_rsfd.datasets.columns import (
+    MISSING,
+    Column,
+    Encoded,
+    domain_text,
+    encode_bins,
+    encode_domain,
+    encode_values,
+    shorten,
+)
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.parse import toml_loads
 
@@ -75,7 +84,7 @@ def load_table(
     where = f"{domain_file}"
     for column in domains:
         if column not in every:
-            raise InputError(f"{where} names the column {column!r}, which {path} has not; columns: {', '.join(every)}")
+            raise InputError(f"{where} names the column {column!r}, which {path} has not; columns: {shorten(every)}")
     table = _treat_missing(path, table, missing)
     encoded = [_encode(column, bins or {}, domains, where) for column in table]
     return Dataset(
@@ -121,7 +130,7 @@ def _check_file(path: Path) -> None:
 
 def _chosen(path: Path, available: list[str], wanted: Sequence[str] | None, bins: Mapping[str, Any]) -> list[str]:
     names = list(available if wanted is None else wanted)
-    listed = ", ".join(available)
+    listed = shorten(available)
     if not names:
         raise InputError(f"no columns chosen of {path}; columns: {listed}")
     for i, name in enumerate(names):
@@ -131,7 +140,7 @@ def _chosen(path: Path, available: list[str], wanted: Sequence[str] | None, bins
             raise InputError(f"column {name!r} is given twice {'in ' + str(path) if wanted is None else 'in columns'}")
     for name in bins:
         if name not in names:
-            raise InputError(f"bins are given for {name!r}, which is not among the columns: {', '.join(names)}")
+            raise InputError(f"bins are given for {name!r}, which is not among the columns: {shorten(names)}")
     return names
 
 
