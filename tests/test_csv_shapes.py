@@ -139,6 +139,7 @@ def test_spellings_of_a_number_are_one_value(tmp_path):
     data = load(tmp_path, "x\n1\n1.0\n01\n+1\n1e0\n10\n2\n-0\n0\n")
     assert data.labels == (("0", "1", "2", "10"),)
     assert data.counts.tolist() == [2, 5, 1, 1]
+    assert load(tmp_path, f"x\n1e-{'9' * 20}\n1e{'9' * 20}\n1\n").domain == (3,)
     assert load(tmp_path, "x\n+1\n01\n1.0\n2\n").labels == (("1.0", "2"),)  # the plainest, whatever the order
     assert load(tmp_path, "x\n1\n1.0\none\ntwo\n", columns=["x"], domain_file=domains(tmp_path, x=[1, "one", "two"])).n
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -83,7 +83,10 @@ def as_number(text: str) -> float | None:
 def exact_number(text: str) -> Decimal | float | None:
     """The number that a text is, without rounding: long identifiers must not become equal."""
     number = as_number(text)
-    return Decimal(text) if number is not None and math.isfinite(number) else number
+    try:
+        return Decimal(text) if number is not None and math.isfinite(number) else number
+    except InvalidOperation:  # an exponent beyond all bounds
+        return number
 
 
 def are_decimal_commas(values: list[str]) -> bool:
