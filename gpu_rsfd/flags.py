@@ -78,6 +78,10 @@ Distribution = Annotated[
     Text, option("--distribution", "Its law: uniform or zipf:S.  --distribution zipf:1.2  (default: uniform)", DATA)
 ]
 Columns = Annotated[Texts, option("--columns", "Columns of a file.  --columns sex,age  (default: all)", DATA)]
+Delimiter = Annotated[
+    Text,
+    option("--delimiter", "Of a text file: ; or tab or another character.  --delimiter ';'  (default: guessed)", DATA),
+]
 Bins = Annotated[
     Texts,
     option("--bins", "Bins of a numeric column: equal width, or quantiles with a q.  --bins age=10,pay=5q", DATA),

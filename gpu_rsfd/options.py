@@ -8,17 +8,17 @@ from typing import Any
 
 from gpu_rsfd import parse
 from gpu_rsfd.checks import check_seed
-from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, load_dataset, load_table
+from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, is_table, load_datasets, load_table
 from gpu_rsfd.datasets.published import PUBLISHED
 from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC
-from gpu_rsfd.datasets.table import SUFFIXES
+from gpu_rsfd.datasets.table import OF_CODES, column_names
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.protocols import PAPER
 from gpu_rsfd.spec import PAPER_EPSILONS, Spec
 
 DEFAULT_DATASET = "syn1"
 BY_SIZE = ("users", "domain", "distribution")  # options of a synthetic data set
-OF_TABLES = ("columns", "bins", "missing", "domain-file")  # options of one's own data
+OF_TABLES = ("delimiter", "columns", "bins", "missing", "domain-file")  # options of one's own data
 SPEC_KEYS = (
     "dataset",
     "data-dir",
@@ -39,7 +39,7 @@ def read_spec(path: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if path is not None:
         try:
-            options = parse.toml_loads(path.read_text(encoding="utf-8"))
+            options = parse.toml_loads(path.read_text(encoding="utf-8-sig"))
         except OSError as error:
             raise InputError(f"spec={path} can't be read: {error.strerror}") from None
         except ValueError as error:
@@ -49,6 +49,9 @@ def read_spec(path: Path | None, given: Mapping[str, Any]) -> dict[str, Any]:
         if unknown:
             raise InputError(f"spec={path} has an unknown key {unknown[0]!r}; valid: {', '.join(SPEC_KEYS)}")
     options.update({key: value for key, value in given.items() if value not in (None, [])})
+    for key, value in options.items():
+        if value in ("", [], {}) or (isinstance(value, str) and key != "delimiter" and not value.strip()):
+            raise InputError(f"{key}={value!r} is empty; leave it out, or give a value")
     return options
 
 
@@ -58,7 +61,7 @@ def _list(value: Any) -> list[Any]:
 
 def spec_of(options: Mapping[str, Any]) -> Spec:
     return Spec.of(
-        protocols=parse.items(_list(options["protocol"])) if "protocol" in options else PAPER,
+        protocols=parse.items(_list(options["protocol"]), "protocol") if "protocol" in options else PAPER,
         epsilons=parse.epsilons(_list(options["epsilon"])) if "epsilon" in options else PAPER_EPSILONS,
         repetitions=parse.whole("repetitions", options.get("repetitions", 100)),
         seed=parse.whole("seed", options.get("seed", 0)),
@@ -77,7 +80,7 @@ def datasets_of(options: Mapping[str, Any]) -> list[Dataset]:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"data set {name!r} is given twice")
-        if "/" in name or not name:
+        if "/" in name or name in ("", ".", ".."):
             raise InputError(f"data set {name!r} can't be a group of the results file; its name must have no /")
     return found
 
@@ -109,40 +112,43 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
 def _named(options: Mapping[str, Any]) -> list[Dataset]:
     texts = [str(text) for text in _list(options.get("dataset", DEFAULT_DATASET))]
     # a file may have a comma in its name
-    names = [name for text in texts for name in ([text] if Path(text).is_file() else parse.items([text]))]
-    if not any(_is_table(name) for name in names):
+    names = [name for text in texts for name in ([text] if Path(text).is_file() else parse.items([text], "dataset"))]
+    if not any(is_table(name) for name in names):
         _refuse(options, OF_TABLES, "needs a file of data (--dataset people.csv)")
     if not any(name in PUBLISHED for name in names):
         _refuse(options, ["data-dir"], "needs a data set with original files (--dataset adult)")
     if not any(name in PAPER_SYNTHETIC for name in names):
         _refuse(options, ["data-seed"], "needs synthetic data (--dataset syn1, or --users and --domain)")
     seed, folder = data_seed(options), str(options["data-dir"]) if "data-dir" in options else None
-    return [
-        _table(name, options) if _is_table(name) else load_dataset(name, seed=seed, data_dir=folder) for name in names
-    ]
-
-
-def _is_table(name: str) -> bool:
-    return Path(name).suffix.lower() in SUFFIXES or "/" in name
+    known = iter(load_datasets([name for name in names if not is_table(name)], seed=seed, data_dir=folder))
+    return [_table(name, options) if is_table(name) else next(known) for name in names]
 
 
 def _table(path: str, options: Mapping[str, Any]) -> Dataset:
-    if Path(path).suffix.lower() in (".npz", ".h5"):
+    if Path(path).suffix.lower() in OF_CODES:
         _refuse(options, ["missing"], f"needs a table of values (.csv or .parquet); {path} holds codes already")
+    delimiter = str(options["delimiter"]) if "delimiter" in options else None
+    columns, bins = (options.get(key) for key in ("columns", "bins"))
+    names: list[str] = []
+    if any("," in str(text) for text in [*_list(columns), *_list(bins)]):  # in a list, or in a column's name
+        names = column_names(path, delimiter)
     return load_table(
         path,
-        columns=parse.items(_list(options["columns"])) if "columns" in options else None,
-        bins=_bins(options.get("bins", [])),
+        columns=None if columns is None else parse.items(_list(columns), "columns", names),
+        bins={} if bins is None else _bins(bins, names),
         missing=options.get("missing", "category"),
         domain_file=str(options["domain-file"]) if "domain-file" in options else None,
+        delimiter=delimiter,
     )
 
 
-def _bins(value: Any) -> dict[str, str]:
-    """`age=10` texts, or a table of a spec file."""
+def _bins(value: Any, names: Sequence[str]) -> dict[str, str]:
+    """`age=10` texts, or a table of a spec file; `names` are the columns of the file."""
     if isinstance(value, Mapping):
         return {str(column): str(bins) for column, bins in value.items()}
-    pairs = [text.rpartition("=") for text in parse.items(_list(value))]
+    texts = [str(text) for text in _list(value)]
+    whole = [text for text in texts if text.rpartition("=")[0] in names]
+    pairs = [text.rpartition("=") for text in parse.items(texts, "bins", whole)]
     for column, _, bins in pairs:
         if not column or not bins:
             raise InputError(f"bins={column}{bins} must be COLUMN=NUMBER, such as age=10, or age=10q for quantiles")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from gpu_rsfd.checks import MAX_ATTRIBUTES, check_epsilon, check_users
@@ -22,9 +23,27 @@ def toml_loads(text: str) -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def items(texts: Iterable[object]) -> list[str]:
-    """Repeated options and comma lists, flattened: ["a,b", "c"] -> [a, b, c]."""
-    return [part.strip() for text in texts for part in str(text).split(",") if part.strip()]
+def items(texts: Iterable[object], name: str = "list", exact: Container[str] = ()) -> list[str]:
+    """Repeated options and comma lists, flattened: ["a,b", "c"] -> [a, b, c].  An empty text is an error.
+
+    A text in `exact` is one item as it is; quotes keep a comma within an item: 'a,"b, c"' -> [a, b, c].
+    """
+    found: list[str] = []
+    for text in map(str, texts):
+        if text in exact:
+            found.append(text)
+            continue
+        parts = [part.strip() for part in _split(text) if part.strip()]
+        if not parts:
+            raise InputError(f"{name}={text!r} is an empty list; at least one entry is needed")
+        found += parts
+    return found
+
+
+def _split(text: str) -> list[str]:
+    if '"' not in text:
+        return text.split(",")
+    return next(csv.reader([text], skipinitialspace=True), [])
 
 
 def whole(name: str, text: object) -> int:
@@ -41,12 +60,12 @@ def whole(name: str, text: object) -> int:
 
 
 def users(texts: Iterable[object]) -> list[int]:
-    return [check_users(whole("users", text)) for text in items(texts)]
+    return [check_users(whole("users", text)) for text in items(texts, "users")]
 
 
 def epsilons(texts: Iterable[object]) -> list[float]:
     """Numbers and logarithms: 0.5, ln2, ln(2)."""
-    return [_epsilon(text) for text in items(texts)]
+    return [_epsilon(text) for text in items(texts, "epsilon")]
 
 
 def _epsilon(text: str) -> float:
@@ -61,15 +80,16 @@ def _epsilon(text: str) -> float:
 def domain(texts: Iterable[object]) -> tuple[int, ...]:
     """Domain sizes: 10,10,20, or 10x5 for five times 10, or both mixed."""
     sizes: list[int] = []
-    for text in items(texts):
-        size, _, times = text.partition("x")
-        if not size.isdigit() or (times and not times.isdigit()) or text.endswith("x") or (times and int(times) < 1):
+    for text in items(texts, "domain"):
+        match = re.fullmatch(r"([0-9]{1,9})(?:x([0-9]{1,9}))?", text)
+        size, times = (int(part or 1) for part in match.groups()) if match else (0, 0)
+        if match is None or times < 1:
             raise InputError(
                 f"domain={text} must be domain sizes such as 10,10,20 or 10x5 (five attributes of 10 values)"
             )
-        if times and int(times) > MAX_ATTRIBUTES:
-            raise InputError(f"domain={text} has {int(times):,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
-        sizes += [int(size)] * (int(times) if times else 1)
+        if times > MAX_ATTRIBUTES:
+            raise InputError(f"domain={text} has {times:,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
+        sizes += [size] * times
     return Domain.of(sizes)
 
 

@@ -5,6 +5,7 @@ Slow and obvious on purpose: user by user, attribute by attribute.  The only sou
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.checks import check_epsilon, check_seed, integer
-from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets import as_dataset
+from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.protocols import TERMS, Bits, Keep, Mechanism, Others, Recipe, Terms, check_protocol, mechanisms
 from gpu_rsfd.tape import Tape, check_assignment, fake_values, keep_draw, scale
@@ -182,7 +184,7 @@ def reported(values: npt.NDArray[Any], k: int) -> npt.NDArray[np.int64]:
 
 
 def reports(
-    data: Dataset,
+    data: Dataset | str | os.PathLike[str],
     protocol: str,
     epsilon: float,
     seed: int = 0,
@@ -191,8 +193,11 @@ def reports(
     terms: Terms = TERMS,
 ) -> Reports:
     """What each user of `data` sends in one repetition: the reports behind `simulate`'s counts, bit by bit."""
+    protocol = check_protocol(protocol)
     check_assignment(assignment)
     epsilon, seed = check_epsilon(epsilon), check_seed(seed)
     repetition = integer("repetition", repetition, 0, 2**64 - 1)
-    ms = mechanisms(check_protocol(protocol), epsilon, data.domain, terms)
+    data = as_dataset(data)
+    check_rows(data, "users")
+    ms = mechanisms(protocol, epsilon, data.domain, terms)
     return Reports(*literal(data, [m.recipe for m in ms], seed, repetition, assignment), ms)

@@ -22,6 +22,13 @@ def check_sampler(sampler: object) -> str:
     return str(sampler)
 
 
+def _entries(values: Any) -> list[Any]:
+    """A list of what is given as one, or as a single text or number; NumPy's scalars become Python's."""
+    single = isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
+    entries = [values] if single else list(values)
+    return [value.item() if getattr(value, "ndim", None) == 0 else value for value in entries]
+
+
 def _distinct(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
     result = tuple(values)
     if not result:
@@ -53,11 +60,9 @@ class Spec:
         assignment: str = "uniform",
         sampler: str = "users",
     ) -> Spec:
-        names = [protocols] if isinstance(protocols, str) else protocols
-        values = [epsilons] if isinstance(epsilons, (int, float, str)) else epsilons
         return cls(
-            protocols=_distinct("protocol", (check_protocol(p) for p in names)),
-            epsilons=_distinct("epsilon", (check_epsilon(e) for e in values)),
+            protocols=_distinct("protocol", (check_protocol(p) for p in _entries(protocols))),
+            epsilons=_distinct("epsilon", (check_epsilon(e) for e in _entries(epsilons))),
             repetitions=check_repetitions(repetitions),
             seed=check_seed(seed),
             assignment=check_assignment(assignment),

@@ -71,7 +71,7 @@ def test_adult_from_its_files(tmp_path, monkeypatch):
     data = gpu_rsfd.load_dataset("adult", data_dir=tmp_path)
     rows = [tuple(data.labels[j][data.column(j, i, i + 1)[0]] for j in range(9)) for i in range(2)]
     assert rows == ADULT_ROWS
-    assert (data.source, data.describe()["source"]) == ("rows", "rows")
+    assert data.source == data.describe()["source"] == "rows of adult.data and adult.test"
     monkeypatch.setenv("GPU_RSFD_DATA", str(tmp_path))
     assert gpu_rsfd.load_dataset("adult").describe() == data.describe()
 
@@ -150,7 +150,8 @@ def test_ms_fimu_by_column_names(tmp_path, monkeypatch):
 def test_nursery_file_is_confirmed(tmp_path):
     expected = gpu_rsfd.load_dataset("nursery")
     (tmp_path / "nursery.data").write_text(as_csv(expected) + "\n")
-    assert gpu_rsfd.load_dataset("nursery", data_dir=tmp_path).describe() == expected.describe()
+    confirmed = gpu_rsfd.load_dataset("nursery", data_dir=tmp_path)
+    assert confirmed.describe() == {**expected.describe(), "source": "rows of nursery.data"}
     (tmp_path / "nursery.data").write_text(as_csv(expected))
     with pytest.raises(
         ValueError, match=r"nursery.data is not the original file, or not all of it: sha256=\w{64}; valid: 8e0"
@@ -188,8 +189,12 @@ def test_wrong_or_incomplete_originals(tmp_path, monkeypatch):
         gpu_rsfd.load_dataset("adult", data_dir=tmp_path)
 
 
-def test_a_folder_without_the_files_gives_rebuilt_columns(tmp_path, monkeypatch):
-    assert gpu_rsfd.load_dataset("adult", data_dir=tmp_path).source == "published counts"
+def test_a_folder_without_the_files(tmp_path, monkeypatch):
+    with pytest.raises(ValueError, match=r"has no original file of .* adult: adult.data, adult.test$"):
+        gpu_rsfd.load_dataset("adult", data_dir=tmp_path)
+    monkeypatch.setenv("GPU_RSFD_DATA", str(tmp_path))
+    assert gpu_rsfd.load_dataset("adult").source == "columns rebuilt from published counts"
+    monkeypatch.delenv("GPU_RSFD_DATA")
     with pytest.raises(ValueError, match=r"data_dir='.*nowhere' is not a folder"):
         gpu_rsfd.load_dataset("adult", data_dir=tmp_path / "nowhere")
     monkeypatch.setenv("GPU_RSFD_DATA", str(tmp_path / "nowhere"))

@@ -65,7 +65,7 @@ def test_rebuilt_columns_have_the_published_counts(name):
     facts = published.published_counts(name)
     assert data.counts.tolist() == [count for a in facts["attributes"] for count in a["counts"]]
     assert all(sum(a["counts"]) == facts["users"] == data.n for a in facts["attributes"])
-    assert (data.source, data.describe()["source"]) == ("published counts", "published counts")
+    assert data.source == data.describe()["source"] == "columns rebuilt from published counts"
 
 
 def correlation_z(a, b):

@@ -9,6 +9,7 @@ import pytest
 import gpu_rsfd
 from gpu_rsfd import lettering, plots
 from gpu_rsfd.lettering import lettered
+from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.store import Results
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpu_rsfd.datasets.columns import MISSING, Column
+from gpu_rsfd.datasets.columns import MISSING, Column, are_decimal_commas
+from gpu_rsfd.datasets.text import TextTable, check_encoding, check_rows, line_count
 from gpu_rsfd.errors import InputError
 
 MISSING_TEXT = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null"})  # in a CSV file
+
+BLOCK_BYTES = 1 << 20  # of a CSV file, parsed at a time
 
 Choose = Callable[[list[str]], list[str]]  # from the file's columns to the wanted ones
 
@@ -38,38 +41,79 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def read_csv(path: Path, choose: Choose) -> list[Column]:
-    """All cells as text: whether a column is numeric is decided by all of its values, not by the first block's."""
+def read_csv(table: TextTable, choose: Choose, *, every: bool) -> list[Column]:
+    """All cells as text: whether a column is numeric is decided by all of its values, not by the first block's.
+
+    `every`: no columns were asked for, so one without a name is refused, unless it is empty (a trailing delimiter).
+    """
     arrow = _arrow()
+    names = choose([name for name in table.header if name])
+    if not line_count(table) or not table.content[table.start :].strip():
+        raise InputError(f"{table.path} has no rows; at least one is needed")
+    places = [table.header.index(name) for name in names]
+    unnamed = [place for place, name in enumerate(table.header) if not name] if every else []
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = [name.strip() for name in next(csv.reader(file), [])]
-        names = choose(header)
-        table = arrow.csv.read_csv(
-            path,
-            read_options=arrow.csv.ReadOptions(column_names=header, skip_rows=1),
-            convert_options=arrow.csv.ConvertOptions(
-                include_columns=names,
-                column_types={name: arrow.dictionary(arrow.int32(), arrow.string()) for name in names},
-                null_values=[],
-                strings_can_be_null=False,
-            ),
-        )
-    except (arrow.ArrowException, OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} is not a readable CSV file: {_first_line(error)}") from None
-    return [_text_column(name, *_dictionary(table.column(name))) for name in names]
+        cells = _cells(arrow, table, [*places, *unnamed], BLOCK_BYTES)
+    except arrow.ArrowInvalid as error:
+        check_encoding(table)
+        check_rows(table)
+        if "straddl" not in str(error):
+            raise InputError(f"{table.path} is not a readable CSV file: {_first_line(error)}") from None
+        cells = _cells(arrow, table, [*places, *unnamed], len(table.content))  # a row longer than a block
+    if cells.num_rows != line_count(table):  # blank lines, newlines within quotes, or quotes gone wrong
+        check_rows(table, cells.num_rows)
+    columns = [
+        _text_column(name, *_dictionary(cells.column(str(place))), decimal_comma=table.delimiter != ",")
+        for name, place in zip([*names, *("" for _ in unnamed)], [*places, *unnamed], strict=True)
+    ]
+    for place, column in zip(unnamed, columns[len(names) :], strict=True):
+        if column.values:
+            raise InputError(
+                f"column {place + 1} of {table.path} has no name in the header, but holds {column.values[0]!r} "
+                f"(row {column.row_of(0):,}); name it, or choose columns"
+            )
+    return columns[: len(names)]
+
+
+def _cells(arrow: Any, table: TextTable, places: list[int], block: int) -> Any:
+    """The cells of some columns, which are named by their places: names may occur twice in a file."""
+    text = arrow.dictionary(arrow.int32(), arrow.string())
+    return arrow.csv.read_csv(
+        arrow.BufferReader(arrow.py_buffer(table.content).slice(table.start)),
+        read_options=arrow.csv.ReadOptions(
+            column_names=[str(place) for place in range(len(table.header))], block_size=min(block, 2**31 - 1)
+        ),
+        parse_options=arrow.csv.ParseOptions(delimiter=table.delimiter, newlines_in_values=True),
+        convert_options=arrow.csv.ConvertOptions(
+            include_columns=[str(place) for place in places],
+            column_types={str(place): text for place in places},
+            null_values=[],
+            strings_can_be_null=False,
+        ),
+    )
 
 
 def read_parquet(path: Path, choose: Choose) -> list[Column]:
     """Columns with the types that the file declares; only nulls and NaN are missing."""
     arrow = _arrow()
+    with _parquet(arrow, path) as file:
+        names = choose(list(file.schema_arrow.names))
+        table = file.read(columns=names)
+    return [_typed_column(arrow, name, table.column(name)) for name in names]
+
+
+def parquet_names(path: Path) -> list[str]:
+    with _parquet(_arrow(), path) as file:
+        return list(file.schema_arrow.names)
+
+
+@contextlib.contextmanager
+def _parquet(arrow: Any, path: Path) -> Iterator[Any]:
     try:
         with arrow.parquet.ParquetFile(path) as file:
-            names = choose(list(file.schema_arrow.names))
-            table = file.read(columns=names)
+            yield file
     except (arrow.ArrowException, OSError) as error:
         raise InputError(f"{path} is not a readable Parquet file: {_first_line(error)}") from None
-    return [_typed_column(arrow, name, table.column(name)) for name in names]
 
 
 def _dictionary(chunks: Any) -> tuple[Any, Any]:
@@ -78,7 +122,7 @@ def _dictionary(chunks: Any) -> tuple[Any, Any]:
     return array.indices.fill_null(MISSING).to_numpy(zero_copy_only=False).astype(np.int64), array.dictionary
 
 
-def _text_column(name: str, places: Any, dictionary: Any) -> Column:
+def _text_column(name: str, places: Any, dictionary: Any, *, decimal_comma: bool) -> Column:
     merged: dict[str, int] = {}
     moved = np.array(
         [
@@ -87,7 +131,8 @@ def _text_column(name: str, places: Any, dictionary: Any) -> Column:
         ],
         np.int64,
     )
-    return Column(name, moved[places], list(merged), strict=True)
+    values = list(merged)
+    return Column(name, moved[places], values, strict=True, decimal_comma=decimal_comma and are_decimal_commas(values))
 
 
 def _typed_column(arrow: Any, name: str, chunks: Any) -> Column:

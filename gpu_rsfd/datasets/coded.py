@@ -43,21 +43,27 @@ def coded_table(path: Path, arrays: dict[str, Any]) -> tuple[Any, list[int], lis
     """(codes, domain sizes, attribute names, labels) of a file; what it leaves out is taken from the codes."""
     if "codes" not in arrays:
         raise InputError(f"{path} has no `codes` (it has {', '.join(arrays) or 'nothing'}); valid: {_WHAT}")
-    codes = arrays["codes"]
+    codes = np.asarray(arrays["codes"])
     if codes.ndim != 2 or codes.dtype.kind not in "iu" or not codes.size:
         raise InputError(f"{path}: codes has shape {codes.shape} and dtype {codes.dtype}; valid: {_WHAT}")
     d = codes.shape[1]
-    domain = arrays.get("domain", arrays.get("k", codes.max(axis=0).astype(np.int64) + 1))
-    names = [_text(x) for x in np.ravel(arrays.get("names", arrays.get("attributes", [f"A{j + 1}" for j in range(d)])))]
+    domain = np.ravel(arrays.get("domain", arrays.get("k", codes.max(axis=0).astype(np.int64) + 1)))
+    if domain.dtype.kind not in "iu":
+        raise InputError(f"{path}: domain has dtype {domain.dtype}; valid: whole numbers, one for each attribute")
     labels = None
-    if "labels_json" in arrays:
-        try:
+    try:
+        names = [_text(x) for x in np.ravel(arrays.get("names", arrays.get("attributes", [])))]
+        if "labels_json" in arrays:
             labels = json.loads(_text(np.asarray(arrays["labels_json"]).item()))
-        except ValueError as error:
-            raise InputError(f"{path}: labels_json is not a list of lists of labels ({error})") from None
-        if not isinstance(labels, list) or not all(isinstance(part, list) for part in labels):
-            raise InputError(f"{path}: labels_json is not a list of lists of labels")
-    for what, entries in (("domain", np.ravel(domain)), ("names", names), ("labels_json", labels)):
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: names and labels_json must be UTF-8 text ({error})") from None
+    except ValueError as error:
+        raise InputError(f"{path}: labels_json is not a list of lists of labels ({error})") from None
+    if "labels_json" in arrays and (not isinstance(labels, list) or not all(isinstance(part, list) for part in labels)):
+        raise InputError(f"{path}: labels_json is not a list of lists of labels")
+    if "names" not in arrays and "attributes" not in arrays:
+        names = [f"A{j + 1}" for j in range(d)]
+    for what, entries in (("domain", domain), ("names", names), ("labels_json", labels)):
         if entries is not None and len(entries) != d:
             raise InputError(f"{path}: {what} has {len(entries)} entries, but codes has {d} columns")
-    return codes, np.ravel(domain).tolist(), names, labels
+    return codes, domain.tolist(), names, labels

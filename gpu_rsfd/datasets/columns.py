@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -32,6 +34,7 @@ class Column:
     values: list[str]
     strict: bool = False
     rows: Places | None = None  # where each place was in the file, if rows were dropped
+    decimal_comma: bool = False  # 12,5 is a number
 
     @property
     def missing(self) -> int:
@@ -41,6 +44,17 @@ class Column:
         """The first row, counted from 1 without the header, that holds a value."""
         row = int(np.argmax(self.places == place))
         return (row if self.rows is None else int(self.rows[row])) + 1
+
+    def number(self, place: int) -> float | None:
+        """The number that a value is, if it is one."""
+        return as_number(self._dotted(place))
+
+    def exact(self, place: int) -> Decimal | float | None:
+        """The same without rounding: equal if and only if two values are the same number."""
+        return exact_number(self._dotted(place))
+
+    def _dotted(self, place: int) -> str:
+        return self.values[place].replace(",", ".") if self.decimal_comma else self.values[place]
 
     def only(self, rows: Places) -> Column:
         """The column with these rows alone."""
@@ -58,11 +72,33 @@ class Encoded(NamedTuple):
 
 
 def as_number(text: str) -> float | None:
-    """The number that a text is, if it is one."""
+    """The number that a text is, if it is one; not a number is none."""
     try:
-        return float(text) if "_" not in text else None
+        number = float(text) if "_" not in text else math.nan
     except ValueError:
         return None
+    return None if math.isnan(number) else number
+
+
+def exact_number(text: str) -> Decimal | float | None:
+    """The number that a text is, without rounding: long identifiers must not become equal."""
+    number = as_number(text)
+    try:
+        return Decimal(text) if number is not None and math.isfinite(number) else number
+    except InvalidOperation:  # an exponent beyond all bounds
+        return number
+
+
+def are_decimal_commas(values: list[str]) -> bool:
+    """Whether a column is numbers with decimal commas: 12,5.  If all commas could be thousands', 1,250, it is not."""
+    matches = [re.fullmatch(r"[+-]?\d+(?:,(\d+))?", value) for value in values]
+    decimals = [match[1] for match in matches if match is not None and match[1]]
+    return None not in matches and any(len(part) != 3 for part in decimals)
+
+
+def plainest(spellings: list[str]) -> str:
+    """`1` of 1, 1.0, 01, +1 and 1e0."""
+    return min(spellings, key=lambda s: ("e" in s.lower(), re.match(r"\+|-?0\d", s) is not None, len(s), s))
 
 
 def _finish(column: Column, code_of_place: npt.NDArray[np.int64], labels: list[str]) -> Encoded:
@@ -90,15 +126,18 @@ def _too_many(column: Column, count: int) -> str:
 
 
 def encode_values(column: Column) -> Encoded:
-    """The domain is what the data hold: numbers in their order, then text in its own."""
+    """The domain is what the data hold: numbers in their order, else text in its own.
+
+    In a column of untyped text that is all numbers, spellings of the same number are one value.
+    """
     present = column.present().tolist()
     if not present:
         raise InputError(f"column {column.name!r} has no values; all {len(column.places):,} are missing")
-    if len(present) > MAX_DOMAIN:
-        raise InputError(_too_many(column, len(present)))
-    numbers = {place: as_number(column.values[place]) for place in present}
+    numbers = {place: column.number(place) for place in present}
     text = [place for place, number in numbers.items() if number is None]
     if column.strict and 0 < len(text) < len(present):
+        if len(present) > MAX_DOMAIN:
+            raise InputError(_too_many(column, len(present)))
         number = next(place for place in present if numbers[place] is not None)
         word, digits = (f"{column.values[place]!r} (row {column.row_of(place):,})" for place in (text[0], number))
         raise InputError(
@@ -106,12 +145,20 @@ def encode_values(column: Column) -> Encoded:
             "its values in a domain file"
         )
     if text:
-        present.sort(key=lambda place: column.values[place])
+        groups = [[place] for place in sorted(present, key=lambda place: column.values[place])]
+    elif column.strict:
+        same: dict[Any, list[int]] = {}
+        for place in present:
+            same.setdefault(column.exact(place), []).append(place)
+        groups = [same[number] for number in sorted(same)]
     else:
-        present.sort(key=lambda place: (numbers[place], column.values[place]))
+        groups = [[place] for place in sorted(present, key=lambda place: (numbers[place], column.values[place]))]
+    if len(groups) > MAX_DOMAIN:
+        raise InputError(_too_many(column, len(groups)))
     code_of_place = np.zeros(len(column.values), np.int64)
-    code_of_place[present] = np.arange(len(present))
-    return _finish(column, code_of_place, [column.values[place] for place in present])
+    for code, places in enumerate(groups):
+        code_of_place[places] = code
+    return _finish(column, code_of_place, [plainest([column.values[p] for p in places]) for places in groups])
 
 
 def domain_text(value: object, where: str) -> str:
@@ -129,23 +176,27 @@ def encode_domain(column: Column, domain: list[str], where: str) -> Encoded:
     if len(code) < len(domain):
         twice = next(value for i, value in enumerate(domain) if value in domain[:i])
         raise InputError(f"{where}: column {column.name!r} has the value {twice!r} twice")
-    by_number = {as_number(value): i for i, value in enumerate(domain)}
+    by_number: dict[Any, int | None] = {}
+    for i, value in enumerate(domain):
+        exact = exact_number(value)
+        by_number[exact] = None if exact is None or exact in by_number else i  # 007 beside 7: spelling decides
     code_of_place = np.zeros(len(column.values), np.int64)
     for place in column.present().tolist():
         value = column.values[place]
-        number = as_number(value)
-        found = code.get(value, by_number.get(number) if number is not None else None)
+        found = code.get(value, by_number.get(column.exact(place)))
         if found is None:
             raise InputError(
                 f"column {column.name!r} holds {value!r} (row {column.row_of(place):,}), which is not in its domain in "
-                f"{where}: {_shorten(domain)}"
+                f"{where}: {shorten(domain)}"
             )
         code_of_place[place] = found
     return _finish(column, code_of_place, list(domain))
 
 
-def _shorten(values: list[str]) -> str:
-    return ", ".join(values[:20]) + (f", … ({len(values):,} values)" if len(values) > 20 else "")
+def shorten(values: Sequence[str]) -> str:
+    """The first twenty of some values or names, in one line."""
+    shown = ", ".join(value if value.isprintable() else repr(value) for value in values[:20])
+    return shown + (f", … ({len(values):,} in all)" if len(values) > 20 else "")
 
 
 def parse_bins(name: str, bins: Any) -> tuple[int, bool]:
@@ -165,7 +216,7 @@ def encode_bins(column: Column, bins: Any) -> Encoded:
     present = column.present().tolist()
     numbers = np.full(len(column.values), np.nan)
     for place in present:
-        number = as_number(column.values[place])
+        number = column.number(place)
         if number is None or not math.isfinite(number):
             raise InputError(
                 f"bins of {column.name!r} need numbers, but the column holds {column.values[place]!r} "

@@ -92,13 +92,16 @@ ORIGINALS = {
 }
 
 
-def from_originals(name: str, folder: Path) -> Dataset | None:
-    """The real rows of a set from its original files in `folder`; None if none of them is there."""
+def has_originals(name: str, folder: Path) -> bool:
+    """Whether any of a set's original files is in `folder`."""
+    return any((folder / file).is_file() for file in ORIGINALS[name].files)
+
+
+def from_originals(name: str, folder: Path) -> Dataset:
+    """The real rows of a set from its original files in `folder`."""
     original = ORIGINALS[name]
     paths = [folder / file for file in original.files]
     missing = [path.name for path in paths if not path.is_file()]
-    if len(missing) == len(paths):
-        return None
     if missing:
         raise InputError(f"{folder} is incomplete for {name}: no {missing[0]}; needed: {', '.join(original.files)}")
     for path in paths:
@@ -125,7 +128,7 @@ def from_originals(name: str, folder: Path) -> Dataset | None:
         names=[a["name"] for a in attributes],
         name=name,
         labels=[labels for _, labels in pairs],
-        source="rows",
+        source=f"rows of {' and '.join(original.files)}",
     )
 
 
@@ -176,4 +179,5 @@ def _checked_nursery(places: list[dict[str, int]], codes: list[array[int]], wher
             raise InputError(
                 f"{where}: {data.names[j]!r} is not what the rules of Nursery give; valid: the {data.n:,} rows"
             )
+    data.source = "rows of nursery.data"
     return data

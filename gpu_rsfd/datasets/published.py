@@ -58,7 +58,7 @@ def nursery() -> Dataset:
         names=[a["name"] for a in attributes],
         name="nursery",
         labels=[a["labels"] for a in attributes],
-        source="rows",
+        source="rows regenerated from the rules",
     )
 
 
@@ -89,5 +89,5 @@ def rebuilt(name: str) -> Dataset:
         names=[a["name"] for a in attributes],
         name=name,
         labels=[a["labels"] for a in attributes],
-        source="published counts",
+        source="columns rebuilt from published counts",
     )
