@@ -36,6 +36,7 @@ class Run:
     plot: bool
     save_every: float
     dry_run: bool
+    yes: bool
     quiet: bool
 
 
