@@ -258,7 +258,9 @@ def show(
     "gpu-rsfd plot --surface --output surface.svg"
 )
 def plot(
-    file: Annotated[Path | None, typer.Argument(help="Results file of a sweep.", show_default=False, metavar="FILE")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="Results file of a sweep.", show_default=False, metavar="FILE")
+    ] = None,
     postprocess: Annotated[
         Text,
         option(

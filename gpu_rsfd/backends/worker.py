@@ -21,11 +21,13 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.tape import Codes
+from gpu_rsfd.tape import Codes, code_dtype
 
 CACHED_BYTES = 256 << 20  # codes of a generated data set kept by each process
 GREETING = b"\0gpu-rsfd worker\n"  # what came before it was printed while Python started
+COMMAND_BYTES, WORKER_BYTES = 120 << 20, 55 << 20  # a process with its libraries, before any work; measured
 ENDING_SECONDS = 5.0  # a worker that closed its pipe is given so long to end by itself
 
 # The parent's import path comes before any import from it: Python itself would put the current directory first.
@@ -81,6 +83,12 @@ def bootstrap() -> list[str]:
     code = BOOTSTRAP.format(path=[str(p) or os.getcwd() for p in sys.path], greeting=GREETING, module=__name__)
     flags = {"-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site, "-S": sys.flags.no_site}
     return [sys.executable, *(flag for flag, given in flags.items() if given), "-c", code]
+
+
+def code_bytes(dataset: Dataset) -> int:
+    """What the codes of a data set take in each process that has them."""
+    every = dataset.n * sum(code_dtype(k).itemsize for k in dataset.domain)
+    return min(CACHED_BYTES, every) if isinstance(dataset, SyntheticDataset) else every * dataset.has_rows
 
 
 class Worker:
