@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import io
 import os
+import platform
 import sys
+import traceback
 from pathlib import Path
 from typing import Annotated, NoReturn
 
+import numpy as np
 import typer
 
-from gpu_rsfd import commands
+from gpu_rsfd import __version__, commands
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.flags import (
     DATA,
@@ -44,17 +50,42 @@ from gpu_rsfd.flags import (
     Texts,
     Users,
     Workers,
+    Yes,
     option,
 )
+from gpu_rsfd.helptext import Command, Group
+
+# What the machine refuses, whatever the program does: full, read-only or broken disks, permissions, limits.
+REFUSALS = {
+    *(errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM),
+    *(errno.ENAMETOOLONG, errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
+    *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else []),
+}
 
 app = typer.Typer(
     name="gpu-rsfd",
-    help="Simulate multidimensional frequency estimation under local differential privacy: RS+FD, Spl and Smp.",
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"gpu-rsfd {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True, metavar=""),
+    ] = False,
+) -> None:
+    """Simulate multidimensional frequency estimation under local differential privacy: RS+FD, Spl and Smp."""
 
 
 @app.command(
@@ -87,13 +118,17 @@ def sweep(
     output: Annotated[
         Path,
         option(
-            "--output", "Results file; the same command continues it.  --output syn3.h5  (default: results.h5)", OUTPUT
+            "--output",
+            "Results file; the same command continues it.  --output syn3.h5  (default: results.h5)",
+            OUTPUT,
+            "FILE",
         ),
     ] = Path("results.h5"),
     overwrite: Overwrite = False,
     plot: Plot = True,
     save_every: SaveEvery = 2.0,
     dry_run: DryRun = False,
+    yes: Yes = False,
     quiet: Quiet = False,
 ) -> None:
     """Simulate data sets x protocols x epsilons x repetitions into one HDF5 file, with a table and a figure."""
@@ -117,7 +152,7 @@ def sweep(
         "sampler": sampler,
     }
     commands.sweep(
-        given, spec, commands.Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, quiet)
+        given, spec, commands.Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet)
     )
 
 
@@ -136,6 +171,7 @@ def paper(
             "--assignment",
             "uniform, or as the authors.  --assignment uniform  (default: balanced)",
             SIMULATION,
+            "NAME",
         ),
     ] = None,
     sampler: Sampler = None,
@@ -143,12 +179,13 @@ def paper(
     workers: Workers = None,
     device: DeviceNumbers = None,
     output: Annotated[
-        Path, option("--output", "Results file; the same command continues it.  (default: paper.h5)", OUTPUT)
+        Path, option("--output", "Results file; the same command continues it.  (default: paper.h5)", OUTPUT, "FILE")
     ] = Path("paper.h5"),
     overwrite: Overwrite = False,
     plot: Plot = True,
     save_every: SaveEvery = 2.0,
     dry_run: DryRun = False,
+    yes: Yes = False,
     quiet: Quiet = False,
 ) -> None:
     """Reproduce the paper: its ten data sets, six epsilons, six methods; a figure for each and one page of all."""
@@ -163,7 +200,7 @@ def paper(
         "sampler": sampler,
     }
     commands.paper(
-        given, quick, commands.Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, quiet)
+        given, quick, commands.Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet)
     )
 
 
@@ -236,7 +273,7 @@ def plan(
     epilog="Examples:  gpu-rsfd show results.h5  ·  gpu-rsfd show results.h5 --postprocess none --csv > mse.csv"
 )
 def show(
-    file: Annotated[Path, typer.Argument(help="Results file of a sweep.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="Results file of a sweep.", show_default=False, metavar="FILE")],
     postprocess: Postprocess = "clip-normalize",
     csv: Annotated[bool, option("--csv", "Comma-separated values.")] = False,
     json: Annotated[bool, option("--json", "JSON, with the whole spec.")] = False,
@@ -250,10 +287,17 @@ def show(
     "gpu-rsfd plot --surface --output surface.svg"
 )
 def plot(
-    file: Annotated[Path | None, typer.Argument(help="Results file of a sweep.", show_default=False)] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="Results file of a sweep.", show_default=False, metavar="FILE")
+    ] = None,
     postprocess: Annotated[
         Text,
-        option("--postprocess", "none, clip, clip-normalize, simplex.  --postprocess none"),
+        option(
+            "--postprocess",
+            "none, clip, clip-normalize, simplex.  --postprocess none  (default: clip-normalize)",
+            None,
+            "NAME",
+        ),
     ] = None,
     output: Annotated[
         list[Path] | None,
@@ -284,32 +328,60 @@ def doctor(
         raise typer.Exit(1)
 
 
+for _command in app.registered_commands:
+    _command.cls = Command
+
+
 def fail(line: str, code: int) -> NoReturn:
     print(f"gpu-rsfd: {line}", file=sys.stderr)
     raise SystemExit(code)
 
 
+def bug(error: BaseException) -> NoReturn:
+    """Nothing that a user did: all that is needed to find it."""
+    traceback.print_exception(error)
+    where = f"{__version__}, Python {platform.python_version()}, NumPy {np.__version__}, {platform.platform()}"
+    fail(f"this is a bug in gpu-rsfd ({where}); please report it with the lines above", 1)
+
+
 def main() -> None:
-    """Bad input: one clear line and exit code 2.  Ctrl-C: 130.  What can't be written or computed: 1."""
+    """Bad input: one clear line and exit code 2.  Ctrl-C: 130.  What can't be written or computed: 1.
+
+    Anything else is a bug, and shows its traceback.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # names that the terminal can't show
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()
     except InputError as error:
         fail(str(error), 2)
+    except RunError as error:
+        fail(str(error), 1)
     except BrokenPipeError:  # `gpu-rsfd show … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         raise SystemExit(1) from None
     except MemoryError as error:
         fail(f"out of memory{f': {error}' if str(error) else ''}", 1)
-    except (RunError, OSError) as error:
-        fail(str(error), 1)
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    except OSError as error:
+        if error.errno not in REFUSALS:
+            bug(error)
+        _give_up_output()
+        fail(f"{error.filename or 'output'}: {error.strerror}", 1)
     except Exception as error:
-        if type(error).__name__ in ("Abort", "Exit"):
+        if type(error).__name__ in ("Abort", "Exit") and not isinstance(error.__cause__, EOFError):
             raise SystemExit(getattr(error, "exit_code", 130)) from None
-        if hasattr(error, "format_message"):  # usage errors; without a command, the help has been printed
-            if not error.format_message().strip():
-                raise SystemExit(2) from None
-            fail(f"{error.format_message()} (see gpu-rsfd --help)", 2)
-        raise
+        if not hasattr(error, "format_message"):
+            bug(error)
+        if not error.format_message().strip():  # no command was given, and the help has been printed
+            raise SystemExit(2) from None
+        fail(f"{error.format_message()} (see gpu-rsfd --help)", 2)
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _give_up_output() -> None:
+    """What is still to be written goes nowhere: Python would try again at its end, and complain."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

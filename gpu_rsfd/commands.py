@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shlex
 import shutil
+import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,7 @@ class Run:
     plot: bool
     save_every: float
     dry_run: bool
+    yes: bool
     quiet: bool
 
 
@@ -64,6 +67,38 @@ def paper(given: Mapping[str, Any], quick: bool, how: Run) -> None:
     _simulate(datasets, spec_of(options), how, figures)
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as a batch system sends it before it kills."""
+
+
+@contextlib.contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM ends the work as Ctrl-C does; where signals can't be had (in a thread), nothing changes."""
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: what is under way is being ended
+        raise Terminated
+
+    try:
+        before = signal.signal(signal.SIGTERM, end)
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _ending(error: BaseException) -> tuple[str, int]:
+    """What is said of an early end, and the exit code."""
+    if isinstance(error, Terminated):
+        return "terminated", 128 + signal.SIGTERM
+    if isinstance(error, KeyboardInterrupt):
+        return "\ninterrupted", 130
+    return f"gpu-rsfd: {'out of memory: ' * isinstance(error, MemoryError)}{error}".removesuffix(": "), 1
+
+
 def _simulate(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Callable[[], list[Path]]) -> None:
     from gpu_rsfd.sweep import sweep as run_sweep
 
@@ -74,27 +109,31 @@ def _simulate(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Callable[
     workers = None if how.workers is None else parse.whole("workers", how.workers)
     devices = None if not how.device else [parse.whole("device", text) for text in parse.items(how.device)]
     engine, reason = open_engine(spec.sampler, how.backend, workers, devices)
-    with engine, progress.reporter(how.quiet) as reporter:
+    with ended_by_sigterm(), engine, progress.reporter(how.quiet) as reporter:
         if how.dry_run:
             from gpu_rsfd.dryrun import dry_run
 
             dry_run(datasets, spec, engine, reason)
             return
+        if not how.yes:
+            from gpu_rsfd.dryrun import check_size
+
+            check_size(datasets, spec, engine)
         reporter.say(f"backend {engine.name} ({engine.device}): {reason}")
         started = time.monotonic()
         before = how.output.stat() if how.output.exists() else None
         try:
             worked = run_sweep(datasets, spec, how.output, engine, reporter, how.overwrite, how.save_every)
-        except (KeyboardInterrupt, RunError) as error:  # Ctrl-C; a full disk, a lost worker or device
+        except (KeyboardInterrupt, RunError, MemoryError) as error:  # Ctrl-C; a full disk, a lost worker or device
             reporter.end()
             saved = how.output.exists() and how.output.stat() != before
             kept = f"what is done is kept in {how.output}" if saved or not how.overwrite else "nothing was finished yet"
             arguments = [a for a in sys.argv[1:] if a != "--overwrite" or not saved]
             known = shutil.which("gpu-rsfd") or sys.argv[0].endswith("__main__.py")
             again = shlex.join(["gpu-rsfd" if known else sys.argv[0], *arguments])
-            what = "\ninterrupted" if isinstance(error, KeyboardInterrupt) else f"gpu-rsfd: {error}"
+            what, code = _ending(error)
             print(f"{what}; {kept}; to continue:\n  {again}", file=sys.stderr)
-            raise SystemExit(130 if isinstance(error, KeyboardInterrupt) else 1) from None
+            raise SystemExit(code) from None
         if not worked:
             reporter.say(
                 f"{how.output} is complete: nothing to do (gpu-rsfd show {how.output}, gpu-rsfd plot {how.output})"

@@ -6,7 +6,7 @@ import sys
 import time
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
 from rich.text import Text
 
 PLAIN_EVERY = 5.0  # seconds between plain lines
@@ -14,10 +14,20 @@ PLAIN_EVERY = 5.0  # seconds between plain lines
 
 def amount(number: float) -> str:
     """1.2e+08 as `120 M`."""
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+    for unit, size in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= size:
             return f"{number / size:.3g} {unit}"
     return f"{number:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """60342697 as `698 days`: the unit that people would take."""
+    if seconds < 90:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    for unit, size, most in (("min", 60, 90), ("h", 3600, 48), ("days", 86_400, 730)):
+        if seconds < size * most:
+            return f"{seconds / size:.1f} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"
+    return f"{seconds / (365.25 * 86_400):,.0f} years"
 
 
 class Quiet:
@@ -59,7 +69,7 @@ class PlainLines(Quiet):
         speed = (self._done - self._before) / max(time.monotonic() - self._started, 1e-9)
         left = (self._total - self._done) / speed if speed else 0
         share = 100 * self._done / self._total
-        self.say(f"{share:3.0f} %  {self._name}  {amount(speed)} positions/s  {left:.0f} s left")
+        self.say(f"{share:3.0f} %  {self._name}  {amount(speed)} positions/s  {duration(left)} left")
 
     def say(self, line: str) -> None:
         print(line, file=sys.stderr, flush=True)
@@ -74,6 +84,14 @@ class _Speed(ProgressColumn):
         return Text(f"{amount(speed)} positions/s" if speed else "")
 
 
+class _Left(ProgressColumn):
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        left = task.time_remaining
+        return Text("" if left is None or task.finished else f"{duration(left)} left")
+
+
 class LiveBar(Quiet):
     """A live bar over all positions (users x values x repetitions)."""
 
@@ -84,7 +102,7 @@ class LiveBar(Quiet):
             BarColumn(),
             TaskProgressColumn(),
             _Speed(),
-            TimeRemainingColumn(),
+            _Left(),
             console=self._console,
         )
         self._task = self._progress.add_task("", total=None, start=False)

@@ -23,9 +23,10 @@ import numpy.typing as npt
 from gpu_rsfd import laws
 from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.backends.numpy import cores
-from gpu_rsfd.backends.worker import Columns, Pool
+from gpu_rsfd.backends.worker import COMMAND_BYTES, WORKER_BYTES, Columns, Pool, code_bytes
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset, check_rows
+from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.known import Known
 from gpu_rsfd.plan import AttributePlan, Counts, Plan
 from gpu_rsfd.substreams import BLOCK, COUNTS, MARGINALS, SAMPLED, Group, Streams, Tables, groups_of
@@ -66,13 +67,9 @@ class Sampler(ABC):
         """Repetitions that use it fully: a good multiple for a block of work."""
         return BLOCK if self.name == "marginals" else self.workers
 
-    def memory(self, n: int, plan: Plan, repetitions: int) -> int:
-        """Bytes that the process is expected to need: interpreter, users' values, counts."""
-        users = min(TABLE_BYTES, 4 * n * plan.d) if self.name == "counts" else 0
-        recipes = sum(len(a.recipes) * a.k for a in plan.attributes)
-        return (
-            (80 << 20) + users + 16 * repetitions * (recipes + plan.values * len(plan.protocols) * len(plan.epsilons))
-        )
+    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
+        """Bytes that it is expected to need: the interpreter; the draws of a block are few."""
+        return COMMAND_BYTES
 
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
@@ -132,6 +129,20 @@ class CountsSampler(Sampler):
     def device(self) -> str:
         return f"{self.workers} CPU process{'es' if self.workers > 1 else ''}"
 
+    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
+        """Bytes that all processes are expected to need: interpreters, table of values and words it is made of."""
+        users = min(dataset.n, self._users_at_a_time(plan))
+        stored = 0 if isinstance(dataset, SyntheticDataset) else code_bytes(dataset)
+        words = 14 * users if isinstance(dataset, SyntheticDataset) else 0
+        each = stored + users * plan.d * code_dtype(plan.values).itemsize + words
+        many = self.workers > 1 and repetitions > 1 and dataset.n * repetitions >= INLINE_USERS
+        threads = min(self.workers, plan.d)
+        return COMMAND_BYTES + each + (threads - 1) * words + many * self.workers * (WORKER_BYTES + each)
+
+    @staticmethod
+    def _users_at_a_time(plan: Plan) -> int:
+        return max(TABLE_BYTES // (plan.d * code_dtype(plan.values).itemsize) // 4 * 4, 4)
+
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
     ) -> tuple[list[Counts], Counts]:
@@ -186,7 +197,7 @@ class CountsSampler(Sampler):
 
         users = n
         if assign:
-            users = min(n, max(TABLE_BYTES // (plan.d * code_dtype(plan.values).itemsize) // 4 * 4, 4))
+            users = min(n, self._users_at_a_time(plan))
         for start in range(0, n, users):
             stop = min(start + users, n)
             codes = self._value_table(plan, dataset, start, stop) if assign else None

@@ -28,8 +28,8 @@ class Backend(Protocol):
     def grain(self, n: int) -> int:
         """Repetitions that use it fully: a good multiple for a block of work."""
 
-    def memory(self, n: int, plan: Plan, repetitions: int) -> int:
-        """Bytes that a process is expected to need."""
+    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
+        """Bytes that all its processes together are expected to need, the results aside."""
 
     def close(self) -> None:
         """Gives back what it holds: processes, threads, a device."""

@@ -13,8 +13,10 @@ from gpu_rsfd.backends import BackendUnavailable
 from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.backends.cuda import DeviceLost, Job, Runner
 from gpu_rsfd.backends.devices import probe
+from gpu_rsfd.backends.worker import code_bytes
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.plan import Counts, Plan
 
@@ -67,11 +69,9 @@ class CupyBackend:
         """Repetitions that use every device; how many fit into its memory is the device's own affair."""
         return len(self.devices)
 
-    def memory(self, n: int, plan: Plan, repetitions: int) -> int:
-        """Bytes on the host: interpreter, CUDA's libraries, codes on their way, counts."""
-        recipes = sum(len(a.recipes) * a.k for a in plan.attributes)
-        counts = 8 * repetitions * (recipes + len(plan.protocols) * len(plan.epsilons) * plan.values)
-        return (400 << 20) + 2 * n + counts
+    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
+        """Bytes on the host: interpreter, CUDA's libraries, the codes, and those of an attribute on their way."""
+        return (400 << 20) + code_bytes(dataset) + (0 if isinstance(dataset, SyntheticDataset) else 2 * dataset.n)
 
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None

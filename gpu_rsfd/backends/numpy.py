@@ -9,7 +9,7 @@ import numpy as np
 
 from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.backends.engine import Task, TaskCounts, run
-from gpu_rsfd.backends.worker import CACHED_BYTES, Columns, Pool
+from gpu_rsfd.backends.worker import COMMAND_BYTES, WORKER_BYTES, Columns, Pool, code_bytes
 from gpu_rsfd.checks import MAX_USERS, integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.plan import AttributePlan, Counts, Plan
@@ -71,9 +71,9 @@ class NumpyBackend:
 
     def grain(self, n: int) -> int:
         """Repetitions that keep every worker busy with full batches."""
-        return self._shape(n)[1] * self.workers
+        return self.shape(n)[1] * self.workers
 
-    def _shape(self, n: int, repetitions: int = 1 << 30) -> tuple[int, int]:
+    def shape(self, n: int, repetitions: int = 1 << 30) -> tuple[int, int]:
         """Users per chunk and repetitions per batch: together long enough operations."""
         share = max(1, repetitions // self.workers)
         groups = self._groups or max(CHUNK_GROUPS, WORDS_PER_OPERATION // share)
@@ -81,17 +81,20 @@ class NumpyBackend:
         size = -(-n // (chunks * LANES)) * LANES
         return size, self._batch or max(1, WORDS_PER_OPERATION // (size // LANES))
 
-    def memory(self, n: int, plan: Plan, repetitions: int) -> int:
-        """Bytes that a process is expected to need: interpreter, words and planes of a task, codes, counts."""
-        size, batch = self._shape(n)
-        lanes = size * min(batch, repetitions)
-        recipes = sum(len(a.recipes) * a.k for a in plan.attributes)
-        counts = 8 * repetitions * (recipes + len(plan.protocols) * len(plan.epsilons) * plan.values)
-        return (80 << 20) + 60 * lanes + min(CACHED_BYTES, 2 * n * plan.d) + counts
+    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
+        """Bytes that all processes are expected to need: interpreters, words and planes of a task, codes."""
+        size, batch = self.shape(dataset.n, repetitions)
+        each = 40 * size * min(batch, repetitions) + code_bytes(dataset)
+        tasks = 1000 * plan.d * (dataset.n // size) // max(1, POSITIONS_PER_TASK // (size * batch))
+        workers = self.workers if self.workers > 1 and not self._small(plan, dataset, repetitions) else 0
+        return COMMAND_BYTES + each + workers * (WORKER_BYTES + each) + tasks
+
+    def _small(self, plan: Plan, dataset: Dataset, repetitions: int) -> bool:
+        return plan.positions(dataset.n) * repetitions < INLINE_POSITIONS and self._requested is None
 
     def tasks(self, plan: Plan, n: int, repetitions: range) -> Iterator[Task]:
         """Chunks of users x parts of the attributes x batches of repetitions."""
-        size, batch = self._shape(n, len(repetitions))
+        size, batch = self.shape(n, len(repetitions))
         rounds = -(-len(repetitions) // (batch * self.workers))  # an equal share for each worker
         batch = min(batch, -(-len(repetitions) // (rounds * self.workers)))
         for start in range(0, n, size):
@@ -113,7 +116,7 @@ class NumpyBackend:
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range
     ) -> Iterator[tuple[Task, TaskCounts]]:
         tasks = list(self.tasks(plan, dataset.n, repetitions))
-        small = plan.positions(dataset.n) * len(repetitions) < INLINE_POSITIONS and self._requested is None
+        small = self._small(plan, dataset, len(repetitions))
         workers = min(self.workers, len(tasks))
         if workers == 1 or (small and not self._pool.workers):
             columns = Columns(dataset)

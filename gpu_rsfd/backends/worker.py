@@ -2,6 +2,7 @@
 
 A worker is a fresh interpreter: nothing is forked and the caller's script is not imported
 again, so `simulate` works the same in a script, a notebook, a thread or beside a GPU.
+It imports from where its parent does and from nowhere else, and what it prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -15,17 +16,46 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any
+from typing import IO, Any
 
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.errors import RunError
-from gpu_rsfd.tape import Codes
+from gpu_rsfd.datasets.synthetic import SyntheticDataset
+from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.tape import Codes, code_dtype
 
 CACHED_BYTES = 256 << 20  # codes of a generated data set kept by each process
+GREETING = b"\0gpu-rsfd worker\n"  # what came before it was printed while Python started
+COMMAND_BYTES, WORKER_BYTES = 120 << 20, 55 << 20  # a process with its libraries, before any work; measured
+ENDING_SECONDS = 5.0  # a worker that closed its pipe is given so long to end by itself
 
+# The parent's import path comes before any import from it: Python itself would put the current directory first.
+# Then the pipes become private, so that nothing else can read or write them, whatever is imported afterwards.
+BOOTSTRAP = """
+import sys
+sys.path[:] = {path!r}
+import os
+requests, answers, nothing = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDWR)
+os.dup2(nothing, 0)
+try:
+    os.dup2(2, 1)
+except OSError:
+    os.dup2(nothing, 1)
+os.write(answers, {greeting!r})
+from {module} import serve
+serve(requests, answers)
+"""
 
 Work = Callable[..., Any]  # a function of a module, called with the worker's `Columns` first
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a worker answers when its work went wrong: an error of ours as it is, else where a bug showed."""
+
+    error: Exception | None
+    traceback: str
 
 
 class Columns:
@@ -48,19 +78,28 @@ class Columns:
         return self._cache[key]
 
 
+def bootstrap() -> list[str]:
+    """The command of a worker that imports what this process would."""
+    code = BOOTSTRAP.format(path=[str(p) or os.getcwd() for p in sys.path], greeting=GREETING, module=__name__)
+    flags = {"-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site, "-S": sys.flags.no_site}
+    return [sys.executable, *(flag for flag, given in flags.items() if given), "-c", code]
+
+
+def code_bytes(dataset: Dataset) -> int:
+    """What the codes of a data set take in each process that has them."""
+    every = dataset.n * sum(code_dtype(k).itemsize for k in dataset.domain)
+    return min(CACHED_BYTES, every) if isinstance(dataset, SyntheticDataset) else every * dataset.has_rows
+
+
 class Worker:
     """The parent's end of one worker process."""
 
     def __init__(self) -> None:
-        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(p or os.getcwd() for p in sys.path))
         # A session of its own: Ctrl-C reaches the parent alone, which then decides what is kept.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import serve; serve()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=environment,
-            start_new_session=True,
+            bootstrap(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
+        self._greeted = False
         self._dataset: Dataset | None = None
 
     def run(self, dataset: Dataset, work: Work, arguments: tuple[Any, ...]) -> Any:
@@ -71,16 +110,33 @@ class Worker:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
+            if not self._greeted:
+                _skip_to_greeting(process.stdout)
+                self._greeted = True
             pickle.dump((fresh, work, arguments), process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
             process.stdin.flush()
-            failure, result = pickle.load(process.stdout)
+            answer = pickle.load(process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError, ValueError) as error:
-            code = process.wait()
-            reason = f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit code {code}"
-            raise RunError(f"a worker process ended early: {reason}; out of memory? try fewer workers") from error
-        if failure:
-            raise RunError(f"a worker process failed:\n{failure}")
-        return result
+            raise RunError(f"a worker process ended early: {self._end()}") from error
+        if isinstance(answer, Failure):
+            if answer.error is not None:
+                raise answer.error
+            raise RuntimeError(f"in a worker process:\n{answer.traceback}")
+        return answer
+
+    def _end(self) -> str:
+        """Why the process ended."""
+        try:
+            code = self._process.wait(ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return "it closed its pipe"
+        if code >= 0:
+            return f"exit code {code}"
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else "unknown"
+        hint = "; out of memory? try fewer workers" if name == "SIGKILL" else ""
+        return f"signal {-code} ({name}){hint}"
 
     def close(self) -> None:
         """Ends the process at once, whatever it is doing."""
@@ -142,26 +198,42 @@ class Pool:
                 raise
 
 
-def serve() -> None:
+def _skip_to_greeting(answers: IO[bytes]) -> None:
+    """Passes on what was printed before the pipe was the worker's own: by a sitecustomize, say."""
+    seen = b""
+    while not seen.endswith(GREETING):
+        byte = answers.read(1)
+        if not byte:
+            raise EOFError
+        seen += byte
+    if printed := seen.removesuffix(GREETING):
+        print(printed.decode(errors="replace"), end="", file=sys.stderr)
+
+
+def serve(requests_from: int, answers_to: int) -> None:
     """The worker's end: does what it is sent until the parent closes the pipe or is gone."""
-    requests, answers = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr
-    columns: Columns | None = None
-    while True:
-        try:
-            fresh, work, arguments = pickle.load(requests)
-        except EOFError:
-            return
-        answer: tuple[str, Any]
-        try:
-            if fresh is not None:
-                columns = Columns(fresh)
-            assert columns is not None
-            answer = "", work(columns, *arguments)
-        except Exception:
-            answer = traceback.format_exc(), None
-        try:
+    with (
+        contextlib.suppress(BrokenPipeError),
+        os.fdopen(requests_from, "rb") as requests,
+        os.fdopen(answers_to, "wb") as answers,
+    ):
+        columns: Columns | None = None
+        readable = True
+        while readable:
+            answer: Any
+            try:
+                readable = False  # what follows half a request means nothing
+                fresh, work, arguments = pickle.load(requests)
+                readable = True
+                columns = columns if fresh is None else Columns(fresh)
+                answer = work(columns, *arguments)
+            except EOFError:
+                if not readable:
+                    return
+                answer = Failure(None, traceback.format_exc())
+            except (InputError, RunError, MemoryError) as error:
+                answer = Failure(error, traceback.format_exc())
+            except Exception:
+                answer = Failure(None, traceback.format_exc())
             pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
             answers.flush()
-        except BrokenPipeError:
-            return
