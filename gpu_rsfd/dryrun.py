@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from pathlib import Path
 
 from rich import box
@@ -22,6 +21,7 @@ from gpu_rsfd.backends.engine import Task, run
 from gpu_rsfd.backends.numpy import NumpyBackend
 from gpu_rsfd.backends.worker import Columns
 from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset
+from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.plan import Plan
 from gpu_rsfd.progress import amount, duration
@@ -50,13 +50,12 @@ class Expected:
 def small(plan: Plan, attributes: int, values: int) -> Plan:
     """A plan of a few attributes with a few values, and the recipes of the whole one."""
     some = plan.attributes[:: -(-plan.d // attributes)]
-    sizes = [min(a.k, max(2, values // len(some))) for a in some]
-    offsets = [0, *accumulate(sizes)]
+    sizes = Domain(min(a.k, max(2, values // len(some))) for a in some)
     return replace(
         plan,
-        domain=tuple(sizes),
+        domain=sizes,
         attributes=tuple(
-            replace(a, index=j, k=k, offset=offsets[j]) for j, (a, k) in enumerate(zip(some, sizes, strict=True))
+            replace(a, index=j, k=k, offset=sizes.offsets[j]) for j, (a, k) in enumerate(zip(some, sizes, strict=True))
         ),
         cells=tuple(tuple(tuple(cell[a.index] for a in some) for cell in row) for row in plan.cells),
     )
