@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,23 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import Floats, check_postprocess
 from gpu_rsfd.parse import show_epsilon
 from gpu_rsfd.protocols import PROTOCOLS, approximate_variances, label
-from gpu_rsfd.store import Results
+from gpu_rsfd.store import Results, replace_file
 from gpu_rsfd.sweep import FIGURES
 from gpu_rsfd.tables import expected, summary
+
+RESULTS = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")  # how a results file's name may end
+
+# Every figure says who made it, so that no other file is ever replaced by one.
+_METADATA: dict[str, dict[str, str | None]] = {
+    "png": {"Software": "gpu-rsfd"},
+    "pdf": {"Creator": "gpu-rsfd", "CreationDate": None},
+    "svg": {"Creator": "gpu-rsfd", "Date": None},
+}
+_MARKS = {
+    ".png": b"tEXtSoftware\0gpu-rsfd",
+    ".pdf": b"/Creator (gpu-rsfd)",
+    ".svg": b"<dc:title>gpu-rsfd</dc:title>",
+}
 
 MANY_VALUES = 60  # more labels than this can't be read
 
@@ -37,26 +53,44 @@ def _style(protocol: str) -> dict[str, Any]:
     }
 
 
-def check_target(path: Path) -> Path:
+def beside(file: Path, infix: str = "", suffix: str = ".png") -> Path:
+    """The figure of a results file: run.h5 -> run.png, but run.1 -> run.1.png, since run.2 needs one of its own."""
+    stem = file.stem if file.suffix.lower() in RESULTS else file.name
+    return file.with_name(f"{stem}{'-' * bool(infix)}{infix.replace('/', '_')}{suffix}")
+
+
+def check_target(path: Path, overwrite: bool = False, hint: str = "give another name, or --overwrite") -> Path:
+    """A figure that may be written: of a known format, in a folder that exists, over no file of somebody else's."""
     if path.suffix.lower() not in FIGURES:
         raise InputError(f"figure={path} must end in one of {', '.join(FIGURES)}")
     if not path.parent.is_dir():
         raise InputError(f"figure={path}: the folder {path.parent} does not exist")
+    if path.exists():
+        if not path.is_file():
+            raise InputError(f"figure={path} is not a regular file; give another name")
+        if not overwrite and not _ours(path):
+            raise InputError(f"figure={path} exists and was not made by gpu-rsfd; {hint}")
     return path
 
 
-def save_figure(figure: Any, path: Path) -> None:
-    """Written beside, then moved into place; no dates inside, so that equal results give equal files."""
-    beside = path.with_name(f".{path.stem}.tmp{path.suffix}")
-    metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[
-        path.suffix[1:].lower()
-    ]
+def _ours(path: Path) -> bool:
     try:
-        figure.savefig(beside, dpi=200, metadata=metadata)
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise InputError(f"can't write {path}: {error.strerror}") from None
+        return _MARKS[path.suffix.lower()] in path.read_bytes()
+    except OSError:
+        return False
+
+
+def save_figure(figure: Any, path: Path, overwrite: bool = False) -> None:
+    """Drawn in memory, then moved into place; no dates inside, so that equal results give equal files."""
+    from matplotlib import rc_context
+
+    check_target(path, overwrite)
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    form = path.suffix[1:].lower()
+    image = io.BytesIO()
+    with rc_context({"svg.hashsalt": "gpu-rsfd"}):
+        figure.savefig(image, format=form, dpi=200, metadata=_METADATA[form])
+    replace_file(target, image.getbuffer())
 
 
 def _panels(count: int) -> tuple[Any, list[Any]]:
