@@ -309,12 +309,29 @@ def plot(
     attribute: Annotated[
         Text, option("--attribute", "Estimated and true frequencies of an attribute's values instead.  --attribute sex")
     ] = None,
+    dataset: Annotated[
+        Texts, option("--dataset", "Only this data set; repeatable.  --dataset syn1  (default: all, a panel each)")
+    ] = None,
+    each: Annotated[bool, option("--each", "A figure for each data set: FILE-NAME.png.")] = False,
     surface: Annotated[
         bool, option("--surface", "The paper's surface VAR1 - VAR2 over d and k instead; needs no FILE.")
     ] = False,
+    overwrite: Annotated[
+        bool, option("--overwrite", "Replace figures that gpu-rsfd did not make, too.  --output mine.png --overwrite")
+    ] = False,
 ) -> None:
     """The paper's figure: MSE_avg against epsilon on a log scale, with error bars; or against n, for a sweep over n."""
-    commands.plot(file, postprocess, output or [], x, attribute, surface=surface)
+    commands.plot(
+        file,
+        postprocess,
+        output or [],
+        x,
+        attribute,
+        surface=surface,
+        datasets=dataset or [],
+        each=each,
+        overwrite=overwrite,
+    )
 
 
 @app.command(epilog="Examples:  gpu-rsfd doctor  ·  gpu-rsfd doctor --self-test")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import shlex
 import shutil
 import signal
@@ -12,15 +13,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpu_rsfd import parse, progress
-from gpu_rsfd.datasets import Dataset, available
+from gpu_rsfd.datasets import DATA_VARIABLE, Dataset, available
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.estimate import check_postprocess
 from gpu_rsfd.options import data_seed, datasets_of, read_spec, spec_of
 from gpu_rsfd.simulate import open_engine
 from gpu_rsfd.spec import Spec
+
+if TYPE_CHECKING:
+    from gpu_rsfd.store import Results
 
 DEFAULT_POSTPROCESS = "clip-normalize"  # the paper's figures
 QUICK_REPETITIONS = 10
@@ -45,11 +49,8 @@ class Run:
 def sweep(given: Mapping[str, Any], spec_file: Path | None, how: Run) -> None:
     options = read_spec(spec_file, given)
     spec = spec_of(options)
-
-    def figure() -> list[Path]:
-        return plot_results(how.output, [how.output.with_suffix(".png")])
-
-    _simulate(datasets_of(options), spec, how, figure)
+    _check_files(how, _inputs(options, spec_file))
+    _simulate(datasets_of(options), spec, how, lambda missing: sweep_figures(how.output, missing))
 
 
 def paper(given: Mapping[str, Any], quick: bool, how: Run) -> None:
@@ -59,12 +60,10 @@ def paper(given: Mapping[str, Any], quick: bool, how: Run) -> None:
         if "repetitions" in options:
             raise InputError("--quick and --repetitions exclude each other")
         options["repetitions"] = QUICK_REPETITIONS
+    spec = spec_of(options)
+    _check_files(how, _inputs(options, None), available())
     datasets = datasets_of({**options, "dataset": list(available()), "data-seed": data_seed(options)})
-
-    def figures() -> list[Path]:
-        return paper_figures(how.output)
-
-    _simulate(datasets, spec_of(options), how, figures)
+    _simulate(datasets, spec, how, lambda missing: paper_figures(how.output, missing))
 
 
 class Terminated(KeyboardInterrupt):
@@ -99,7 +98,31 @@ def _ending(error: BaseException) -> tuple[str, int]:
     return f"gpu-rsfd: {'out of memory: ' * isinstance(error, MemoryError)}{error}".removesuffix(": "), 1
 
 
-def _simulate(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Callable[[], list[Path]]) -> None:
+def _inputs(options: Mapping[str, Any], spec_file: Path | None) -> list[Path]:
+    """The files that a sweep reads, as far as the options name them."""
+    named = options.get("dataset", [])
+    texts = [str(text) for text in (named if isinstance(named, (list, tuple)) else [named])]
+    paths = [Path(name) for text in texts for name in (text, *text.split(","))]
+    paths += [Path(str(options["domain-file"]))] if "domain-file" in options else []
+    paths += [spec_file] if spec_file is not None else []
+    folder = str(options.get("data-dir") or os.environ.get(DATA_VARIABLE) or "")
+    if folder and Path(folder).is_dir():
+        paths += Path(folder).iterdir()
+    return paths
+
+
+def _check_files(how: Run, inputs: Sequence[Path], datasets: Sequence[str] = ()) -> None:
+    """Refuses to replace what gpu-rsfd did not make, before any work."""
+    from gpu_rsfd import plots
+    from gpu_rsfd.sweep import check_output
+
+    check_output(how.output, inputs)
+    if how.plot and not how.dry_run:
+        for name in ("", *datasets):
+            plots.check_target(plots.beside(how.output, name), hint="move it away, or give --no-plot")
+
+
+def _simulate(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Callable[[bool], list[Path]]) -> None:
     from gpu_rsfd.sweep import sweep as run_sweep
 
     if not 0 <= how.save_every < math.inf:
@@ -127,24 +150,30 @@ def _simulate(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Callable[
         except (KeyboardInterrupt, RunError, MemoryError) as error:  # Ctrl-C; a full disk, a lost worker or device
             reporter.end()
             saved = how.output.exists() and how.output.stat() != before
-            kept = f"what is done is kept in {how.output}" if saved or not how.overwrite else "nothing was finished yet"
+            kept = "nothing was finished yet"
+            if (saved or not how.overwrite) and _has_results(how.output):
+                kept = f"what is done is kept in {how.output}"
             arguments = [a for a in sys.argv[1:] if a != "--overwrite" or not saved]
             known = shutil.which("gpu-rsfd") or sys.argv[0].endswith("__main__.py")
             again = shlex.join(["gpu-rsfd" if known else sys.argv[0], *arguments])
             what, code = _ending(error)
             print(f"{what}; {kept}; to continue:\n  {again}", file=sys.stderr)
             raise SystemExit(code) from None
-        if not worked:
+        elapsed = time.monotonic() - started
+        try:  # drawn first: printing ends early in `sweep | head`
+            figures = draw(not worked) if how.plot else []
+        finally:
+            if worked and not how.quiet:
+                show(how.output, DEFAULT_POSTPROCESS, csv=False, json=False)
+        if worked:
+            if not how.quiet:
+                print(f"{', '.join(map(str, [how.output, *figures]))} written after {elapsed:.1f} s")
+        elif figures:
+            reporter.say(f"{how.output} is complete; {', '.join(map(str, figures))} drawn from it")
+        else:
             reporter.say(
                 f"{how.output} is complete: nothing to do (gpu-rsfd show {how.output}, gpu-rsfd plot {how.output})"
             )
-            return
-        elapsed = time.monotonic() - started
-        if not how.quiet:
-            show(how.output, DEFAULT_POSTPROCESS, csv=False, json=False)
-        written = [how.output, *(draw() if how.plot else [])]
-        if not how.quiet:
-            print(f"{', '.join(map(str, written))} written after {elapsed:.1f} s")
 
 
 def plan(given: Mapping[str, Any], target_rmse: float | None, postprocess: str, against: str, *, json: bool) -> None:
@@ -192,8 +221,27 @@ def show(file: Path, postprocess: str, *, csv: bool, json: bool) -> None:
     tables.show(open_results(file), postprocess, "csv" if csv else "json" if json else "table")
 
 
+def _has_results(path: Path) -> bool:
+    """Whether a file holds any finished repetition."""
+    from gpu_rsfd.store import open_results
+
+    try:
+        return bool(open_results(path))
+    except InputError:
+        return False
+
+
 def plot(
-    file: Path | None, postprocess: str | None, output: list[Path], x: str, attribute: str | None, *, surface: bool
+    file: Path | None,
+    postprocess: str | None,
+    output: list[Path],
+    x: str,
+    attribute: str | None,
+    *,
+    surface: bool,
+    datasets: Sequence[str] = (),
+    each: bool = False,
+    overwrite: bool = False,
 ) -> None:
     from gpu_rsfd import plots
 
@@ -201,58 +249,103 @@ def plot(
         check_postprocess(postprocess)
     if attribute is not None and x != "auto":
         raise InputError("--attribute and --x exclude each other")
+    if attribute is not None and each:
+        raise InputError("--attribute and --each exclude each other; --dataset NAME chooses a data set")
     if surface:
-        if file is not None or attribute is not None or postprocess is not None or x != "auto":
+        if file is not None or attribute is not None or postprocess is not None or x != "auto" or datasets or each:
             raise InputError("--surface needs no results file and no other option but --output; formulas alone draw it")
-        written = [plots.check_target(path) for path in output or [Path("surface.png")]]
+        written = [plots.check_target(path, overwrite) for path in output or [Path("surface.png")]]
         figure = plots.surface()
         for path in written:
-            plots.save_figure(figure, path)
+            plots.save_figure(figure, path, overwrite)
     elif file is None:
         raise InputError("plot needs a results file (gpu-rsfd plot results.h5) or --surface")
     else:
         written = plot_results(
-            file, output or [file.with_suffix(".png")], postprocess or DEFAULT_POSTPROCESS, x, attribute
+            file, output, postprocess or DEFAULT_POSTPROCESS, x, attribute, datasets, each, overwrite
         )
     print("\n".join(f"{path} written" for path in written))
 
 
 def plot_results(
     file: Path,
-    targets: list[Path],
+    targets: Sequence[Path],
     postprocess: str = DEFAULT_POSTPROCESS,
     x: str = "auto",
     attribute: str | None = None,
+    datasets: Sequence[str] = (),
+    each: bool = False,
+    overwrite: bool = False,
 ) -> list[Path]:
+    """One figure of the data sets (default: all), or one of each; every figure in every target's format."""
     from gpu_rsfd import plots
     from gpu_rsfd.store import open_results
 
-    for path in targets:
-        plots.check_target(path)
-        if path == file:
+    for path in targets:  # before the work of reading
+        if path.exists() and file.exists() and path.samefile(file):
             raise InputError(f"figure={path} is the results file itself; give another --output")
+        plots.check_target(path, overwrite or each)
     results = open_results(file)
-    if attribute is None:
-        figure = plots.figure_of(results, postprocess, x)
-    else:
-        figure = plots.frequencies(results, attribute, postprocess)
-    for path in targets:
-        plots.save_figure(figure, path)
-    return targets
+    for name in datasets:
+        if name not in results:
+            raise InputError(f"no data set {name!r} in {file}; data sets: {', '.join(results)}")
+    chosen = list(dict.fromkeys(datasets)) or list(results)
+    pages = {name: [name] for name in chosen} if each else {"-".join(datasets): chosen}
+    figures = {
+        target: names
+        for infix, names in pages.items()
+        for target in (
+            [plots.beside(file, infix)]
+            if not targets
+            else [path.with_name(f"{path.stem}-{infix.replace('/', '_')}{path.suffix}") for path in targets]
+            if each
+            else targets
+        )
+    }
+    for path in figures:
+        plots.check_target(path, overwrite)
+    for path, names in figures.items():
+        part = _only(results, names)
+        if attribute is None:
+            figure = plots.figure_of(part, postprocess, x)
+        else:
+            figure = plots.frequencies(part, attribute, postprocess)
+        plots.save_figure(figure, path, overwrite)
+    return list(figures)
 
 
-def paper_figures(file: Path) -> list[Path]:
-    """One figure per data set, and all of them on one page."""
+def _only(results: Results, names: Sequence[str]) -> Results:
+    """The results of some data sets."""
+    from gpu_rsfd.store import Results
+
+    return Results({name: results[name] for name in names}, spec=results.spec)
+
+
+def sweep_figures(file: Path, missing: bool = False) -> list[Path]:
+    """The figure beside a results file; only if it is missing or older, if so asked for."""
     from gpu_rsfd import plots
-    from gpu_rsfd.store import Results, open_results
 
-    results = open_results(file)
-    pages = {file.with_suffix(".png"): results}
-    for name, result in results.items():
-        pages[file.with_name(f"{file.stem}-{name}.png")] = Results({name: result})
-    for path, content in pages.items():
-        plots.save_figure(plots.figure_of(content, DEFAULT_POSTPROCESS, "epsilon"), path)
-    return list(pages)
+    path = plots.beside(file)
+    return plot_results(file, [path]) if not missing or _outdated(path, file) else []
+
+
+def paper_figures(file: Path, missing: bool = False) -> list[Path]:
+    """One figure per data set, and all of them on one page; only those missing or older, if so asked for."""
+    from gpu_rsfd import plots
+    from gpu_rsfd.store import open_results
+
+    pages = {plots.beside(file): list(available()), **{plots.beside(file, name): [name] for name in available()}}
+    wanted = {path: names for path, names in pages.items() if not missing or _outdated(path, file)}
+    if wanted:
+        results = open_results(file)
+        for path, names in wanted.items():
+            plots.save_figure(plots.figure_of(_only(results, names), DEFAULT_POSTPROCESS, "epsilon"), path)
+    return list(wanted)
+
+
+def _outdated(figure: Path, file: Path) -> bool:
+    """Not drawn from what the file holds now."""
+    return not figure.exists() or figure.stat().st_mtime_ns < file.stat().st_mtime_ns
 
 
 def doctor(*, self_test: bool) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import math
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from gpu_rsfd.lettering import lettered
 from gpu_rsfd.parse import show_epsilon
 from gpu_rsfd.protocols import REGISTRY, label
 from gpu_rsfd.simulate import Result
-from gpu_rsfd.store import Results
+from gpu_rsfd.store import Results, replace_file
 from gpu_rsfd.sweep import FIGURES
 from gpu_rsfd.tables import expected, rough, summary
 
@@ -23,6 +25,20 @@ MANY_VALUES = 30  # more than these need a panel as wide as the page
 TOO_MANY_VALUES = 100  # more than these leave no room for error bars
 MOST_LABELS, MOST_LABELS_WIDE = 20, 60  # of values, under a panel; more can't be read
 LABEL_LETTERS, TITLE_LETTERS = 20, 40  # longer ones are cut
+RESULTS = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")  # how a results file's name may end
+
+# Every figure says who made it, so that no other file is ever replaced by one.
+_METADATA: dict[str, dict[str, str | None]] = {
+    "png": {"Software": "gpu-rsfd"},
+    "pdf": {"Creator": "gpu-rsfd", "CreationDate": None},
+    "svg": {"Creator": "gpu-rsfd", "Date": None},
+}
+_MARKS = {
+    ".png": b"tEXtSoftware\0gpu-rsfd",
+    ".pdf": b"/Creator (gpu-rsfd)",
+    ".svg": b"<dc:title>gpu-rsfd</dc:title>",
+}
+
 
 # Readable in grey: a marker and a dash of its own for each protocol, colours of distinct lightness.
 _DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2))]
@@ -41,26 +57,44 @@ def _style(protocol: str) -> dict[str, Any]:
     }
 
 
-def check_target(path: Path) -> Path:
+def beside(file: Path, infix: str = "", suffix: str = ".png") -> Path:
+    """The figure of a results file: run.h5 -> run.png, but run.1 -> run.1.png, since run.2 needs one of its own."""
+    stem = file.stem if file.suffix.lower() in RESULTS else file.name
+    return file.with_name(f"{stem}{'-' * bool(infix)}{infix.replace('/', '_')}{suffix}")
+
+
+def check_target(path: Path, overwrite: bool = False, hint: str = "give another name, or --overwrite") -> Path:
+    """A figure that may be written: of a known format, in a folder that exists, over no file of somebody else's."""
     if path.suffix.lower() not in FIGURES:
         raise InputError(f"figure={path} must end in one of {', '.join(FIGURES)}")
     if not path.parent.is_dir():
         raise InputError(f"figure={path}: the folder {path.parent} does not exist")
+    if path.exists():
+        if not path.is_file():
+            raise InputError(f"figure={path} is not a regular file; give another name")
+        if not overwrite and not _ours(path):
+            raise InputError(f"figure={path} exists and was not made by gpu-rsfd; {hint}")
     return path
 
 
-def save_figure(figure: Any, path: Path) -> None:
-    """Written beside, then moved into place; no dates inside, so that equal results give equal files."""
-    beside = path.with_name(f".{path.stem}.tmp{path.suffix}")
-    metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[
-        path.suffix[1:].lower()
-    ]
+def _ours(path: Path) -> bool:
     try:
-        figure.savefig(beside, dpi=200, metadata=metadata)
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise InputError(f"can't write {path}: {error.strerror}") from None
+        return _MARKS[path.suffix.lower()] in path.read_bytes()
+    except OSError:
+        return False
+
+
+def save_figure(figure: Any, path: Path, overwrite: bool = False) -> None:
+    """Drawn in memory, then moved into place; no dates inside, so that equal results give equal files."""
+    from matplotlib import rc_context
+
+    check_target(path, overwrite)
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    form = path.suffix[1:].lower()
+    image = io.BytesIO()
+    with rc_context({"svg.hashsalt": "gpu-rsfd"}):
+        figure.savefig(image, format=form, dpi=200, metadata=_METADATA[form])
+    replace_file(target, image.getbuffer())
 
 
 def _panels(count: int, wide: bool = False) -> tuple[Any, list[Any]]:

@@ -15,6 +15,7 @@ from gpu_rsfd.backends import BACKENDS, open_backend
 from gpu_rsfd.backends.base import Backend, Progress
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, Labels, check_rows, importable
+from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import Floats
 from gpu_rsfd.plan import Counts, Plan
@@ -34,7 +35,7 @@ class Result:
     """
 
     n: int
-    domain: tuple[int, ...]
+    domain: Domain
     names: tuple[str, ...]
     frequencies: Floats  # the truth, [value]
     spec: Spec

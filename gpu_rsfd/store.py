@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import h5py
 import numpy as np
 
 from gpu_rsfd import estimate
-from gpu_rsfd.datasets.base import Labels
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.estimate import POSTPROCESS, Floats
 from gpu_rsfd.plan import Counts
+from gpu_rsfd.reading import FORMAT, Results, open_results
 from gpu_rsfd.simulate import Result
-from gpu_rsfd.spec import Spec
 from gpu_rsfd.tape import STREAM_VERSION
 
-FORMAT = 1  # of the file; the stream has a version of its own
+__all__ = ["Part", "Results", "StoreError", "locked", "open_results", "replace_file", "save"]
 
 
 class StoreError(RunError):
@@ -55,118 +54,6 @@ class Part:
             np.concatenate([self.mse, other.mse], axis=-1),
             self.seconds + other.seconds,
         )
-
-
-class Results(dict[str, Result]):
-    """Results per data set, as `simulate` gives them, with what the file says about the run."""
-
-    def __init__(
-        self,
-        results: Mapping[str, Result] = MappingProxyType({}),
-        *,
-        spec: Mapping[str, Any] = MappingProxyType({}),
-        complete: bool = True,
-        stream_version: int = STREAM_VERSION,
-        package_version: str = "",
-        backend: str = "",
-        device: str = "",
-        seconds: Mapping[str, float] = MappingProxyType({}),
-    ) -> None:
-        super().__init__(results)
-        self.spec, self.complete = dict(spec), complete
-        self.stream_version, self.package_version = stream_version, package_version
-        self.backend, self.device = backend, device
-        self.seconds = dict(seconds)  # simulated, per data set
-
-
-# ---------------------------------------------------------------------------------------------------------- reading
-
-
-def open_results(path: str | os.PathLike[str]) -> Results:
-    """The results in a file, per data set; a file of an unfinished sweep gives the repetitions that are done."""
-    with _reading(Path(path)) as file:
-        attributes = file.attrs
-        spec = json.loads(attributes["spec"])
-        results = Results(
-            spec=spec,
-            complete=bool(attributes["complete"]),
-            stream_version=int(attributes["stream_version"]),
-            package_version=str(attributes["package_version"]),
-            backend=str(attributes["backend"]),
-            device=str(attributes["device"]),
-            seconds={name: entry["seconds"] for name, entry in json.loads(attributes["wall_time"]).items()},
-        )
-        names = [dataset["name"] for dataset in spec["datasets"]]
-        results.update({name: _read_group(file[name], spec) for name in names if name in file})
-    return results
-
-
-def read_parts(path: Path) -> tuple[dict[str, Any], dict[str, Part]]:
-    """The spec of a results file and what is done of each data set."""
-    results = open_results(path)
-    with _reading(path) as file:
-        mse = {name: file[name]["mse"][()] for name in results}
-    return results.spec, {name: Part(result, mse[name], results.seconds[name]) for name, result in results.items()}
-
-
-@contextlib.contextmanager
-def _reading(path: Path) -> Iterator[Any]:
-    if path.is_dir():
-        raise InputError(f"{path} is a directory; a results file is needed")
-    if not path.exists():
-        raise InputError(f"{path} does not exist; `gpu-rsfd sweep --output {path}` makes it")
-    try:
-        file = h5py.File(path, "r")
-    except OSError as error:
-        if not os.access(path, os.R_OK):
-            raise InputError(f"{path} can't be read: permission denied") from None
-        raise InputError(f"{path} is not an HDF5 file; a results file of gpu-rsfd is needed") from error
-    with file, _damage(path):
-        if "spec" not in file.attrs or "stream_version" not in file.attrs:
-            raise InputError(f"{path} is an HDF5 file, but not a results file of gpu-rsfd")
-        if file.attrs["format"] > FORMAT:
-            raise InputError(f"{path} was written by a newer gpu-rsfd ({file.attrs['package_version']})")
-        yield file
-
-
-@contextlib.contextmanager
-def _damage(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, KeyError, RuntimeError) as error:
-        raise InputError(f"{path} is damaged: {str(error).splitlines()[0]}") from error
-
-
-def _read_group(group: Any, spec: dict[str, Any]) -> Result:
-    first, _, step = spec["repetitions"]
-    done = group["counts"].shape[2]
-    return Result(
-        n=int(group.attrs["users"]),
-        domain=tuple(int(k) for k in group["domain"][()]),
-        names=tuple(group["attribute"].asstr()[()]),
-        frequencies=group["frequency"][()],
-        spec=Spec(
-            protocols=tuple(spec["protocols"]),
-            epsilons=tuple(spec["epsilons"]),
-            repetitions=range(first, first + done * step, step),
-            seed=spec["seed"],
-            assignment=spec["assignment"],
-            sampler=spec["sampler"],
-        ),
-        counts=group["counts"][()],
-        reporters=group["reporters"][()],
-        labels=_labels(group),
-    )
-
-
-def _labels(group: Any) -> Labels | None:
-    if "label" not in group:
-        return None
-    ends = np.cumsum(group["domain"][()])[:-1]
-    return tuple(tuple(map(str, part)) for part in np.split(group["label"].asstr()[()], ends))
-
-
-# ---------------------------------------------------------------------------------------------------------- writing
 
 
 @contextlib.contextmanager
@@ -200,7 +87,9 @@ def save(path: Path, spec: dict[str, Any], parts: dict[str, Part], backend: str,
     """Write all parts to the file, in the order of the spec."""
     from gpu_rsfd import __version__
 
-    with h5py.File("image", "w", driver="core", backing_store=False, libver="v108") as file:
+    image = io.BytesIO()
+    # an open file's image has wrong checksums in HDF5 1.14: the bytes are taken only after the file is closed
+    with h5py.File(image, "w", libver="v108") as file:
         total = len(range(*spec["repetitions"]))
         done = all(d["name"] in parts and len(parts[d["name"]].result.repetitions) == total for d in spec["datasets"])
         cells = len(spec["protocols"]) * len(spec["epsilons"])
@@ -219,12 +108,31 @@ def save(path: Path, spec: dict[str, Any], parts: dict[str, Part], backend: str,
         for dataset in spec["datasets"]:
             if dataset["name"] in parts:
                 _write_group(file.create_group(dataset["name"]), parts[dataset["name"]])
-        file.flush()
-        image = file.id.get_file_image()
-    _replace(path, image)
+    _read_back(path, image, spec, parts)
+    replace_file(path, image.getbuffer())
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _read_back(path: Path, image: io.BytesIO, spec: dict[str, Any], parts: dict[str, Part]) -> None:
+    """What would replace the old file must be readable and say the same; every library version is tried this way."""
+    try:
+        with h5py.File(image, "r") as file:
+            same = file.attrs["spec"] == json.dumps(spec) and all(
+                file[name]["counts"].shape == part.result.counts.shape
+                and np.array_equal(file[name]["counts"][:, :, -1], part.result.counts[:, :, -1])  # the newest
+                for name, part in parts.items()
+            )
+    except (OSError, KeyError, RuntimeError, ValueError) as error:
+        raise _unreadable(path) from error
+    if not same:
+        raise _unreadable(path)
+
+
+def _unreadable(path: Path) -> StoreError:
+    versions = f"h5py {h5py.version.version} with HDF5 {h5py.version.hdf5_version}"
+    return StoreError(f"can't write {path}: {versions} can't read back what it wrote; try another version of h5py")
+
+
+def replace_file(path: Path, content: bytes | memoryview) -> None:
     """The new content is at `path` wholly or not at all."""
     beside = path.with_name(path.name + ".tmp")
     try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,9 +14,10 @@ from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.plan import Plan
+from gpu_rsfd.reading import Results, check_results_file, open_results
 from gpu_rsfd.simulate import Result
 from gpu_rsfd.spec import Spec
-from gpu_rsfd.store import Part, locked, read_parts, save
+from gpu_rsfd.store import Part, locked, save
 from gpu_rsfd.tape import STREAM_VERSION
 
 FIGURES = (".png", ".pdf", ".svg")  # drawn beside a results file
@@ -59,7 +61,8 @@ def differences(have: dict[str, Any], want: dict[str, Any]) -> list[str]:
     ]
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, inputs: Iterable[Path] = ()) -> Path:
+    """The file that is written, a link followed; refused if it holds anything but results of gpu-rsfd."""
     if path.is_dir():
         raise InputError(f"output={path} is a directory; a file name such as {path / 'results.h5'} is needed")
     if path.suffix.lower() in FIGURES:
@@ -68,6 +71,18 @@ def check_output(path: Path) -> None:
         )
     if not path.parent.is_dir():
         raise InputError(f"output={path}: the folder {path.parent} does not exist")
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if not target.parent.is_dir():
+        raise InputError(f"output={path} is a link into {target.parent}, a folder that does not exist")
+    if path.exists():
+        for given in inputs:
+            if given.exists() and path.samefile(given):
+                raise InputError(f"output={path} is {given}, which this command reads; give another --output")
+        try:
+            check_results_file(path)
+        except InputError as error:
+            raise InputError(f"output={path} can't be replaced: {error}; give another --output") from None
+    return target
 
 
 def sweep(
@@ -80,24 +95,26 @@ def sweep(
     save_every: float = SAVE_EVERY,
 ) -> bool:
     """Run what the results file does not have yet.  False if it had everything already."""
-    check_output(path)
+    target = check_output(path)
     for dataset in datasets:
         check_rows(dataset, spec.sampler)
     want = describe(datasets, spec)
     plans = [Plan.of(d.domain, spec.protocols, spec.epsilons, spec.assignment) for d in datasets]
-    with locked(path):
-        parts: dict[str, Part] = {}
+    with locked(target):
+        have = Results()
         if path.exists() and not overwrite:
-            have, parts = read_parts(path)
-            if have != want:
-                lines = "\n  ".join(differences(have, want))
+            have = open_results(path)
+            if have.spec != want:
+                lines = "\n  ".join(differences(have.spec, want))
                 raise InputError(
                     f"output={path} holds another sweep; give another --output, or --overwrite to replace it\n  {lines}"
                 )
         total = len(spec.repetitions)
-        done = {name: len(part.result.repetitions) for name, part in parts.items()}
+        done = {name: len(result.repetitions) for name, result in have.items()}
         if all(done.get(d.name) == total for d in datasets):
             return False
+        # errors are derived from the counts again: the file may be older than a post-processing or a better average
+        parts = {name: Part.of(result, have.seconds[name]) for name, result in have.items()}
         sizes = [plan.positions(d.n) for d, plan in zip(datasets, plans, strict=True)]
         finished = sum(size * done.get(d.name, 0) for size, d in zip(sizes, datasets, strict=True))
         reporter.begin(total * sum(sizes), finished)
@@ -121,7 +138,7 @@ def sweep(
                 speed = size * count / (time.perf_counter() - started)
                 first += count
                 started = time.perf_counter()
-                save(path, want, parts, backend.name, backend.device)
+                save(target, want, parts, backend.name, backend.device)
                 saving = time.perf_counter() - started
         reporter.end()
         return True

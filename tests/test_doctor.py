@@ -17,7 +17,7 @@ def test_report_without_cupy(no_cupy):  # noqa: F811
     lines = doctor.report()
     assert lines[0].startswith("gpu-rsfd ")
     assert "CuPy: not installed" in lines
-    assert any(line.startswith("problem: CuPy is not installed: pip install") for line in lines)
+    assert any(line.startswith("problem: CuPy is not installed: install the extra cuda13") for line in lines)
     assert lines[-1].startswith("backend auto: numpy, since CuPy is not installed")
 
 

@@ -9,7 +9,10 @@ from functools import lru_cache
 
 from gpu_rsfd.errors import RunError
 
-EXTRAS = 'pip install "gpu-rsfd[cuda13]" (driver 580 or newer) or "gpu-rsfd[cuda12]"'
+EXTRAS = (
+    "install the extra cuda13 (driver 580 or newer) or cuda12: "
+    'scripts/install cuda13 in a clone, or pip install "gpu-rsfd[cuda13]"'
+)
 
 
 @dataclass(frozen=True)

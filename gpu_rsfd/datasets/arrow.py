@@ -32,7 +32,8 @@ def _arrow() -> Any:
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtraError(
-            f"CSV and Parquet files need pyarrow, which is not installed ({error}); install gpu-rsfd[data]"
+            f"CSV and Parquet files need pyarrow, which is not installed ({error}); install the extra data: "
+            'scripts/install data in a clone, or pip install "gpu-rsfd[data]"'
         ) from None
     return pyarrow
 
