@@ -10,8 +10,10 @@ import pytest
 
 from gpu_rsfd.backends import cuda, devices
 from gpu_rsfd.kernels import source
+from gpu_rsfd.protocols import PROTOCOLS
 
 FOLDER = Path(__file__).parent / "standin"
+FIRST = PROTOCOLS[:14]  # few enough for the small kernels that `mutated` leaves in
 
 needs_compiler = pytest.mark.skipif(
     shutil.which("g++") is None, reason="g++ is not installed: the CUDA kernels cannot be run on the CPU"

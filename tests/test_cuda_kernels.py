@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_standin import FOLDER, mutate, mutated, needs_compiler, standin  # noqa: F401
+from cuda_standin import FIRST, FOLDER, mutate, mutated, needs_compiler, standin  # noqa: F401
 
 import gpu_rsfd
 from gpu_rsfd import doctor
@@ -89,7 +89,7 @@ def compile_all_mutants():
 def test_a_mutant_is_caught(standin, monkeypatch, old, new, which):  # noqa: F811
     compile_all_mutants()
     mutate(monkeypatch, old, new, which)
-    cases = [doctor.Case(65, (3, 2), (1.0,)), doctor.Case(5000, (2, 3), (1.0,), repetitions=range(1))]
+    cases = [doctor.Case(65, (3, 2), (1.0,), FIRST), doctor.Case(5000, (2, 3), (1.0,), FIRST, repetitions=range(1))]
     differences = []
     for order in (FORWARDS, BACKWARDS):
         standin._reset(orders=(order,), flags=("-O1",))
@@ -101,7 +101,7 @@ def test_a_divergent_barrier_is_caught(standin, monkeypatch):  # noqa: F811
     mutate(monkeypatch, "  __syncthreads();", "  if (threadIdx.x) __syncthreads();")
     standin._reset(flags=("-O1",))
     with pytest.raises(RuntimeError, match="not all threads of the block reach the same barrier"):
-        first_difference([doctor.Case(65, (3, 2), (1.0,))])
+        first_difference([doctor.Case(65, (3, 2), (1.0,), FIRST)])
 
 
 def sanitized(kind, *mutant):
@@ -145,7 +145,7 @@ def test_an_array_overrun_is_caught(standin, monkeypatch):  # noqa: F811
     mutate(monkeypatch, "if (b < digits) out[", "if (b <= digits) out[")
     standin._reset(flags=("-O1",))
     with pytest.raises(RuntimeError, match="wrote outside an array"):
-        first_difference([doctor.Case(64, (5, 2), (1.0,))])
+        first_difference([doctor.Case(64, (5, 2), (1.0,), FIRST)])
 
 
 def test_a_random_data_set_in_memory():

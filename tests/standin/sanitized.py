@@ -21,7 +21,7 @@ cuda.BLOCK, cuda.TILE = 8, 16
 cuda.threads_for = lambda groups: 8
 cupy._reset(flags=("-O1", "-g", f"-fsanitize={kind}", "-DCPU_THREADS"))
 CASES = [
-    doctor.Case(1100, (3, 2), (1.0,), repetitions=range(1)),
+    doctor.Case(1100, (3, 2), (1.0,), doctor.PROTOCOLS[:14], repetitions=range(1)),
     doctor.Case(70, (12,), (1.0, 1.1, 1.2), ("rsfd-grr", "rsfd-oue-r"), range(2)),
 ]
 with CupyBackend() as backend:
