@@ -61,14 +61,15 @@ def domain(texts: Iterable[object]) -> tuple[int, ...]:
     """Domain sizes: 10,10,20, or 10x5 for five times 10, or both mixed."""
     sizes: list[int] = []
     for text in items(texts):
-        size, _, times = text.partition("x")
-        if not size.isdigit() or (times and not times.isdigit()) or text.endswith("x") or (times and int(times) < 1):
+        match = re.fullmatch(r"([0-9]{1,9})(?:x(0*[1-9][0-9]{0,8}))?", text)
+        if match is None:
             raise InputError(
                 f"domain={text} must be domain sizes such as 10,10,20 or 10x5 (five attributes of 10 values)"
             )
-        if times and int(times) > MAX_ATTRIBUTES:
-            raise InputError(f"domain={text} has {int(times):,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
-        sizes += [int(size)] * (int(times) if times else 1)
+        size, times = int(match[1]), int(match[2] or 1)
+        if times > MAX_ATTRIBUTES:
+            raise InputError(f"domain={text} has {times:,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
+        sizes += [size] * times
     return check_domain(sizes)
 
 
