@@ -94,7 +94,7 @@ def growing(n: int, time_of: Callable[[int], float]) -> tuple[int, float]:
 
 
 def seconds_per_repetition(dataset: Dataset, plan: Plan, backend: Backend, repetitions: int) -> float:
-    """Expected from a timed sample; what is compiled or read once only is not timed."""
+    """Expected from a timed sample, warmed up: what is compiled once is not timed."""
     n = dataset.n
     if isinstance(backend, NumpyBackend):
         size, batch = backend.shape(n, repetitions)
@@ -115,17 +115,23 @@ def seconds_per_repetition(dataset: Dataset, plan: Plan, backend: Backend, repet
         return timed(lambda: backend.count(part, counted, 0, some)) / len(some) * draws(plan) / draws(part)
 
     if isinstance(backend, CountsSampler):
+        reading = 0.0
         with CountsSampler(workers=1) as one:
 
             def again(users: int) -> float:
+                nonlocal reading
                 data = SyntheticDataset(users, part.domain)
-                one.count(part, data, 0, range(1))  # reads the users' values, which are then kept
-                return timed(lambda: one.count(part, data, 0, range(1)))
+                first = timed(lambda: one.count(part, data, 0, range(1)))  # reads the users' values, then kept
+                second = timed(lambda: one.count(part, data, 0, range(1)))
+                reading = max(first - second, 0.0) / users / part.d
+                return second
 
             fixed = again(1)
             users, seconds = growing(n, again)
-        each = max(seconds - fixed, 0.0) / users
-        return (fixed * draws(plan) / draws(part) + each * n) / min(backend.workers, repetitions)
+        each = max(seconds - fixed, 0.0) / users * n
+        once = 2 * reading * n * plan.d * isinstance(dataset, SyntheticDataset)  # by this process, then by workers
+        workers = min(backend.workers, repetitions)
+        return (fixed * draws(plan) / draws(part) + each) / workers + once / repetitions
 
     some = range(min(backend.grain(n), repetitions))  # a GPU
 
@@ -189,7 +195,7 @@ def check_size(datasets: Sequence[Dataset], spec: Spec, backend: Backend) -> Non
     if seconds > DAY:
         reasons.append(f"take about {duration(seconds)}")
     if room is not None and memory > room:
-        reasons.append(f"need about {size(memory)} of memory, and {size(room)} are free")
+        reasons.append(f"need about {size(memory)} of memory ({size(room)} are free)")
     if reasons:
         raise InputError(f"this sweep would {', and '.join(reasons)}; --yes goes on anyway, --dry-run shows more")
 

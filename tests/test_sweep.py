@@ -190,7 +190,7 @@ def test_dry_run_writes_nothing(tmp_path):
     done = run("sweep", "--dataset", "syn1,syn6", "--dry-run", cwd=tmp_path)
     assert "syn6" in done.stdout
     assert "7,200 cells" in done.stdout
-    assert "MiB per process; nothing was written" in done.stdout
+    assert "MiB in all; nothing was written" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
