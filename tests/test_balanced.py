@@ -98,11 +98,13 @@ def histograms(groups, d):
     return np.stack([(groups == j).sum(axis=0) for j in range(d)], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n,d", [(60, 4), (60, 3), (257, 2)])
 def test_each_user_is_uniform_over_the_groups(n, d):
     check_uniform(histograms(groups_of(n, d), d), f"groups of n={n} users, d={d}")
 
 
+@pytest.mark.slow
 def test_uniformity_check_rejects_a_fixed_split():
     n, d = 60, 4
     groups = groups_of(n, d)
@@ -127,6 +129,7 @@ def check_pairs(groups, d, what):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n,d", [(60, 4), (60, 7), (257, 3)])
 def test_pairs_of_users_are_together_by_chance(n, d):
     check_pairs(groups_of(n, d), d, f"n={n}, d={d}")

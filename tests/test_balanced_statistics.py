@@ -11,6 +11,8 @@ from stats import check_means, check_variances
 import gpu_rsfd
 from gpu_rsfd.protocols import PROTOCOLS, group_size, mechanism
 
+pytestmark = pytest.mark.slow
+
 REPETITIONS = 1500
 EPSILONS = (0.8, 2.5)
 

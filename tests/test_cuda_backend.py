@@ -31,6 +31,7 @@ def count(**options):
         return backend.count(PLAN, DATA, 9, REPETITIONS)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_two_devices_share_the_repetitions(standin):  # noqa: F811
     standin._reset(devices=2)

@@ -13,6 +13,7 @@ from cuda_standin import FOLDER
 
 from gpu_rsfd.kernels import KERNELS, source
 
+pytestmark = pytest.mark.slow
 cupy = pytest.importorskip("cupy", exc_type=ImportError)
 pytest.importorskip("cupy.cuda.compiler", exc_type=ImportError)
 

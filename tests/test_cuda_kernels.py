@@ -50,6 +50,7 @@ def test_the_shapes_reach_every_kernel(standin):  # noqa: F811
     assert rows * 4 > cuda.SHARED_BYTES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block,tile", [(1, 3), (7, 1), (33, 64), (100, 7)])
 def test_any_block_size_is_right(standin, monkeypatch, block, tile):  # noqa: F811
     monkeypatch.setattr(cuda, "BLOCK", block)
@@ -85,6 +86,7 @@ def compile_all_mutants():
         list(threads.map(lambda mutation: _compile.library(mutated(*mutation), ("-O1",)), MUTANTS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old,new,which", MUTANTS)
 def test_a_mutant_is_caught(standin, monkeypatch, old, new, which):  # noqa: F811
     compile_all_mutants()
@@ -124,12 +126,14 @@ def sanitized(kind, *mutant):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["address", "thread"])
 def test_sanitizers_find_nothing(kind):
     code, text = sanitized(kind)
     assert (code, text.splitlines()[-1:]) == (0, ["no difference"]), text[-3000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind,old,new,message", [
     ("address", "i < cells; i += blockDim.x) shared_bins[i] = 0", "i <= cells; i += blockDim.x) shared_bins[i] = 0",
      "heap-buffer-overflow"),

@@ -16,7 +16,7 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.store import Part, save
 from gpu_rsfd.sweep import describe
 
-MUTATIONS = 400
+MUTATIONS = 300
 VALUES = [
     None,
     True,

@@ -46,6 +46,7 @@ def test_backend_equals_literal_reports(n, domain, epsilon, assignment):
         assert reporters[p, 0, 0].tolist() == [len(sent) for sent in literal.values], protocol
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [
     {"chunk_users": 64},
     {"chunk_users": 100, "batch": 1},
@@ -147,6 +148,7 @@ def test_more_than_a_thousand_attributes():
     assert literal.counts().tolist() == counts[1, 0, 0].tolist()
 
 
+@pytest.mark.slow
 def test_largest_domain():
     data = gpu_rsfd.SyntheticDataset(70, (65_535,))
     counts, _ = counts_of(data, ["spl-grr", "rsfd-oue-r"], [2.0], range(1))

@@ -18,6 +18,7 @@ def names(folder):
     return sorted(p.name for p in folder.iterdir())
 
 
+@pytest.mark.slow
 def test_a_finished_sweep_draws_what_is_missing(tmp_path):
     run("sweep", *SMALL, "--no-plot", "--quiet", cwd=tmp_path)
     assert names(tmp_path) == ["results.h5"]
@@ -53,6 +54,7 @@ def paper(tmp_path, monkeypatch, *arguments):
     commands.paper(given, True, how)
 
 
+@pytest.mark.slow
 def test_the_paper_draws_what_is_missing(tmp_path, monkeypatch, drawn):
     paper(tmp_path, monkeypatch, "--no-plot")
     assert names(tmp_path) == ["paper.h5"]

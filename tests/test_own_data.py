@@ -86,6 +86,7 @@ def test_plot_names_the_attributes(people):
     assert "no attribute 'town' in the results; attributes: sex, age, city, pay" in done.stderr
 
 
+@pytest.mark.slow
 def test_paper_dry_run_names_all_ten(tmp_path):
     done = run("paper", "--quick", "--dry-run", cwd=tmp_path)
     for name in gpu_rsfd.available():

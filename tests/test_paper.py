@@ -8,6 +8,8 @@ import pytest
 import gpu_rsfd
 from gpu_rsfd.tables import expected, summary
 
+pytestmark = pytest.mark.slow
+
 REPETITIONS = 200
 BOUND = 5.5  # standard errors; 360 cells
 

@@ -64,6 +64,7 @@ def test_a_billion_users(tmp_path):
         assert abs(mse[p, 0].mean() - expected) < 6 * mse[p, 0].std(ddof=1) / math.sqrt(60), protocol
 
 
+@pytest.mark.slow
 def test_counts_keep_the_users_reporters(tmp_path):
     options = ["--users", "5000", "--domain", "6,3", "--epsilon", "1", "--repetitions", "4", "--no-plot", "--quiet"]
     run("sweep", *options, "--output", "users.h5", cwd=tmp_path)

@@ -197,6 +197,7 @@ def test_devices_are_never_replaced(tmp_path, figure):
     assert not os.path.isfile("/dev/full")
 
 
+@pytest.mark.slow
 def test_foreign_figures_are_found_before_any_work(tmp_path):
     (tmp_path / "results.png").write_bytes(b"\x89PNG mine")
     refused = run("sweep", *SMALL, cwd=tmp_path, code=2)
@@ -224,6 +225,7 @@ def test_full_disk(tmp_path, figure, monkeypatch, suffix):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
 def test_full_disk_in_a_process(tmp_path, suffix):
     store_first(tmp_path / "r.h5", 6)

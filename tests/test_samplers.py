@@ -46,6 +46,7 @@ def vectors(sampler, assignment, protocol):
     return np.concatenate([own, sampled], axis=1) if protocol.startswith("smp") else own
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignment", ASSIGNMENTS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_counts_have_the_moments_of_users(protocol, assignment):
@@ -53,6 +54,7 @@ def test_counts_have_the_moments_of_users(protocol, assignment):
     check_same_moments(vectors("users", assignment, protocol), vectors("counts", assignment, protocol), what)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignment", ASSIGNMENTS)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_marginals_have_the_moments_of_counts_in_each_attribute(protocol, assignment):
@@ -62,6 +64,7 @@ def test_marginals_have_the_moments_of_counts_in_each_attribute(protocol, assign
         check_same_moments(counts[:, cells], marginals[:, cells], f"{protocol}, {assignment}, attribute {j}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignment", ASSIGNMENTS)
 def test_full_joint_law_of_a_tiny_case(assignment, monkeypatch):
     def permutation(self, repetition, n, start, stop):  # the tape's own takes milliseconds if n is far below 256
@@ -77,6 +80,7 @@ def test_full_joint_law_of_a_tiny_case(assignment, monkeypatch):
         check_same_law(*both, f"{protocol}, {assignment}")
 
 
+@pytest.mark.slow
 def test_wrong_laws_are_caught(monkeypatch):
     """Negative controls: independent attributes; fakes that are independent of each other; a law 1 user off."""
     with pytest.raises(AssertionError, match=r"covariance of \d and \d"):

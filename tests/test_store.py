@@ -80,6 +80,7 @@ def test_open_results_is_a_simulate_result(stored):
     assert (read.n, read.domain, read.names, read.spec) == (result.n, result.domain, result.names, result.spec)
 
 
+@pytest.mark.slow
 def test_counts_of_syn6_are_small(tmp_path):
     """6 x 6 x 100 x 1,100 counts in under 20 MB: random counts of the right size and spread."""
     data = gpu_rsfd.SyntheticDataset(64, gpu_rsfd.load_dataset("syn6").domain, name="syn6")

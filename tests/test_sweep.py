@@ -47,6 +47,7 @@ def test_fresh_run_equals_simulate(tmp_path):
             assert np.array_equal(result.mse(name), direct.mse(name))
 
 
+@pytest.mark.slow
 def test_second_run_does_no_work(tmp_path):
     run("sweep", *SMALL, "--quiet", cwd=tmp_path)
     before = {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in tmp_path.iterdir()}
@@ -61,6 +62,7 @@ def test_quiet_says_nothing(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["results.h5"]
 
 
+@pytest.mark.slow
 def test_another_spec_is_refused_and_shown(tmp_path):
     run("sweep", *SMALL, "--quiet", cwd=tmp_path)
     before = (tmp_path / "results.h5").read_bytes()
@@ -73,6 +75,7 @@ def test_another_spec_is_refused_and_shown(tmp_path):
     assert gpu_rsfd.open_results(tmp_path / "results.h5").spec["seed"] == 10
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments(tmp_path):
     """20 times SIGKILL: the file is readable each time, holds a true beginning of the result, and ends up identical."""
     reference_path = tmp_path / "reference.h5"
@@ -106,6 +109,7 @@ def test_killed_at_random_moments(tmp_path):
     assert partial >= 3, "the kills never hit a run in the middle"
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_is_done(tmp_path):
     command = ["sweep", *LONG[:-5], "3000", *LONG[-4:], "--no-plot"]
     process = start(*command, cwd=tmp_path)
@@ -124,6 +128,7 @@ def test_ctrl_c_keeps_what_is_done(tmp_path):
     assert "not finished" in run("show", "results.h5", cwd=tmp_path).stdout
 
 
+@pytest.mark.slow
 def test_two_at_once(tmp_path):
     first = start("sweep", *LONG[:-5], "5000", *LONG[-4:], cwd=tmp_path)
     while not (tmp_path / "results.h5").exists():
@@ -135,6 +140,7 @@ def test_two_at_once(tmp_path):
     first.communicate()
 
 
+@pytest.mark.slow
 def test_never_seen_torn(tmp_path):
     """A reader that opens the file again and again while it is written."""
     path, stop, seen = tmp_path / "results.h5", threading.Event(), []
@@ -157,6 +163,7 @@ def test_never_seen_torn(tmp_path):
     assert seen[-1][0] == 80
 
 
+@pytest.mark.slow
 def test_full_disk_loses_nothing(tmp_path):
     """Files may not grow past 60 kB: saving fails as it does on a full disk, and what was there stays."""
     command = ["sweep", *LONG, "--no-plot"]

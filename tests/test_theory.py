@@ -42,6 +42,7 @@ def expected_of(result, postprocess="none", n=None):
     ])  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler,n,distribution,assignment", [
     ("users", 203, "zipf:1.5", "uniform"),
     ("users", 203, "zipf:1.5", "balanced"),
@@ -97,6 +98,7 @@ def binomial(n, p):
     return law / law.sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignment", ASSIGNMENTS)
 @pytest.mark.parametrize("n,distribution", [(1000, "zipf:2.0"), (30_000, "zipf:1.0")])
 def test_clipped_error_is_the_simulated_one(n, distribution, assignment):
