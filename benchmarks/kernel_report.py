@@ -16,7 +16,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_rsfd.kernels import OPTIONS, source
+from gpu_rsfd.backends.cuda.kernels import OPTIONS, source
 
 ARCHITECTURES = ("75", "80", "90", "100", "120")
 LANES, BLOCKS = 64, 6  # users of a group; Philox blocks behind their 24 digits

@@ -6,14 +6,16 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 venv=$root/.venv
 state=$root/pyproject.toml
 known=" $(sed -n '/^\[project.optional-dependencies\]/,/^\[tool/s/^\([a-z][a-z0-9-]*\) = .*/\1/p' "$state" | tr '\n' ' ')"
-wanted=$( (cat "$venv/.extras" 2>/dev/null || true; printf '%s\n' ${extras:-}) | sort -u)
-for extra in $wanted; do
+for extra in ${extras:-}; do
     case "$known" in
         *" $extra "*) ;;
         *) echo "unknown extra '$extra'; available:$known" >&2; exit 2 ;;
     esac
 done
-wanted=$(echo $wanted | tr ' ' ',')
+remembered=$(cat "$venv/.extras" 2>/dev/null || true)
+wanted=$(for extra in ${extras:-} $remembered; do
+    case "$known" in *" $extra "*) echo "$extra" ;; esac # one that pyproject.toml has no more is forgotten
+done | sort -u | paste -s -d , -)
 # what is installed where and for what: if any of it differs, it is installed again
 stamp="$root
 [$wanted] $(cksum <"$state")"

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gpu_rsfd.backends import cuda, devices
-from gpu_rsfd.kernels import source
+from gpu_rsfd.backends.cuda import devices
+from gpu_rsfd.backends.cuda import runner as cuda
+from gpu_rsfd.backends.cuda.kernels import source
 from gpu_rsfd.protocols import PROTOCOLS
 
 FOLDER = Path(__file__).parent / "standin"

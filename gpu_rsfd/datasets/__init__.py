@@ -10,10 +10,10 @@ import numpy as np
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.counted import CountedDataset
-from gpu_rsfd.datasets.originals import ORIGINALS, from_originals, has_originals
-from gpu_rsfd.datasets.published import PUBLISHED, nursery, rebuilt
+from gpu_rsfd.datasets.paper.originals import ORIGINALS, from_originals, has_originals
+from gpu_rsfd.datasets.paper.published import PUBLISHED, nursery, rebuilt
 from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC, SyntheticDataset
-from gpu_rsfd.datasets.table import SUFFIXES, load_table
+from gpu_rsfd.datasets.table.load import SUFFIXES, load_table
 from gpu_rsfd.errors import InputError
 
 __all__ = [

@@ -6,8 +6,8 @@ import sys
 import cupy  # the stand-in beside this file
 
 from gpu_rsfd import doctor
-from gpu_rsfd.backends import cuda
-from gpu_rsfd.backends.cupy import CupyBackend
+from gpu_rsfd.backends.cuda import runner as cuda
+from gpu_rsfd.backends.cuda.backend import CupyBackend
 
 kind, *mutation = sys.argv[1:]
 text = cuda.source()

@@ -1,0 +1,103 @@
+"""The kernels compiled for real GPUs by NVRTC, and the names used checked against the real CuPy; no GPU needed."""
+
+import ast
+import functools
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cuda_standin import FOLDER
+
+from gpu_rsfd.backends.cuda.kernels import KERNELS, source
+
+pytestmark = pytest.mark.slow
+cupy = pytest.importorskip("cupy", exc_type=ImportError)
+pytest.importorskip("cupy.cuda.compiler", exc_type=ImportError)
+
+_path = Path(__file__).parents[2] / "benchmarks" / "kernel_report.py"
+_spec = importlib.util.spec_from_file_location("kernel_report", _path)
+report = sys.modules[_spec.name] = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(report)
+
+
+@functools.lru_cache(maxsize=1)
+def table():
+    """What the script prints: (architecture, kernel) -> registers, bytes spilled, instructions a position if counted.
+
+    Two processes: NVRTC compiles one program at a time.
+    """
+    shares = report.ARCHITECTURES[::2], report.ARCHITECTURES[1::2]
+    runs = [subprocess.Popen([sys.executable, _path, *share], stdout=subprocess.PIPE, text=True) for share in shares]
+    rows = [line.split() for run in runs for line in run.communicate(timeout=200)[0].splitlines()[1:]]
+    assert [run.returncode for run in runs] == [0, 0]
+    return {(arch, name): (int(a), int(b), *map(float, hot)) for arch, name, a, b, _, *hot in rows}
+
+
+LIMITED = ("80", "90", "120")  # where the hot loop has a limit
+INSTRUCTIONS, REGISTERS = 45, 80
+
+
+@pytest.mark.parametrize("arch", report.ARCHITECTURES)
+def test_every_kernel_compiles_without_spills(arch):
+    kernels = {name: row for (sm, name), row in table().items() if sm == f"sm_{arch}"}
+    assert set(kernels) == set(KERNELS)
+    assert {name: spilled for name, (_, spilled, *_) in kernels.items() if spilled} == {}
+    assert max(registers for registers, *_ in kernels.values()) <= 128
+    if arch in LIMITED:
+        registers, _, per_position = kernels["count_unary_18"]
+        assert registers <= REGISTERS
+        assert 30 < per_position <= INSTRUCTIONS
+
+
+def test_the_limits_can_fail():
+    """A comparison that takes more than one instruction, and more registers than there are, are seen."""
+    text = source(("tape.cuh", "planes.cuh", "unary.cu")).replace("#ifdef __CUDA_ARCH__", "#ifdef NEVER")
+    text = re.sub(r"^COUNT_UNARY\(count_\w+_(2|6|12), .*$", "", text, flags=re.M)
+    slow = report.build("80", text.replace("PLAIN_BLOCKS 6", "PLAIN_BLOCKS 8"))["count_unary_18"]
+    assert slow.spilled > 0
+    assert slow.per_position() > INSTRUCTIONS
+
+
+def names_offered():
+    """Dotted names of what the stand-in offers to the backend, from its source."""
+    for module, file in (("", "__init__.py"), ("cuda.", "cuda.py")):
+        for node in ast.parse((FOLDER / "cupy" / file).read_text()).body:
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+                if node.name in ("CUDARuntimeError", "CUDADriverError", "CompileException", "OutOfMemoryError"):
+                    continue  # offered below, where CuPy has them
+                yield module + node.name
+                for member in node.body if isinstance(node, ast.ClassDef) else ():
+                    if isinstance(member, ast.FunctionDef) and not member.name.startswith("_"):
+                        yield f"{module}{node.name}.{member.name}"
+            elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and node.value.keywords:
+                for keyword in node.value.keywords:
+                    yield f"{module}{node.targets[0].id}.{keyword.arg}"
+
+
+def exists(name):
+    try:
+        functools.reduce(getattr, name.split("."), cupy)
+    except AttributeError:
+        return False
+    return True
+
+
+def test_each_name_of_the_stand_in_exists_in_cupy():
+    names = set(names_offered()) - {"MemoryPool", "MemoryPool.free_bytes", "MemoryPool.free_all_blocks"}
+    assert {"RawModule.get_function", "cuda.runtime.getDeviceCount", "cuda.Device.mem_info", "ndarray.get"} <= names
+    names |= {"cuda.MemoryPool.free_bytes", "cuda.MemoryPool.free_all_blocks"}
+    assert sorted(name for name in names if not exists(name)) == []
+    assert not exists("cuda.Device.memory_info")
+
+
+def test_the_real_cupy_behaves_as_the_backend_expects_without_a_device():
+    if cupy.cuda.is_available():
+        pytest.skip("this machine has a GPU: gpu-rsfd doctor --self-test says more")
+    with pytest.raises(cupy.cuda.runtime.CUDARuntimeError):
+        cupy.cuda.runtime.getDeviceCount()
+    assert issubclass(cupy.cuda.driver.CUDADriverError, RuntimeError)
+    assert issubclass(cupy.cuda.memory.OutOfMemoryError, MemoryError)
+    assert not issubclass(cupy.cuda.memory.OutOfMemoryError, RuntimeError)
