@@ -43,7 +43,9 @@ class Page:
         width = LEFT + self.columns * (panel_width + BETWEEN) - BETWEEN + RIGHT
         text = "\n".join(textwrap.wrap("; ".join(explained), int((width - 0.4) / LETTER)))
         across = int((width - 0.2) // (max(map(len, legend), default=1) * LETTER + HANDLE)) or 1
-        across = -(-len(legend) // -(-len(legend) // min(across, len(legend)))) if legend else 1  # lines of equal length
+        across = (
+            -(-len(legend) // -(-len(legend) // min(across, len(legend)))) if legend else 1
+        )  # lines of equal length
         rows = -(-len(legend) // across) + (text.count("\n") + 1 if text else 0)
         foot = 0.5 + rows * LINE + 0.1  # tick labels, the axis' name, the legend
         line = ABOVE + panel_height + BELOW
@@ -127,7 +129,7 @@ def log_ticks(axis: Any, values: Any) -> bool:
 
 def _between(m: int, e: int, decades: Sequence[int]) -> str:
     """What a tick between powers of ten says: the more, the fewer powers there are."""
-    if m in (2, 5) and len(decades) < 2 or m in (3, 7) and not decades:
+    if len(decades) < 2 and (m in (2, 5) or (m in (3, 7) and not decades)):
         return f"{m}·{power(e)}"
     return ""
 

@@ -42,8 +42,13 @@ _MARKS = {
 
 
 _CIRCLE: dict[str, Any] = {  # a published point: larger than every marker, so that both are seen
-    "marker": "o", "markersize": 11, "markerfacecolor": "none", "markeredgewidth": 0.8, "linestyle": "none", "zorder": 1.5,
-}  # fmt: skip
+    "marker": "o",
+    "markersize": 11,
+    "markerfacecolor": "none",
+    "markeredgewidth": 0.8,
+    "linestyle": "none",
+    "zorder": 1.5,
+}
 # Readable in grey: a marker and a dash of its own for each protocol, colours of distinct lightness.
 _DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2))]
 

@@ -1,8 +1,8 @@
 """The paper's own points: MSE_avg of its ten data sets, six methods and six epsilons, as read from its figures.
 
-They agree with balanced assignment and clip-normalize to 8 % (their noise is 1 to 3 %), with two exceptions.  RS+FD[GRR]
-on syn5, syn6, adult, ms-fimu and census-income agrees with clip: those curves seem to be older than the authors'
-renormalisation.  RS+FD[ADP] on adult, ms-fimu and census-income is up to a quarter lower at some epsilons.
+They agree with balanced assignment and clip-normalize to 8 % (their noise is 1 to 3 %), with two exceptions.
+RS+FD[GRR] on syn5, syn6, adult, ms-fimu and census-income agrees with clip: those curves seem to be older than the
+authors' renormalisation.  RS+FD[ADP] on adult, ms-fimu and census-income is up to a quarter lower at some epsilons.
 """
 
 from __future__ import annotations
