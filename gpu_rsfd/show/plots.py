@@ -113,7 +113,7 @@ def figure_of(results: Results, postprocess: str = "clip-normalize", x: str = "a
         raise InputError("the results file has no finished repetitions yet; nothing to plot")
     if x not in ("auto", "epsilon", "users"):
         raise InputError(f"x={x} must be one of auto, epsilon, users")
-    over_users = _differ_in_users(results)
+    over_users = differ_in_users(results)
     if x == "users" and not over_users:
         raise InputError("x=users needs data sets that differ in their number of users only")
     if over_users and x != "epsilon":
@@ -121,7 +121,7 @@ def figure_of(results: Results, postprocess: str = "clip-normalize", x: str = "a
     return _against_epsilon(results, postprocess)
 
 
-def _differ_in_users(results: Results) -> bool:
+def differ_in_users(results: Results) -> bool:
     """A sweep over n: synthetic data sets made by size, equal but for their number of users."""
     made = [d for d in results.spec.get("datasets", []) if d["name"] in results]
     if len({d["users"] for d in made}) < 2:
