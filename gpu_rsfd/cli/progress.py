@@ -15,7 +15,7 @@ PLAIN_EVERY = 5.0  # seconds between plain lines
 def amount(number: float) -> str:
     """1.2e+08 as `120 M`."""
     for unit, size in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= size:
+        if float(f"{number:.3g}") >= size:  # as it is shown: 999.9 is 1 k
             return f"{number / size:.3g} {unit}"
     return f"{number:.0f}"
 
