@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
 from rich.text import Text
 
+from gpu_rsfd.sweeping import Silent
+
 PLAIN_EVERY = 5.0  # seconds between plain lines
 
 
@@ -30,14 +32,9 @@ def duration(seconds: float) -> str:
     return f"{seconds / (365.25 * 86_400):,.0f} years"
 
 
-class Quiet:
+class Quiet(Silent):
     """Says nothing."""
 
-    def begin(self, positions: int, done: int) -> None: ...
-    def dataset(self, name: str) -> None: ...
-    def advance(self, positions: int) -> None: ...
-    def say(self, line: str) -> None: ...
-    def end(self) -> None: ...
     def __enter__(self) -> Quiet:
         return self
 
