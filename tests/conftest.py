@@ -5,4 +5,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from cuda_standin import no_cupy, standin  # noqa: F401
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # helper modules of all rooms: stats, command, …
+
+from cuda_standin import no_cupy, standin  # noqa: E402, F401

@@ -1,0 +1,5 @@
+"""What a report gives away: the exact loss, and the best attack."""
+
+from gpu_rsfd.privacy.loss import privacy_loss
+
+__all__ = ["privacy_loss"]
