@@ -154,6 +154,8 @@ def _checked(frequencies: object) -> Frequencies:
     rows = []
     for j, row in enumerate(frequencies):
         try:
+            if any(isinstance(f, (str, bool)) for f in row):
+                raise TypeError
             values = tuple(float(f) for f in row)
         except (TypeError, ValueError):
             raise InputError(f"prior[{j}]={row!r} must be the frequencies of an attribute's values") from None
