@@ -7,7 +7,7 @@ import pytest
 
 import gpu_rsfd
 from gpu_rsfd.plan import Plan
-from gpu_rsfd.privacy import attack as module
+from gpu_rsfd.privacy import attacking as module
 from gpu_rsfd.privacy.chunks import Chunk
 from gpu_rsfd.privacy.guesses import guesses
 from gpu_rsfd.privacy.literal import best, literal_guesses
