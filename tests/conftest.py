@@ -5,9 +5,4 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent))  # helper modules of all rooms: stats, command, …
-
-from cuda_standin import no_cupy, standin  # noqa: E402, F401
+from cuda_standin import no_cupy, standin  # noqa: F401

@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from gpu_rsfd import estimate
 from gpu_rsfd.backends.base import Progress
-from gpu_rsfd.backends.numpy import NumpyBackend, cores
-from gpu_rsfd.backends.worker import Columns, Pool
+from gpu_rsfd.backends.cpu.backend import NumpyBackend, cores
+from gpu_rsfd.backends.pool import Columns, Pool
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset, check_rows
+from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.privacy.chunks import Chunk, chunk_users
@@ -171,7 +172,7 @@ def estimated(plan: Plan, n: int, counts: Sequence[Counts], sampled: Counts) -> 
         for r, recipe in enumerate(a.recipes):
             m = sampled[:, a.index] if recipe.others is Others.NOTHING else np.full(table.shape[1], n)
             raw = known[a.index, r].estimate(table[r], np.where(m > 0, m, np.nan)[:, None])
-            f[r] = estimate.postprocess("clip-normalize", raw, (a.k,))
+            f[r] = estimate.postprocess("clip-normalize", raw, Domain((a.k,)))
         tables.append(np.where(np.isfinite(f), f, 1 / a.k))
     return tables
 

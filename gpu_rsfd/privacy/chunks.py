@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_rsfd.backends.literal import Reports
 from gpu_rsfd.checks import MAX_USERS, check_epsilon, check_seed, integer
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.protocols import TERMS, Bits, Keep, Others, Recipe, Terms, check_protocol, mechanisms
-from gpu_rsfd.reports import Reports
 from gpu_rsfd.tape import LANES, Codes, Tape, Words, check_assignment, fake_values, keep_draw, scale
 
 CHUNK_BYTES = 1 << 26  # of a chunk's uniforms and reports

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_rsfd.backends.literal import Reports
 from gpu_rsfd.protocols import Bits, Mechanism, Others, prior_frequencies
-from gpu_rsfd.reports import Reports
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]

@@ -9,11 +9,11 @@ from stats import check_means, check_same_law, check_same_moments, check_varianc
 
 import gpu_rsfd
 from gpu_rsfd.backends import open_backend
+from gpu_rsfd.backends.law.samplers import SAMPLERS
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.plan import Plan
 from gpu_rsfd.protocols import PROTOCOLS, REGISTRY, Terms, prior_frequencies
 from gpu_rsfd.protocols.priors import Prior
-from gpu_rsfd.samplers import SAMPLERS
 
 PRIORED = tuple(p for p in PROTOCOLS if REGISTRY[p].prior)
 CODES = np.array([[i % 3, (i % 3 + i // 100) % 3, i % 2] for i in range(301)])
