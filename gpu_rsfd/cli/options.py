@@ -143,6 +143,27 @@ FirstReport = Annotated[
         "SHARE",
     ),
 ]
+Guarantee = Annotated[
+    Text,
+    option(
+        "--guarantee",
+        "What epsilon bounds: paper, user (any two users), attribute (users who differ in one).  (default: paper)",
+        SIMULATION,
+        "NAME",
+    ),
+]
+Prior = Annotated[
+    Text,
+    option(
+        "--prior",
+        "Fake values of rsrfd-…: uniform, true, noisy:EPS, dirichlet:A, zipf:S or a JSON file.  (default: uniform)",
+        SIMULATION,
+        "LAW",
+    ),
+]
+PriorSeed = Annotated[
+    Text, option("--prior-seed", "Seed of a prior that is drawn: noisy, dirichlet.  (default: 0)", SIMULATION, "N")
+]
 SpecFile = Annotated[
     Path | None,
     option(

@@ -21,7 +21,7 @@ from gpu_rsfd.datasets import DATA_VARIABLE, Dataset, available
 from gpu_rsfd.datasets.paper.originals import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.results import Results
-from gpu_rsfd.spec import Spec
+from gpu_rsfd.spec import UNIFORM, Spec
 from gpu_rsfd.sweeping import check_output, sweep
 
 DEFAULT_POSTPROCESS = "clip-normalize"  # the paper's figures
@@ -83,6 +83,8 @@ def input_files(options: Mapping[str, Any], spec_file: Path | None) -> list[Path
     texts = [str(text) for text in (named if isinstance(named, (list, tuple)) else [named])]
     paths = [Path(name) for text in texts for name in (text, *text.split(",")) if name not in available()]
     paths += [Path(str(options["domain-file"]))] if "domain-file" in options else []
+    prior = options.get("prior")
+    paths += [Path(prior)] if isinstance(prior, str) else []
     paths += [spec_file] if spec_file is not None else []
     folder = str(options.get("data-dir") or os.environ.get(DATA_VARIABLE) or "")
     return paths + [Path(folder, file) for original in ORIGINALS.values() for file in original.files if folder]
@@ -132,6 +134,9 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
                 spec.assignment,
                 spec.sampler,
                 spec.first_report,
+                spec.guarantee,
+                spec.prior if spec.prior != UNIFORM else None,
+                spec.prior_seed,
                 output=how.output,
                 overwrite=how.overwrite,
                 backend=engine,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -14,14 +15,15 @@ from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.backends.cpu.backend import NumpyBackend, cores
 from gpu_rsfd.backends.pool import Columns, Pool
 from gpu_rsfd.checks import integer
-from gpu_rsfd.datasets.base import Dataset, check_rows
+from gpu_rsfd.datasets import as_dataset
+from gpu_rsfd.datasets.base import Dataset, check_rows, importable
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.privacy.chunks import Chunk, chunk_users
 from gpu_rsfd.privacy.guesses import BYTES_PER_RECIPE, guesses
-from gpu_rsfd.protocols import Others
-from gpu_rsfd.spec import Spec
+from gpu_rsfd.protocols import PAPER, REGISTRY, TERMS, Others
+from gpu_rsfd.spec import PAPER_EPSILONS, Spec
 
 Floats = npt.NDArray[np.float64]
 Tables = list[Floats]  # per attribute [recipe, repetition, value]: the marginals that an attacker goes by
@@ -47,7 +49,7 @@ class AttackResult:
     """
 
     n: int
-    domain: tuple[int, ...]
+    domain: Domain
     names: tuple[str, ...]
     spec: Spec
     knowledge: str
@@ -141,6 +143,26 @@ class Attacker:
                 progress(plan.positions(arguments[4] - arguments[3]))
         return sampled, value
 
+    def attack(self, data: Dataset, spec: Spec, progress: Progress | None = None) -> AttackResult:
+        """All repetitions of a spec."""
+        check_rows(data, "users")
+        plan = Plan.of(data.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms_for(data))
+        sampled, value = self.hits(plan, data, spec.seed, spec.repetitions, progress)
+        right = sampled / data.n
+        right[[not REGISTRY[p].samples for p in spec.protocols]] = np.nan
+        most = [data.frequencies[columns].max() for columns in data.domain.slices]
+        return AttackResult(
+            n=data.n,
+            domain=data.domain,
+            names=data.names,
+            spec=spec,
+            knowledge=self.knowledge,
+            sampled=right,
+            value=value / (data.n * data.d),
+            sampled_baseline=1 / data.d,
+            value_baseline=float(np.mean(most)),
+        )
+
     def _each(
         self, plan: Plan, data: Dataset, repetitions: int, items: Iterator[tuple[Any, ...]]
     ) -> Iterator[tuple[tuple[Any, ...], Any]]:
@@ -191,3 +213,45 @@ def attack_chunk(
             sampled[p, e] = np.count_nonzero(who == chunk.sampled)
         value[p, e] = sum(np.count_nonzero(v == x) for v, x in zip(values, codes, strict=True))
     return sampled, value
+
+
+def attack(
+    data: Dataset | str | os.PathLike[str],
+    epsilons: float | Sequence[float] = PAPER_EPSILONS,
+    protocols: str | Sequence[str] = PAPER,
+    repetitions: SupportsIndex | range = 10,
+    seed: int = 0,
+    assignment: str = "uniform",
+    guarantee: str = TERMS.guarantee,
+    prior: object = None,
+    knowledge: str = "true",
+    *,
+    prior_seed: int = 0,
+    first_report: float = TERMS.first_report,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> AttackResult:
+    """How often the Bayes-optimal attacker guesses what was sampled and what users hold, from every user's report.
+
+    The reports are those that `simulate` counts.  `knowledge`: the attacker knows the `true` marginal frequencies, or
+    those that the server estimates from these reports (`estimated`).  All else is as in `simulate`.
+    """
+    spec = Spec.of(
+        protocols, epsilons, repetitions, seed, assignment, "users", first_report, guarantee, prior, prior_seed
+    )
+    found = as_dataset(data)
+    with Attacker(workers_for([found], workers), knowledge) as attacker:
+        return attacker.attack(found, spec, progress)
+
+
+def workers_for(datasets: Sequence[Dataset], workers: int | None) -> int | None:
+    """One process where others could not import a data set's class."""
+    for data in datasets:
+        if not importable(type(data)) and workers != 1:
+            if workers is None:
+                return 1
+            raise InputError(
+                f"workers={workers}: worker processes can't import the class {type(data).__qualname__!r} of the data "
+                f"set from {type(data).__module__!r}; put it into a module of its own, or use workers=1"
+            )
+    return workers

@@ -32,6 +32,6 @@ def privacy_loss(
     """
     sizes, law = Domain.of(domain), Prior.of(prior)
     if prior is not None and not REGISTRY[check_protocol(protocol)].prior:
-        raise InputError(f"prior={law.plain} is for RS+RFD; {protocol} has no prior")
+        raise InputError(f"prior={law.short} is for RS+RFD; {protocol} has no prior")
     terms = Terms(priors=law.thresholds(sizes, None, check_seed(prior_seed)), guarantee=check_guarantee(guarantee))
     return losses(mechanisms(check_protocol(protocol), check_epsilon(epsilon), sizes, terms))

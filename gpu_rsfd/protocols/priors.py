@@ -74,6 +74,11 @@ class Prior:
             return [list(row) for row in self.frequencies]
         return f"{self.law}:{self.number!r}" if self.law in ("noisy", "dirichlet", "zipf") else self.law
 
+    @property
+    def short(self) -> str:
+        """For people."""
+        return "given frequencies" if self.law == "given" else str(self.plain)
+
     def thresholds(self, domain: Sequence[int], counts: Counts | None = None, seed: int = 0) -> Priors | None:
         """The integers of each attribute; None where it is uniform, or for all of them at once.
 
