@@ -22,7 +22,7 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.privacy.chunks import Chunk, chunk_users
 from gpu_rsfd.privacy.guesses import BYTES_PER_RECIPE, guesses
-from gpu_rsfd.protocols import PAPER, REGISTRY, TERMS, Others
+from gpu_rsfd.protocols import PAPER, REGISTRY, TERMS, Others, Terms
 from gpu_rsfd.spec import PAPER_EPSILONS, Spec
 
 Floats = npt.NDArray[np.float64]
@@ -143,10 +143,13 @@ class Attacker:
                 progress(plan.positions(arguments[4] - arguments[3]))
         return sampled, value
 
-    def attack(self, data: Dataset, spec: Spec, progress: Progress | None = None) -> AttackResult:
-        """All repetitions of a spec."""
+    def attack(
+        self, data: Dataset, spec: Spec, progress: Progress | None = None, terms: Terms | None = None
+    ) -> AttackResult:
+        """All repetitions of a spec; its terms are those for the data, unless they are given."""
         check_rows(data, "users")
-        plan = Plan.of(data.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms_for(data))
+        terms = spec.terms_for(data) if terms is None else terms
+        plan = Plan.of(data.domain, spec.protocols, spec.epsilons, spec.assignment, terms)
         sampled, value = self.hits(plan, data, spec.seed, spec.repetitions, progress)
         right = sampled / data.n
         right[[not REGISTRY[p].samples for p in spec.protocols]] = np.nan
