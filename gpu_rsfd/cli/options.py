@@ -75,8 +75,8 @@ Yes = Annotated[
 ]
 DryRun = Annotated[bool, option("--dry-run", "Print the plan, expected time and memory; simulate nothing.", OUTPUT)]
 Quiet = Annotated[bool, option("--quiet", "Print nothing but errors.", OUTPUT)]
-Postprocess = Annotated[
-    str,
+ShownPostprocess = Annotated[
+    Text,
     option(
         "--postprocess",
         "none, clip, clip-normalize, simplex.  --postprocess none  (default: clip-normalize)",
