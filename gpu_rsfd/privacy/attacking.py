@@ -57,6 +57,7 @@ class AttackResult:
     value: Floats
     sampled_baseline: float
     value_baseline: float
+    terms: Terms = TERMS
 
     @property
     def protocols(self) -> tuple[str, ...]:
@@ -164,6 +165,7 @@ class Attacker:
             value=value / (data.n * data.d),
             sampled_baseline=1 / data.d,
             value_baseline=float(np.mean(most)),
+            terms=terms,
         )
 
     def _each(

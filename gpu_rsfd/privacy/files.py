@@ -74,6 +74,12 @@ def attack_all(
                 raise InputError(
                     f"output={path} holds another attack; give another --output, or --overwrite it\n  {lines}"
                 )
+            for data in datasets:
+                if data.name in results and results[data.name].terms != spec.terms_for(data):
+                    raise InputError(
+                        f"output={path} has another realised prior for {data.name} (drawn by another NumPy?); "
+                        "give another --output, or --overwrite it"
+                    )
         _run(datasets, spec, attacker, target, results, save_every, reporter)
         return results
 
@@ -120,7 +126,7 @@ def _run(
             speed = sizes[data.name] * count / took
             first += count
             results.complete = all(d.name in results and len(results[d.name].repetitions) == total for d in datasets)
-            save_attacks(target, results, {name: plan.terms.priors for name, plan in plans.items()})
+            save_attacks(target, results)
     if reporter is not None:
         reporter.end()
 
@@ -128,7 +134,7 @@ def _run(
 # ---------------------------------------------------------------------------------------------------------- writing
 
 
-def save_attacks(path: Path, results: AttackResults, priors: Mapping[str, Any]) -> None:
+def save_attacks(path: Path, results: AttackResults) -> None:
     """All that is done, in the order of the spec; data sets have dimension scales, as xarray reads them."""
     image = io.BytesIO()
     with h5py.File(image, "w", libver="v108") as file:
@@ -142,12 +148,12 @@ def save_attacks(path: Path, results: AttackResults, priors: Mapping[str, Any]) 
         file.attrs["wall_time"] = json.dumps({name: {"seconds": s} for name, s in results.seconds.items()})
         for dataset in results.spec["datasets"]:
             if dataset["name"] in results:
-                name = dataset["name"]
-                _write(file.create_group(name), results[name], priors[name])
+                _write(file.create_group(dataset["name"]), results[dataset["name"]])
     replace_file(path, image.getbuffer())
 
 
-def _write(group: Any, result: AttackResult, priors: Any) -> None:
+def _write(group: Any, result: AttackResult) -> None:
+    priors = result.terms.priors
     group.attrs["users"] = result.n
     group.attrs["sampled_baseline"] = result.sampled_baseline
     group.attrs["value_baseline"] = result.value_baseline
@@ -158,6 +164,9 @@ def _write(group: Any, result: AttackResult, priors: Any) -> None:
         "repetition": np.array(spec.repetitions, np.uint64),
         "attribute": np.array(result.names, text),
     }
+    if priors is not None:
+        values = [f"{name}={v}" for name, k in zip(result.names, result.domain, strict=True) for v in range(k)]
+        scales["held"] = np.array(values, text)
     for name, content in scales.items():
         group.create_dataset(name, data=content).make_scale(name)
     cells = ("protocol", "epsilon", "repetition")
@@ -166,12 +175,12 @@ def _write(group: Any, result: AttackResult, priors: Any) -> None:
         "value": (cells, result.value),
         "domain": (("attribute",), np.array(result.domain, np.int32)),
     }
+    if priors is not None:
+        variables["prior"] = (("held",), prior_column(priors, result.domain))
     for name, (dimensions, content) in variables.items():
         dataset = group.create_dataset(name, data=content)
         for axis, dimension in enumerate(dimensions):
             dataset.dims[axis].attach_scale(group[dimension])
-    if priors is not None:
-        group.create_dataset("prior", data=prior_column(priors, result.domain))
 
 
 # ---------------------------------------------------------------------------------------------------------- reading
@@ -232,6 +241,7 @@ class _AttackReader(Reader):
             shares["sampled"],
             shares["value"],
             *baselines,
+            terms=spec.terms_with(self.priors(group, name, domain)),
         )
 
     def _baseline(self, group: Any, name: str, field: str) -> float:
