@@ -231,7 +231,6 @@ class _AttackReader(Reader):
         for field, share in shares.items():
             if not (np.isnan(share) | ((share >= 0) & (share <= 1))).all():
                 self.refuse(f"{name}/{field}", "has numbers outside 0 … 1")
-        baselines = [self._baseline(group, name, f"{field}_baseline") for field in shares]
         return AttackResult(
             self.whole(f"{name}/users", 1, MAX_USERS, group),
             domain,
@@ -240,7 +239,8 @@ class _AttackReader(Reader):
             knowledge,
             shares["sampled"],
             shares["value"],
-            *baselines,
+            self._baseline(group, name, "sampled_baseline"),
+            self._baseline(group, name, "value_baseline"),
             terms=spec.terms_with(self.priors(group, name, domain)),
         )
 

@@ -124,7 +124,7 @@ def attack_figure(results: AttackResults) -> Any:
 
 
 def tradeoff(results: Results, postprocess: str = "clip-normalize") -> Any:
-    """MSE_avg against the exact privacy loss, a curve per protocol over epsilon: for one attribute, and for any users."""
+    """MSE_avg against the exact privacy loss, a curve per protocol over epsilon: one attribute differs, or all."""
     check_postprocess(postprocess)
     if not results:
         raise InputError("the results file has no finished repetitions yet; nothing to plot")

@@ -48,7 +48,7 @@ def test_a_file_has_what_the_attack_gave(tmp_path):
 def test_an_interrupted_attack_goes_on(tmp_path):
     whole = run(tmp_path / "whole.h5")
 
-    class Stop(Exception):
+    class StopError(Exception):
         pass
 
     class Reporter:
@@ -61,14 +61,14 @@ def test_an_interrupted_attack_goes_on(tmp_path):
         def advance(self, positions):
             self.most -= 1
             if self.most < 0:
-                raise Stop
+                raise StopError
 
         def dataset(self, name): ...
         def say(self, line): ...
         def end(self): ...
 
     for steps in (2, 6):
-        with pytest.raises(Stop):
+        with pytest.raises(StopError):
             run(tmp_path / "cut.h5", save_every=0.0, reporter=Reporter(steps))
     partial = gpu_rsfd.open_attacks(tmp_path / "cut.h5")
     assert not partial.complete

@@ -115,7 +115,7 @@ def test_damaged_priors(tmp_path, row):
     gpu_rsfd.sweep(DATA, **OPTIONS, **PRIOR, output=path, workers=1)
     with h5py.File(path, "r+") as file:
         file["one"]["prior"][:3] = row
-    with pytest.raises(InputError, match="is damaged: one/prior is .* for attribute 0; ascending thresholds"):
+    with pytest.raises(InputError, match=r"is damaged: one/prior is .* for attribute 0; ascending thresholds"):
         gpu_rsfd.open_results(path)
 
 
