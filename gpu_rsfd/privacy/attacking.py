@@ -122,7 +122,7 @@ class Attacker:
         shape = len(plan.protocols), len(plan.epsilons), len(repetitions)
         sampled, value = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         size = chunk_users(
-            4 * max(plan.domain) + BYTES_PER_RECIPE * sum(len(a.recipes) for a in plan.attributes), data.n
+            16 * max(plan.domain) + BYTES_PER_RECIPE * sum(len(a.recipes) for a in plan.attributes), data.n
         )
         items = (
             (

@@ -26,7 +26,7 @@ from gpu_rsfd.spec import Spec
 from gpu_rsfd.store.files import locked, replace_file
 from gpu_rsfd.store.hdf5 import prior_column
 from gpu_rsfd.store.reading import FORMAT, Reader, opened
-from gpu_rsfd.sweeping import SAVE_EVERY, Reporter, check_output, describe, differences
+from gpu_rsfd.sweeping import SAVE_EVERY, Reporter, Silent, check_output, describe, differences
 from gpu_rsfd.tape import STREAM_VERSION
 from gpu_rsfd.version import __version__
 
@@ -80,7 +80,7 @@ def attack_all(
                         f"output={path} has another realised prior for {data.name} (drawn by another NumPy?); "
                         "give another --output, or --overwrite it"
                     )
-        _run(datasets, spec, attacker, target, results, save_every, reporter)
+        _run(datasets, spec, attacker, target, results, save_every, reporter or Silent())
         return results
 
 
@@ -91,7 +91,7 @@ def _run(
     target: Path,
     results: AttackResults,
     save_every: float,
-    reporter: Reporter | None,
+    reporter: Reporter,
 ) -> None:
     total = len(spec.repetitions)
     done = {name: len(result.repetitions) for name, result in results.items()}
@@ -102,12 +102,11 @@ def _run(
         d.name: Plan.of(d.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms_for(d)) for d in datasets
     }
     sizes = {d.name: plans[d.name].positions(d.n) for d in datasets}
-    if reporter is not None:
-        reporter.begin(total * sum(sizes.values()), sum(sizes[name] * count for name, count in done.items()))
+    reporter.begin(total * sum(sizes.values()), sum(sizes[name] * count for name, count in done.items()))
     speed = FIRST_SPEED
     for data in datasets:
         first = done.get(data.name, 0)
-        if reporter is not None and first < total:
+        if first < total:
             reporter.dataset(data.name)
         while first < total:
             wanted = max(1, int(save_every * speed / sizes[data.name]))
@@ -116,7 +115,7 @@ def _run(
             block = attacker.attack(
                 data,
                 replace(spec, repetitions=spec.repetitions[first : first + count]),
-                None if reporter is None else reporter.advance,
+                reporter.advance,
             )
             took = time.perf_counter() - started
             before = results.get(data.name)
@@ -127,8 +126,7 @@ def _run(
             first += count
             results.complete = all(d.name in results and len(results[d.name].repetitions) == total for d in datasets)
             save_attacks(target, results)
-    if reporter is not None:
-        reporter.end()
+    reporter.end()
 
 
 # ---------------------------------------------------------------------------------------------------------- writing

@@ -92,8 +92,8 @@ _ENTRIES = (
     _smp("sue", "SUE", "#3c9d63", "8", "One attribute, and it alone; SUE.", Way(SUE, NOTHING)),
     # fake data that follow a prior; with a uniform one they are RS+FD
     _rfd("grr", "GRR", "#00798c", "o", "GRR of one attribute; fakes: values of a prior.", Way(GRR, FAKE, prior=True)),
-    _rfd("oue-r", "OUE-r", "#00798c", "s", "OUE of one attribute; fakes: OUE of a prior's.", Way(OUE, FAKE, prior=True)),
-    _rfd("sue-r", "SUE-r", "#00798c", "<", "SUE of one attribute; fakes: SUE of a prior's.", Way(SUE, FAKE, prior=True)),
+    _rfd("oue-r", "OUE-r", "#00798c", "s", "OUE of one attribute; fakes: OUE of prior values.", Way(OUE, FAKE, prior=True)),
+    _rfd("sue-r", "SUE-r", "#00798c", "<", "SUE of one attribute; fakes: SUE of prior values.", Way(SUE, FAKE, prior=True)),
     # local hashing, histogram encoding and other unary encodings
     _spl("olh", "OLH", "#0f4c5c", "1", "All attributes, epsilon / d each; local hashing.", Way(OLH, OWN)),
     _smp("olh", "OLH", "#9b2226", "2", "One attribute, and it alone; local hashing.", Way(OLH, NOTHING)),

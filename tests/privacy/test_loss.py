@@ -106,7 +106,7 @@ def test_whole_reports_of_spl(protocol):
 
 
 @pytest.mark.parametrize("protocol", [p for p in PROTOCOLS if REGISTRY[p].prior])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [pytest.param(s, marks=pytest.mark.slow if s > 2 else ()) for s in range(12)])
 def test_random_priors_even_with_values_that_no_fake_has(protocol, seed):
     draw = np.random.default_rng(seed)
     domain = tuple(int(k) for k in draw.integers(2, 5, 3))

@@ -159,6 +159,7 @@ def experiment(sampler, assignment):
     return run(sampler, DATA, TERMS, range(repetitions), seed, assignment)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignment", ["uniform", "balanced"])
 @pytest.mark.parametrize("sampler", ["users", "counts", "marginals"])
 @pytest.mark.parametrize("protocol", PRIORED)
@@ -175,6 +176,7 @@ def test_unbiased_with_its_variance_in_every_cell(protocol, sampler, assignment)
         check_variances(estimates, variance, what)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignment", ["uniform", "balanced"])
 @pytest.mark.parametrize("protocol", PRIORED)
 def test_counts_have_the_moments_of_users(protocol, assignment):
@@ -185,6 +187,7 @@ def test_counts_have_the_moments_of_users(protocol, assignment):
         check_same_moments(counts[:, columns], marginals[:, columns], f"{protocol}, {assignment}, {columns}")
 
 
+@pytest.mark.slow
 def test_full_joint_law_of_a_tiny_case():
     data = gpu_rsfd.Dataset([[0, 0], [1, 1], [0, 1]], (2, 2))
     terms = Terms(priors=Prior.of([(0.8, 0.2), (0.3, 0.7)]).thresholds(data.domain))
@@ -195,6 +198,7 @@ def test_full_joint_law_of_a_tiny_case():
         check_same_law(users[p, 0], counts[p, 0], protocol)
 
 
+@pytest.mark.slow
 def test_a_wrong_prior_is_caught():
     wrong = Terms(priors=Prior.of([(0.65, 0.25, 0.1), (0.0, 0.4, 0.6), (0.9, 0.1)]).thresholds(DATA.domain))
     _, counts, _ = run("counts", DATA, wrong, range(1500), 1, "uniform")

@@ -12,6 +12,7 @@ from gpu_rsfd.privacy.guesses import guesses
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 
+pytestmark = pytest.mark.slow
 DATA = gpu_rsfd.SyntheticDataset(4000, (3, 6, 4, 2), "zipf:1.2", seed=9)
 
 
