@@ -47,7 +47,7 @@ class Budget:
     attribute: Rule | None  # None: the largest budget whose exact loss for one attribute is at most epsilon
 
     def by(self, guarantee: str) -> Rule | None:
-        return {"paper": self.rule, "user": self.user, "attribute": self.attribute}[guarantee]
+        return {"paper": self.rule, "user": self.user, "attribute": self.attribute}[check_guarantee(guarantee)]
 
 
 AMPLIFIED = Budget(amplified, "ln(d (e^eps - 1) + 1)", user=whole, attribute=None)

@@ -148,9 +148,11 @@ def mechanism(protocol: str, epsilon: float, d: int, k: int) -> Mechanism:
 
 def mechanisms(protocol: str, epsilon: float, domain: Sequence[int], terms: Terms = TERMS) -> tuple[Mechanism, ...]:
     """What a protocol does to each attribute."""
-    sizes, d = Domain.of(domain), len(domain)
-    priors = terms.priors if terms.priors is not None and REGISTRY[protocol].prior else (None,) * d
-    if REGISTRY[protocol].budget.by(terms.guarantee) is None:
+    sizes, d, entry = Domain.of(domain), len(domain), REGISTRY[check_protocol(protocol)]
+    priors = terms.priors if terms.priors is not None and entry.prior else (None,) * d
+    if len(priors) != d:
+        raise InputError(f"terms have the priors of {len(priors)} attributes, but domain has {d}")
+    if entry.budget.by(terms.guarantee) is None:
         e = _largest_budget(protocol, epsilon, sizes, terms.first_report, priors)
     else:
         e = _budget(protocol, epsilon, d, terms.guarantee)

@@ -22,7 +22,7 @@ from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.show import plots
 from gpu_rsfd.show.lettering import lettered
-from gpu_rsfd.show.summary import show_epsilon, summary
+from gpu_rsfd.show.summary import show_epsilon, summary, unusual
 from gpu_rsfd.show.tables import WIDTH, concise
 
 GOALS = {"sampled": "sampled attribute", "value": "value"}  # what an attacker is after
@@ -74,9 +74,10 @@ def show_attacks(results: AttackResults, form: str = "table") -> None:
     if not results.complete:
         console.print("This file is not finished: the same command continues it.")
     for name, result in results.items():
+        terms = "".join(f"{words}; " for words in unusual(result.spec))
         console.print(
-            f"{name}: n = {result.n:,}, d = {len(result.domain)}, {len(result.repetitions)} repetitions; "
-            f"guarantee={result.spec.guarantee}; the attacker knows the {result.knowledge} marginals",
+            f"{name}: n = {result.n:,}, d = {len(result.domain)}, {len(result.repetitions)} repetitions; {terms}"
+            f"the attacker knows the {result.knowledge} marginals",
             markup=False,
         )
         for goal, words in SHARES.items():
@@ -118,8 +119,7 @@ def attack_figure(results: AttackResults) -> Any:
         plots._ticks(axis, result.epsilons)
         axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
         axis.tick_params(which="both", labelsize=8)
-    several = any(len(result.repetitions) > 1 for result in results.values())
-    plots._legend(figure, axes, ["error bars: one standard error"] if several else [])
+    plots._legend(figure, axes, plots._explained(results.values(), False))
     return figure
 
 
@@ -140,7 +140,7 @@ def tradeoff(results: Results, postprocess: str = "clip-normalize") -> Any:
         axis.set_title(f"{title}: n = {result.n:,}, d = {len(result.domain)}", fontsize=10, fontfamily=families)
         axis.set_xlabel(("loss, users who differ in one attribute", "loss, any two users")[kind])
         plots._finish(axis, postprocess)
-    plots._legend(figure, axes, [f"guarantee: {next(iter(results.values())).spec.guarantee}"])
+    plots._legend(figure, axes, plots._explained(results.values(), False))
     return figure
 
 

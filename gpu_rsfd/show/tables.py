@@ -18,7 +18,7 @@ from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.estimate import check_postprocess
 from gpu_rsfd.protocols import label
 from gpu_rsfd.results import Result, Results
-from gpu_rsfd.show.summary import expected, rough, show_epsilon, source_of, summary, with_estimate
+from gpu_rsfd.show.summary import expected, rough, show_epsilon, source_of, summary, unusual, with_estimate
 from gpu_rsfd.theory import expected as theory
 from gpu_rsfd.theory.needs import PlanRow
 
@@ -131,7 +131,8 @@ def show(results: Results, postprocess: str, form: str = "table") -> None:
         source = source_of(results, name)
         console.print(
             f"{name}: n = {result.n:,}, d = {len(result.domain)}, {len(result.repetitions)} repetitions; "
-            f"MSE_avg{'' if wide else f' in units of 1e{exponent:+03d}'}{f'; data: {source}' if source else ''}",
+            f"MSE_avg{'' if wide else f' in units of 1e{exponent:+03d}'}{f'; data: {source}' if source else ''}"
+            f"{''.join(f'; {words}' for words in unusual(result.spec))}",
             markup=False,
         )
         closed = expected(result, postprocess)

@@ -17,7 +17,7 @@ def test_attack_show_and_plot(tmp_path):
     options = [*SMALL, "--protocol", "rsfd-oue-z,rsrfd-grr,spl-adp", "--prior", "dirichlet:1", "--prior-seed", "2"]
     done = run("attack", *options, "--guarantee", "attribute", cwd=tmp_path)
     assert "share of users whose sampled attribute is guessed; without a report: 0.5000" in done.stdout
-    assert "guarantee=attribute" in done.stdout
+    assert "guarantee: attribute; prior of fakes: dirichlet:1.0" in done.stdout
     assert sorted(p.name for p in tmp_path.iterdir()) == ["attack.h5", "attack.png"]
     before = (tmp_path / "attack.h5").read_bytes()
     again = run("attack", *options, "--guarantee", "attribute", cwd=tmp_path)
@@ -64,6 +64,7 @@ def test_guarantees_in_a_sweep(tmp_path):
     (tmp_path / "prior.json").write_text("[[0.5, 0.25, 0.25], [0.1, 0.2, 0.3, 0.4]]")
     done = run("sweep", *options, "--guarantee", "attribute", "--prior", "prior.json", cwd=tmp_path)
     assert "RS+RFD[GRR]" in done.stdout
+    assert "guarantee: attribute; prior of fakes: given frequencies" in done.stdout
     (result,) = gpu_rsfd.open_results(tmp_path / "results.h5").values()
     assert result.spec.guarantee == "attribute"
     assert result.mechanism("spl-grr", 1.0, 0).budget == 1.0

@@ -15,7 +15,7 @@ DATA = gpu_rsfd.SyntheticDataset(333, (3, 65, 2, 5), "zipf:1.1", seed=4)
 TERMS = Terms(priors=Prior.of("dirichlet:0.5").thresholds(DATA.domain))
 
 
-@pytest.mark.parametrize("users", [None, 1, 64, 100, 1000])
+@pytest.mark.parametrize("users", [None, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 64, 1000)), 100])
 @pytest.mark.parametrize("assignment", ["uniform", "balanced"])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_chunks_are_the_literal_reports(protocol, assignment, users):

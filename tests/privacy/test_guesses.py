@@ -30,7 +30,7 @@ def fast(plan, data, seed, repetition, frequencies):
 
 @pytest.mark.parametrize("assignment", ["uniform", "balanced"])
 @pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("epsilon", [0.3, math.log(7), 6.0])
+@pytest.mark.parametrize("epsilon", [*(pytest.param(e, marks=pytest.mark.slow) for e in (0.3, 6.0)), math.log(7)])
 def test_fast_is_literal_user_by_user(epsilon, prior, assignment):
     priors = PRIORS[prior].thresholds(DATA.domain) if PRIORS[prior] else None
     terms = Terms(priors=priors)
