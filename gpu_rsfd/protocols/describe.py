@@ -24,13 +24,13 @@ def noises(protocol: Protocol) -> str:
 
 def sends(protocol: Protocol) -> str:
     """Who sends what."""
-    kinds = dict.fromkeys(
-        _WHO[way.others].replace("fake values", "randomised fake one-hot vectors")
-        if way.others is Others.FAKE and way.noise.form is Bits
-        else _WHO[way.others]
-        for way in protocol.ways
-    )
-    return "; or ".join(kinds)
+    kinds = []
+    for way in protocol.ways:
+        text = _WHO[way.others]
+        if way.others is Others.FAKE and way.noise.form is Bits:
+            text = text.replace("fake values", "randomised fake one-hot vectors")
+        kinds.append(text + ", drawn from a prior" * way.prior)
+    return "; or ".join(dict.fromkeys(kinds))
 
 
 def lines() -> Iterator[tuple[str, str, str]]:
