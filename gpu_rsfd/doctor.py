@@ -97,6 +97,7 @@ CASES = (
     Case(1000, (2, 3, 5, 10), tuple(0.5 * i for i in range(1, 11))),  # more thresholds than a kernel takes at once
     Case(130, (4,) * 17, (9.0,), repetitions=range(2**64 - 2, 2**64)),
     Case(300, (7, 5), (60.0,)),
+    Case(500, (6, 3), (1.0,), ("rsfd-sue-z", "spl-sue", "smp-sue")),  # the smallest kernel of pairs
     Case(90, (257, 3), (350.0,)),  # p is 1 after rounding
     Case(70, (2500, 2), (1.0,), ("rsfd-grr", "spl-grr", "smp-grr", "rsfd-oue-r")),  # too large for shared memory
     Case(70_000, (2,), (1.0,), PAPER, range(1)),  # more users than a block takes

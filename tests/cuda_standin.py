@@ -6,8 +6,10 @@ import shutil
 import sys
 from pathlib import Path
 
+import cuda_nvrtc as nvrtc
 import pytest
 
+from gpu_rsfd import doctor
 from gpu_rsfd.backends import cuda, devices
 from gpu_rsfd.kernels import source
 
@@ -16,6 +18,16 @@ FOLDER = Path(__file__).parent / "standin"
 needs_compiler = pytest.mark.skipif(
     shutil.which("g++") is None, reason="g++ is not installed: the CUDA kernels cannot be run on the CPU"
 )
+needs_nvrtc = pytest.mark.skipif(
+    shutil.which("g++") is None or not nvrtc.available(), reason="NVRTC or g++ is not installed: no PTX to run"
+)
+# Every way to report, with few thresholds: the kernels that `mutated` keeps are enough.
+WAYS = ("rsfd-grr", "rsfd-oue-z", "rsfd-oue-r", "rsfd-sue-r", "spl-grr", "spl-oue", "spl-sue", "smp-grr", "smp-oue")
+MUTANT_CASES = [
+    doctor.Case(65, (3, 2), (1.0,), WAYS),
+    doctor.Case(5000, (2, 3), (1.0,), WAYS, repetitions=range(1)),
+]
+PTX = {"ptx": "80", "flags": ("-O1",)}  # settings of the stand-in: kernels by way of PTX
 
 
 def _forget_cupy(monkeypatch):

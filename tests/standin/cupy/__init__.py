@@ -39,8 +39,10 @@ class CompileException(Exception):  # noqa: N818
 _settings = types.SimpleNamespace()
 
 
-def _reset(devices=1, memory=1 << 30, orders=(0,), broken=(), lost_after=None, max_threads=1024, flags=("-O2",)):
-    """What the machine looks like.  `free` may be larger than what can be had: other programs use the device, too."""
+def _reset(
+    devices=1, memory=1 << 30, orders=(0,), broken=(), lost_after=None, max_threads=1024, flags=("-O2",), ptx=None
+):
+    """What the machine looks like; `ptx`, such as "80": kernels by way of the PTX for this architecture."""
     _settings.__dict__.update(locals(), used=[0] * devices, peak=[0] * devices, launches=[], hidden=0)
 
 
@@ -130,11 +132,11 @@ class RawModule:
     def __init__(self, code, *, options=()):
         if not isinstance(options, tuple):
             raise TypeError(f"Argument 'options' has incorrect type (expected tuple, got {type(options).__name__})")
-        self._code = code
+        self._code, self._options = code, options
 
     def get_function(self, name):
         try:
-            return _Kernel(_compile.library(self._code, tuple(_settings.flags)), name)
+            return _Kernel(_compile.library(self._code, tuple(_settings.flags), _settings.ptx, self._options), name)
         except _compile.Failed as error:
             raise CompileException(str(error)) from None
 
@@ -157,7 +159,8 @@ class _Kernel:
             if _settings.lost_after is not None and len(_settings.launches) > _settings.lost_after:
                 raise CUDADriverError("CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered")
             order = _settings.orders[len(_settings.launches) % len(_settings.orders)]
-            _compile.launch(self._library, self._name, blocks, threads, shared_mem, self._values(args), order)
+            arrays = [(a._values.ctypes.data, a._values.nbytes) for a in args if isinstance(a, ndarray)]
+            _compile.launch(self._library, self._name, blocks, threads, shared_mem, self._values(args), order, arrays)
         for array in (a for a in args if isinstance(a, ndarray)):
             if (array._raw[:_RED] != 0xCD).any() or (array._raw[-_RED:] != 0xCD).any():
                 raise CUDADriverError(f"{self._name} wrote outside an array of {array._values.nbytes} bytes")
@@ -180,7 +183,7 @@ class _Kernel:
                 given = memory.itemsize
             else:
                 raise TypeError(f"argument {i} of {self._name}: {type(value).__name__} has no width of its own")
-            if given != size:
+            if given != size and (given, size, _settings.ptx is None) != (0, 8, False):
                 raise TypeError(f"argument {i} of {self._name}: {given} bytes given, {size} wanted (0: a pointer)")
             values.append(memory)
         return values

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_standin import FOLDER, mutate, mutated, needs_compiler, standin  # noqa: F401
+from cuda_standin import FOLDER, MUTANT_CASES, WAYS, mutate, mutated, needs_compiler, standin  # noqa: F401
 
 import gpu_rsfd
 from gpu_rsfd import doctor
@@ -85,15 +85,15 @@ def compile_all_mutants():
         list(threads.map(lambda mutation: _compile.library(mutated(*mutation), ("-O1",)), MUTANTS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old,new,which", MUTANTS)
 def test_a_mutant_is_caught(standin, monkeypatch, old, new, which):  # noqa: F811
     compile_all_mutants()
     mutate(monkeypatch, old, new, which)
-    cases = [doctor.Case(65, (3, 2), (1.0,)), doctor.Case(5000, (2, 3), (1.0,), repetitions=range(1))]
     differences = []
     for order in (FORWARDS, BACKWARDS):
         standin._reset(orders=(order,), flags=("-O1",))
-        differences.append(first_difference(cases))
+        differences.append(first_difference(MUTANT_CASES))
     assert any(differences)
 
 
@@ -101,7 +101,7 @@ def test_a_divergent_barrier_is_caught(standin, monkeypatch):  # noqa: F811
     mutate(monkeypatch, "  __syncthreads();", "  if (threadIdx.x) __syncthreads();")
     standin._reset(flags=("-O1",))
     with pytest.raises(RuntimeError, match="not all threads of the block reach the same barrier"):
-        first_difference([doctor.Case(65, (3, 2), (1.0,))])
+        first_difference(MUTANT_CASES[:1])
 
 
 def sanitized(kind, *mutant):
@@ -124,16 +124,19 @@ def sanitized(kind, *mutant):
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["address", "thread"])
 def test_sanitizers_find_nothing(kind):
     code, text = sanitized(kind)
     assert (code, text.splitlines()[-1:]) == (0, ["no difference"]), text[-3000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind,old,new,message", [
     ("address", "i < cells; i += blockDim.x) shared_bins[i] = 0", "i <= cells; i += blockDim.x) shared_bins[i] = 0",
      "heap-buffer-overflow"),
     ("thread", "__syncthreads();", ";", "data race"),
+    ("thread", "atomicAdd(ones + t / STEP * 64, sum)", "ones[t / STEP * 64] += sum", "data race"),
 ])  # fmt: skip
 def test_sanitizers_can_fail(kind, old, new, message):
     code, text = sanitized(kind, old, new)
@@ -145,7 +148,7 @@ def test_an_array_overrun_is_caught(standin, monkeypatch):  # noqa: F811
     mutate(monkeypatch, "if (b < digits) out[", "if (b <= digits) out[")
     standin._reset(flags=("-O1",))
     with pytest.raises(RuntimeError, match="wrote outside an array"):
-        first_difference([doctor.Case(64, (5, 2), (1.0,))])
+        first_difference([doctor.Case(64, (5, 2), (1.0,), WAYS)])
 
 
 def test_a_random_data_set_in_memory():

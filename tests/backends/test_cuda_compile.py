@@ -16,7 +16,7 @@ from gpu_rsfd.kernels import KERNELS, source
 cupy = pytest.importorskip("cupy", exc_type=ImportError)
 pytest.importorskip("cupy.cuda.compiler", exc_type=ImportError)
 
-_path = Path(__file__).parent.parent / "benchmarks" / "kernel_report.py"
+_path = Path(__file__).parents[2] / "benchmarks" / "kernel_report.py"
 _spec = importlib.util.spec_from_file_location("kernel_report", _path)
 report = sys.modules[_spec.name] = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(report)
