@@ -16,7 +16,7 @@ import numpy as np
 
 import gpu_rsfd
 from gpu_rsfd import PAPER, PAPER_EPSILONS
-from gpu_rsfd.backends.numpy import NumpyBackend, cores
+from gpu_rsfd.backends.cpu.backend import NumpyBackend, cores
 from gpu_rsfd.plan import Plan
 from gpu_rsfd.tape import ASSIGN, BITS, VALUE
 

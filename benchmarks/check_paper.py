@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 import gpu_rsfd
-from gpu_rsfd.tables import expected, summary
+from gpu_rsfd.show.summary import expected, summary
 
 BOUND = 4  # standard errors
 

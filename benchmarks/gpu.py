@@ -15,9 +15,10 @@ from typing import Any
 
 import gpu_rsfd
 from gpu_rsfd import PAPER, PAPER_EPSILONS
-from gpu_rsfd.backends import Backend, cuda
-from gpu_rsfd.backends.devices import probe
-from gpu_rsfd.backends.numpy import NumpyBackend
+from gpu_rsfd.backends import Backend
+from gpu_rsfd.backends.cpu.backend import NumpyBackend
+from gpu_rsfd.backends.cuda import runner as cuda
+from gpu_rsfd.backends.cuda.devices import probe
 from gpu_rsfd.plan import Plan
 
 GOAL = 2.5e11
@@ -73,7 +74,7 @@ def main() -> None:
     if not found.devices:
         print(f"no GPU to measure: {found.reason}")
         return
-    from gpu_rsfd.backends.cupy import CupyBackend
+    from gpu_rsfd.backends.cuda.backend import CupyBackend
 
     data = gpu_rsfd.load_dataset(options.data)
     plan = Plan.of(data.domain, PAPER, PAPER_EPSILONS)

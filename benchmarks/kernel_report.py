@@ -20,7 +20,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_rsfd.kernels import OPTIONS, source
+from gpu_rsfd.backends.cuda.kernels import OPTIONS, source
 
 ARCHITECTURES = ("75", "80", "86", "89", "90", "100", "103", "110", "120", "121")
 Mix = dict[str, float]  # kind of instruction -> executed
@@ -142,11 +142,11 @@ def executed(arch: str = "80", users: int = MIX_SHAPE[0], domain: tuple[int, ...
     from cupy import _compile
 
     from gpu_rsfd import PAPER, PAPER_EPSILONS, SyntheticDataset
-    from gpu_rsfd.backends import cuda
-    from gpu_rsfd.backends.cupy import CupyBackend
+    from gpu_rsfd.backends.cuda import runner
+    from gpu_rsfd.backends.cuda.backend import CupyBackend
     from gpu_rsfd.plan import Plan
 
-    cuda._modules.clear()
+    runner._modules.clear()
     flags = ("-O1", "-DCOUNT_BLOCKS")
     cupy._reset(ptx=arch, flags=flags)
     plan = Plan.of(domain, PAPER, PAPER_EPSILONS)

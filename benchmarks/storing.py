@@ -10,11 +10,9 @@ import time
 from pathlib import Path
 
 import gpu_rsfd
-from gpu_rsfd.backends.numpy import NumpyBackend
+from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.plan import Plan
-from gpu_rsfd.progress import Quiet
 from gpu_rsfd.spec import Spec
-from gpu_rsfd.sweep import sweep
 
 GOAL = 0.10
 ROUNDS = 3
@@ -31,7 +29,7 @@ def main() -> None:
             backend.count(plan, data, 0, spec.repetitions)
             bare = time.perf_counter() - start
             start = time.perf_counter()
-            sweep([data], spec, Path(folder) / f"{i}.h5", backend, Quiet())
+            gpu_rsfd.sweep(data, output=Path(folder) / f"{i}.h5", backend=backend)
             stored = time.perf_counter() - start
             shares.append(stored / bare - 1)
             print(f"syn3, 100 repetitions: simulated in {bare:.2f} s, simulated and stored in {stored:.2f} s")

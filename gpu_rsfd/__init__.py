@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from gpu_rsfd.backends.literal import Reports, reports
 from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, available, load_dataset, load_table
-from gpu_rsfd.protocols import PAPER, PROTOCOLS, label, mechanism
-from gpu_rsfd.reports import Reports, reports
-from gpu_rsfd.simulate import Result, simulate
-from gpu_rsfd.spec import PAPER_EPSILONS
+from gpu_rsfd.domain import Domain
+from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.protocols import PAPER, PROTOCOLS, Terms, label, mechanism, mechanisms
+from gpu_rsfd.results import Result, Results
+from gpu_rsfd.simulation import simulate
+from gpu_rsfd.spec import PAPER_EPSILONS, Spec
 from gpu_rsfd.tape import STREAM_VERSION
+from gpu_rsfd.version import __version__
 
 if TYPE_CHECKING:
-    from gpu_rsfd.store import Results
-
-__version__ = "0.1.0"
+    from gpu_rsfd.store.reading import open_results
+    from gpu_rsfd.sweeping import sweep
 
 __all__ = [
     "PAPER",
@@ -24,23 +26,41 @@ __all__ = [
     "STREAM_VERSION",
     "CountedDataset",
     "Dataset",
+    "Domain",
+    "InputError",
     "Reports",
     "Result",
+    "Results",
+    "RunError",
+    "Spec",
     "SyntheticDataset",
+    "Terms",
     "__version__",
     "available",
     "label",
     "load_dataset",
     "load_table",
     "mechanism",
+    "mechanisms",
     "open_results",
     "reports",
     "simulate",
+    "sweep",
 ]
 
+_LATE = {  # found when first used: h5py is imported only where a file is read or written
+    "open_results": "gpu_rsfd.store.reading",
+    "sweep": "gpu_rsfd.sweeping",
+}
 
-def open_results(path: str | PathLike[str]) -> Results:
-    """The results of a sweep, per data set, each as `simulate` gives it; what is done, if the sweep is unfinished."""
-    from gpu_rsfd.store import open_results as read  # h5py is imported only where a file is read
 
-    return read(path)
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_LATE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

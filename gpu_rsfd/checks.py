@@ -54,7 +54,18 @@ def check_epsilon(epsilon: object) -> float:
 def check_repetitions(repetitions: SupportsIndex | range) -> range:
     """A count R means repetitions 0 … R - 1; a range means itself."""
     if not isinstance(repetitions, range):
-        return range(integer("repetitions", repetitions, 1, MAX_WORD))
+        return range(integer("repetitions", repetitions, 1, MAX_USERS))
     if not repetitions or repetitions.step < 1 or repetitions.start < 0 or repetitions[-1] > MAX_WORD:
         raise InputError(f"repetitions={repetitions} must be a non-empty, ascending range of numbers >= 0 and < 2**64")
     return repetitions
+
+
+def check_share(name: str, value: object) -> float:
+    """A number above 0 and at most 1."""
+    try:
+        share = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InputError(f"{name}={value!r} must be a number > 0 and <= 1") from None
+    if not 0 < share <= 1:
+        raise InputError(f"{name}={share} must be > 0 and <= 1")
+    return share

@@ -12,14 +12,15 @@ import numpy as np
 
 from gpu_rsfd.backends import open_backend
 from gpu_rsfd.backends.base import Backend
-from gpu_rsfd.backends.devices import probe
-from gpu_rsfd.backends.numpy import NumpyBackend, cores
+from gpu_rsfd.backends.cpu.backend import NumpyBackend, cores
+from gpu_rsfd.backends.cuda.devices import probe
+from gpu_rsfd.backends.literal import reports
 from gpu_rsfd.datasets import Dataset, SyntheticDataset
 from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.protocols import PAPER, PROTOCOLS
-from gpu_rsfd.reports import reports
 from gpu_rsfd.spec import PAPER_EPSILONS
 from gpu_rsfd.tape import ASSIGNMENTS, STREAM_VERSION
+from gpu_rsfd.version import __version__
 
 Echo = Callable[[str], None]
 
@@ -30,8 +31,6 @@ LITERAL_POSITIONS = 30_000  # the literal reports, user by user, are checked up 
 
 def report() -> list[str]:
     """Versions, devices, and the backend that `auto` takes, line by line."""
-    from gpu_rsfd import __version__
-
     found = probe()
     lines = [
         f"gpu-rsfd {__version__}, stream version {STREAM_VERSION}",
@@ -94,6 +93,7 @@ CASES = (
     Case(129, (33, 2, 3, 7), (1.0, 1.5, 2.0)),
     Case(200, (63, 64, 65), (math.log(7),)),
     Case(193, (300, 2), (0.7,)),
+    Case(96, (6, 2), (1.0,), ("rsfd-sue-r", "spl-sue")),  # few thresholds
     Case(1000, (2, 3, 5, 10), tuple(0.5 * i for i in range(1, 11))),  # more thresholds than a kernel takes at once
     Case(130, (4,) * 17, (9.0,), repetitions=range(2**64 - 2, 2**64)),
     Case(300, (7, 5), (60.0,)),

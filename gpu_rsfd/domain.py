@@ -19,7 +19,7 @@ class Domain(tuple[int, ...]):
         if type(sizes) is cls:
             return sizes
         if isinstance(sizes, (str, bytes)) or not isinstance(sizes, Iterable):
-            raise InputError(f"domain={sizes!r} must be domain sizes, one for each attribute, such as [10, 10, 20]")
+            raise InputError(f"domain={sizes!r} must be a list of sizes, one for each attribute")
         checked = cls(integer(f"domain[{j}]", k, MIN_DOMAIN, MAX_DOMAIN) for j, k in enumerate(sizes))
         if not 1 <= len(checked) <= MAX_ATTRIBUTES:
             raise InputError(f"domain has {len(checked)} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")

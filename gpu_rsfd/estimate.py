@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
+from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.plan import Counts, Plan
 
@@ -21,10 +21,9 @@ def estimates(plan: Plan, counts: Counts, reporters: Counts) -> Floats:
         for p in range(len(plan.protocols)):
             for e in range(len(plan.epsilons)):
                 for a in plan.attributes:
-                    columns = slice(a.offset, a.offset + a.k)
                     mechanism = plan.mechanism(p, e, a.index)
                     m = np.where(reporters[p, e, :, a.index] > 0, reporters[p, e, :, a.index], np.nan)
-                    out[p, e, :, columns] = mechanism.estimate(counts[p, e, :, columns], m[:, None])
+                    out[p, e, :, a.columns] = mechanism.estimate(counts[p, e, :, a.columns], m[:, None])
     return out
 
 
@@ -68,16 +67,11 @@ def check_postprocess(name: str) -> str:
     return name
 
 
-def _attributes(domain: Sequence[int]) -> list[slice]:
-    ends = list(accumulate(domain))
-    return [slice(end - k, end) for end, k in zip(ends, domain, strict=True)]
-
-
 def postprocess(name: str, frequencies: Floats, domain: Sequence[int]) -> Floats:
     """Each attribute's estimates made plausible; an attribute that nobody reported stays NaN."""
     function = POSTPROCESS[check_postprocess(name)]
     out = np.empty_like(frequencies)
-    for columns in _attributes(domain):
+    for columns in Domain.of(domain).slices:
         out[..., columns] = function(frequencies[..., columns])
     return out
 
@@ -85,7 +79,7 @@ def postprocess(name: str, frequencies: Floats, domain: Sequence[int]) -> Floats
 def mse_per_attribute(truth: Floats, frequencies: Floats, domain: Sequence[int]) -> Floats:
     """[..., attribute]: the mean over an attribute's values of the squared error."""
     squared = (frequencies - truth) ** 2
-    return np.stack([squared[..., columns].mean(axis=-1) for columns in _attributes(domain)], axis=-1)
+    return np.stack([squared[..., columns].mean(axis=-1) for columns in Domain.of(domain).slices], axis=-1)
 
 
 def mse_avg(truth: Floats, frequencies: Floats, domain: Sequence[int]) -> Floats:

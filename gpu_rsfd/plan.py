@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.protocols import REGISTRY, TERMS, Mechanism, Recipe, Terms, mechanisms
+from gpu_rsfd.tape import LANES, LEVELS
 
 Counts = npt.NDArray[np.int64]
 
@@ -41,6 +42,11 @@ class AttributePlan:
     @property
     def needs_bits(self) -> bool:
         return any(r.unary for r in self.recipes)
+
+    @property
+    def words_per_group(self) -> int:
+        """Words of the tape per 64 users: what a backend's work grows with."""
+        return LEVELS * self.k * self.needs_bits + LANES * self.needs_value
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ DATA, ASSIGN, VALUE, BITS, BALANCE = range(5)  # second half of the Philox key
 
 ASSIGNMENTS = ("uniform", "balanced")
 BALANCE_ROUNDS = 8
+SMALLEST_NETWORK = 256  # points of the permutation behind `balanced` assignment, however few the users
 
 LEVELS = 24  # binary digits of the uniform behind a report bit
 ONE = 1 << LEVELS  # thresholds of bits are integers out of ONE
@@ -78,6 +79,15 @@ def _round(x: Words, key: np.uint64) -> Words:
     return z >> np.uint64(37)
 
 
+def _walked(permutation: Words, n: int) -> Words:
+    """Where each point's walk along its cycle first falls below n, all points at once by doubling the steps."""
+    ahead = np.arange(len(permutation), dtype=np.uint64)
+    ahead[n:] = permutation[n:]  # a point below n stays, any other goes one step
+    for _ in range(len(permutation).bit_length()):
+        ahead = ahead[ahead]
+    return ahead[permutation]
+
+
 class Tape:
     """The words of one seed.  `numpy.random.Philox(key=[seed, S], counter=[i // 4, column, rep, 0])`."""
 
@@ -129,7 +139,7 @@ class Tape:
         a uniform shift.  Keys and shift are the words 0 … 8 of column 0 of the BALANCE stream.
         """
         *keys, shift = self.words(BALANCE, 0, repetition, 0, BALANCE_ROUNDS + 1)
-        bits = max(8, (n - 1).bit_length())
+        bits = max(SMALLEST_NETWORK.bit_length() - 1, (n - 1).bit_length())
         low = np.uint64(bits // 2)
         low_mask, high_mask = np.uint64((1 << bits // 2) - 1), np.uint64((1 << (bits - bits // 2)) - 1)
 
@@ -142,11 +152,14 @@ class Tape:
                     right = right ^ (_round(left, key) & low_mask)
             return left << low | right
 
-        x = permute(np.arange(start, stop, dtype=np.uint64))
-        outside = np.flatnonzero(x >= np.uint64(n))
-        while len(outside):
-            x[outside] = permute(x[outside])
-            outside = outside[x[outside] >= np.uint64(n)]
+        if n < 1 << bits == SMALLEST_NETWORK:  # few users: most points lie outside, and a walk takes up to 255 steps
+            x = _walked(permute(np.arange(SMALLEST_NETWORK, dtype=np.uint64)), n)[start:stop]
+        else:
+            x = permute(np.arange(start, stop, dtype=np.uint64))
+            outside = np.flatnonzero(x >= np.uint64(n))
+            while len(outside):
+                x[outside] = permute(x[outside])
+                outside = outside[x[outside] >= np.uint64(n)]
         x += np.uint64((int(shift) >> 32) * n >> 32 if n <= KEEP_ONE else int(shift) % n)
         x[x >= np.uint64(n)] -= np.uint64(n)
         return x

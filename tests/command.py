@@ -36,7 +36,7 @@ def run(*arguments: object, cwd: Path, code: int | None = 0, **options) -> subpr
 
 def refusal(monkeypatch, capsys, folder: Path, arguments: list[str]) -> list[str]:
     """What the command says to bad input, run in this process: exit code 2 and no traceback."""
-    from gpu_rsfd.cli import main
+    from gpu_rsfd.cli.program import main
 
     monkeypatch.chdir(folder)
     monkeypatch.setattr("sys.argv", ["gpu-rsfd", *arguments])
@@ -46,3 +46,13 @@ def refusal(monkeypatch, capsys, folder: Path, arguments: list[str]) -> list[str
     assert exit_info.value.code == 2, lines
     assert lines[-1].startswith("gpu-rsfd: "), lines
     return lines
+
+
+def call(monkeypatch, *arguments: str) -> int:
+    """The command in this process; its exit code."""
+    from gpu_rsfd.cli import main
+
+    monkeypatch.setattr("sys.argv", ["gpu-rsfd", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code

@@ -28,8 +28,14 @@ class Backend(Protocol):
     def grain(self, n: int) -> int:
         """Repetitions that use it fully: a good multiple for a block of work."""
 
-    def memory(self, n: int, plan: Plan, repetitions: int) -> int:
-        """Bytes that a process is expected to need."""
+    def work(self, dataset: Dataset, plan: Plan) -> int:
+        """Units of a repetition's work, which its time grows with: positions, or what a sampler looks at and draws."""
+
+    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
+        """Expected from a timed sample (timing.py); what is compiled or read once only is not timed."""
+
+    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
+        """Bytes that all its processes together are expected to need, the results aside."""
 
     def close(self) -> None:
         """Gives back what it holds: processes, threads, a device."""

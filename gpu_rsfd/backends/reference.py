@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpu_rsfd.backends import timing
 from gpu_rsfd.backends.base import Progress
+from gpu_rsfd.backends.literal import literal, reported
 from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.plan import Counts, Plan
-from gpu_rsfd.reports import literal, reported
 
 
 class ReferenceBackend:
@@ -47,6 +49,15 @@ class ReferenceBackend:
     def grain(self, n: int) -> int:
         return 1
 
-    def memory(self, n: int, plan: Plan, repetitions: int) -> int:
+    def work(self, dataset: Dataset, plan: Plan) -> int:
+        return plan.positions(dataset.n)
+
+    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
+        part, users = timing.small(plan, 2, 8), min(dataset.n, 200)
+        data = SyntheticDataset(users, part.domain)
+        seconds = timing.timed(lambda: self.count(part, data, 0, range(1)))
+        return seconds * plan.positions(dataset.n) / part.positions(users)
+
+    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
         """Bytes: every report of every user."""
-        return (80 << 20) + 16 * n * plan.values
+        return (80 << 20) + 16 * plan.positions(dataset.n)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.counted import CountedDataset
-from gpu_rsfd.datasets.originals import from_originals
-from gpu_rsfd.datasets.published import PUBLISHED, nursery, rebuilt
+from gpu_rsfd.datasets.paper.originals import ORIGINALS, from_originals, has_originals
+from gpu_rsfd.datasets.paper.published import PUBLISHED, nursery, rebuilt
 from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC, SyntheticDataset
-from gpu_rsfd.datasets.table import load_table
+from gpu_rsfd.datasets.table.load import SUFFIXES, load_table
 from gpu_rsfd.errors import InputError
 
 __all__ = [
@@ -18,8 +21,11 @@ __all__ = [
     "CountedDataset",
     "Dataset",
     "SyntheticDataset",
+    "as_dataset",
     "available",
+    "is_table",
     "load_dataset",
+    "load_datasets",
     "load_table",
 ]
 
@@ -35,22 +41,58 @@ def load_dataset(name: str, seed: int = 0, data_dir: str | os.PathLike[str] | No
     """A data set of the paper by name.
 
     syn1 … syn6 are drawn from `seed`, the data set's own: the simulation's seed never changes the data.  Nursery is
-    complete.  Adult, MS-FIMU and Census-Income are real rows if their original files are in the folder `data_dir`
-    (default: environment variable GPU_RSFD_DATA), else columns rebuilt from the published counts: right for each
-    attribute alone, and so for the mean of MSE_avg, but not for what a user holds together.  `.source` tells which.
+    complete.  Adult, MS-FIMU and Census-Income are columns rebuilt from the published counts: right for each attribute
+    alone, and so for the mean of MSE_avg, but not for what a user holds together.  With the original files in the
+    folder `data_dir`, which must have them, or in that of the environment variable GPU_RSFD_DATA, which need not, they
+    are real rows.  `.source` tells which.
     """
-    if name in PAPER_SYNTHETIC:
-        n, domain = PAPER_SYNTHETIC[name]
-        return SyntheticDataset(n, domain, seed=seed, name=name)
-    if name not in PUBLISHED:
-        raise InputError(f"unknown data set {name!r}; available: {', '.join(available())}")
+    return load_datasets([name], seed, data_dir)[0]
+
+
+def load_datasets(names: Sequence[str], seed: int = 0, data_dir: str | os.PathLike[str] | None = None) -> list[Dataset]:
+    """Several data sets: it is enough if `data_dir` has the files of one of them."""
+    for name in names:
+        if name not in available():
+            raise InputError(f"unknown data set {name!r}; available: {', '.join(available())}")
+    published = [name for name in names if name in PUBLISHED]
     option, folder = "data_dir", data_dir
     if folder is None:
         option, folder = DATA_VARIABLE, os.environ.get(DATA_VARIABLE) or None
-    if folder is not None:
-        if not Path(folder).is_dir():
+    if published and folder is not None:
+        if not str(folder) or not Path(folder).is_dir():
             raise InputError(f"{option}={str(folder)!r} is not a folder; valid: the folder of the original files")
-        data = from_originals(name, Path(folder))
-        if data is not None:
-            return data
+        if data_dir is not None and not any(has_originals(name, Path(folder)) for name in published):
+            needed = "; ".join(f"{name}: {', '.join(ORIGINALS[name].files)}" for name in published)
+            raise InputError(f"{option}={str(folder)!r} has no original file of these data sets; needed: {needed}")
+    return [_load(name, seed, None if folder is None else Path(folder)) for name in names]
+
+
+def _load(name: str, seed: int, folder: Path | None) -> Dataset:
+    if name in PAPER_SYNTHETIC:
+        n, domain = PAPER_SYNTHETIC[name]
+        return SyntheticDataset(n, domain, seed=seed, name=name)
+    if folder is not None and has_originals(name, folder):
+        return from_originals(name, folder)
     return nursery() if name == "nursery" else rebuilt(name)
+
+
+def is_table(text: str) -> bool:
+    """Whether a text is meant as the path of a table, not as a data set's name."""
+    return Path(text).suffix.lower() in SUFFIXES or "/" in text
+
+
+def as_dataset(data: object) -> Dataset:
+    """A data set, given as such, by its name or as a table's path."""
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, str):
+        return load_table(data) if is_table(data) and data not in available() else load_dataset(str(data))
+    if isinstance(data, os.PathLike):
+        return load_table(data)
+    what, todo = f"of type {type(data).__name__}", "a Dataset, the name of one, or a table's path is needed"
+    if hasattr(data, "to_numpy") and hasattr(data, "columns"):
+        todo = "write it to a file, frame.to_csv('people.csv', index=False), and use load_table('people.csv')"
+    elif hasattr(data, "__array__") or isinstance(data, (list, tuple)):
+        what += f" with shape {data.shape}" if isinstance(data, np.ndarray) else ""
+        todo = "make a data set of it: Dataset(codes, domain), codes[i, j] from 0 to domain[j] - 1"
+    raise InputError(f"data is {what}, not a data set; {todo}")

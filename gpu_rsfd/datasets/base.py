@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -24,12 +25,11 @@ class Dataset:
     """Integer codes [n, d] with domain sizes k_1 … k_d: `codes[i, j]` is in 0 … domain[j] - 1.
 
     `names` are the attributes', `labels[j][v]` is what value v of attribute j stands for (None: just the number).
-    `source` says where a data set of the paper comes from: `rows`, or `published counts` (each column has the true
-    counts, but which values a user holds together is made up).
+    `source` says in words where the data come from.  The codes are a copy of the caller's, and can't be changed.
     """
 
     labels: Labels | None = None
-    source: str | None = None
+    source: str = "in memory"
 
     has_rows = True  # False: known only by its counts, `column` cannot be asked for
 
@@ -40,9 +40,13 @@ class Dataset:
         names: Sequence[str] | None = None,
         name: str = "data",
         labels: Iterable[Sequence[str]] | None = None,
-        source: str | None = None,
+        source: str = "in memory",
     ) -> None:
-        table = np.asarray(codes)
+        check_unmasked("codes", codes)
+        try:
+            table = np.asarray(codes)
+        except ValueError as error:  # rows of different lengths
+            raise InputError(f"codes is not a table [users, attributes]: {error}") from None
         if table.ndim != 2:
             raise InputError(f"codes has shape {table.shape}; a table [users, attributes] is needed")
         self._describe_shape(name, table.shape[0], domain, names)
@@ -52,16 +56,22 @@ class Dataset:
             raise InputError(f"codes has dtype {table.dtype}; integers 0 … k - 1 are needed")
         self._columns = [_checked_column(table[:, j], j, k) for j, k in enumerate(self.domain)]
         self.labels = None if labels is None else check_labels(labels, self.domain)
-        self.source = source
+        self.source = check_text("source", source)
 
     def _describe_shape(self, name: str, n: int, domain: Iterable[int], names: Sequence[str] | None) -> None:
-        self.name = name
+        self.name = check_text("name", name)
         self.domain = Domain.of(domain)
         if n < 1:
             raise InputError("the data set is empty: users=0 must be >= 1")
         self.n = check_users(n)
         self.d = len(self.domain)
-        self.names = tuple(names) if names is not None else tuple(f"A{j + 1}" for j in range(self.d))
+        if isinstance(names, str):
+            raise InputError(f"names={names!r} is one text; a list with a name for each attribute is needed")
+        self.names = tuple(
+            (f"A{j + 1}" for j in range(self.d))
+            if names is None
+            else (check_text(f"names[{j}]", text) for j, text in enumerate(names))
+        )
         if len(self.names) != self.d:
             raise InputError(f"names has {len(self.names)} entries, but there are {self.d} attributes")
 
@@ -79,6 +89,7 @@ class Dataset:
                 codes = self.column(j, start, min(start + _COUNT_CHUNK, self.n))
                 total[offset : offset + k] += np.bincount(codes, minlength=k)
             offset += k
+        total.flags.writeable = False
         return total
 
     @property
@@ -92,8 +103,13 @@ class Dataset:
         for column in self._columns:
             digest.update(column.astype("<u2").tobytes())
         digest.update(repr((self.names, self.labels)).encode())
-        described = {"name": self.name, "users": self.n, "domain": list(self.domain), "sha256": digest.hexdigest()}
-        return described if self.source is None else {**described, "source": self.source}
+        return {
+            "name": self.name,
+            "users": self.n,
+            "domain": list(self.domain),
+            "sha256": digest.hexdigest(),
+            "source": self.source,
+        }
 
     def __repr__(self) -> str:
         sizes = ", ".join(map(str, self.domain[:10])) + (", …" if self.d > 10 else "")
@@ -109,18 +125,60 @@ def check_rows(data: Dataset, sampler: str) -> None:
         )
 
 
+def importable(kind: type) -> bool:
+    """Whether another process finds this class by its name: not if it is in the script itself or in a function."""
+    found: Any = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is kind and kind.__module__ != "__main__"
+
+
 def _checked_column(column: npt.NDArray[Any], j: int, k: int) -> Codes:
     low, high = int(column.min()), int(column.max())
     if low < 0 or high >= k:
         bad = low if low < 0 else high
         hint = f"; domain sizes go up to {MAX_DOMAIN:,}" if bad >= MAX_DOMAIN else ""
         raise InputError(f"codes[:, {j}] holds {bad}, outside 0 … {k - 1} (domain[{j}]={k}){hint}")
-    return np.ascontiguousarray(column, dtype=code_dtype(k))
+    codes = np.array(column, dtype=code_dtype(k), order="C")
+    codes.flags.writeable = False
+    return codes
+
+
+def check_text(what: str, text: object) -> str:
+    """Text that a results file can hold."""
+    if not isinstance(text, str):
+        raise InputError(f"{what}={text!r} must be text")
+    if "\0" in text:
+        raise InputError(f"{what}={str(text)!r} holds a NUL character, which no results file can hold")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{what}={str(text)!r} is not valid Unicode text") from None
+    return str(text)
+
+
+def check_unmasked(what: str, table: object) -> None:
+    """Masked entries would be taken for what lies under the mask."""
+    rows = table if isinstance(table, (list, tuple)) else [table]
+    if any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows):
+        raise InputError(
+            f"{what} has masked entries, which have no value; leave these users out, or give them a value of their own"
+        )
 
 
 def check_labels(labels: Iterable[Sequence[str]], domain: Sequence[int]) -> Labels:
-    """One label for each value of each attribute, all different within an attribute."""
-    table = tuple(tuple(map(str, row)) for row in labels)
+    """One label for each value of each attribute, all different within an attribute; numbers become text."""
+    labels = list(labels)
+    for j, row in enumerate(labels):
+        if isinstance(row, str) or not isinstance(row, Iterable):
+            raise InputError(f"labels[{j}]={row!r} must be a list of labels, one for each value")
+    table = tuple(
+        tuple(
+            str(label) if isinstance(label, (int, float, np.number)) else check_text(f"labels[{j}][{v}]", label)
+            for v, label in enumerate(row)
+        )
+        for j, row in enumerate(labels)
+    )
     if len(table) != len(domain):
         raise InputError(f"labels has {len(table)} entries, but there are {len(domain)} attributes")
     for j, (row, k) in enumerate(zip(table, domain, strict=True)):

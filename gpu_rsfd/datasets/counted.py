@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.base import Dataset, check_text, check_unmasked
 from gpu_rsfd.datasets.synthetic import parse_distribution
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import Codes
@@ -36,8 +36,10 @@ class CountedDataset(Dataset):
         table: Sequence[npt.ArrayLike],
         names: Sequence[str] | None = None,
         name: str = "counted",
+        source: str = "counts in memory",
     ) -> None:
         self._describe_shape(name, n, domain, names)
+        self.source = check_text("source", source)
         if len(table) != self.d:
             raise InputError(f"table has {len(table)} rows, but domain has {self.d} sizes")
         self._counts = [
@@ -52,23 +54,33 @@ class CountedDataset(Dataset):
         exponent = parse_distribution(distribution) or 0.0
         sizes = tuple(domain)
         weights = {k: [(v + 1.0) ** -exponent for v in range(k)] for k in sizes}
-        return cls(n, sizes, [[w / math.fsum(weights[k]) for w in weights[k]] for k in sizes], name=name)
+        table = [[w / math.fsum(weights[k]) for w in weights[k]] for k in sizes]
+        return cls(n, sizes, table, name=name, source=f"expected counts: {distribution}")
 
     @cached_property
     def counts(self) -> npt.NDArray[np.int64]:
         """How many users hold each value, over all attributes' values in order."""
-        return np.concatenate(self._counts)
+        total = np.concatenate(self._counts)
+        total.flags.writeable = False
+        return total
 
     def column(self, j: int, start: int, stop: int) -> Codes:
         raise InputError(f"data set {self.name!r} is known only by its counts, not user by user")
 
     def describe(self) -> dict[str, Any]:
         digest = hashlib.sha256(self.counts.astype("<i8").tobytes()).hexdigest()
-        return {"name": self.name, "users": self.n, "domain": list(self.domain), "sha256_of_counts": digest}
+        return {
+            "name": self.name,
+            "users": self.n,
+            "domain": list(self.domain),
+            "sha256_of_counts": digest,
+            "source": self.source,
+        }
 
 
 def _checked_row(row: npt.ArrayLike, j: int, k: int, n: int) -> npt.NDArray[np.int64]:
     """The counts of one attribute."""
+    check_unmasked(f"table[{j}]", row)
     values = np.asarray(row)
     if values.shape != (k,):
         raise InputError(f"table[{j}] has shape {values.shape}; one entry for each of domain[{j}]={k} values is needed")

@@ -41,6 +41,7 @@ class SyntheticDataset(Dataset):
         self.distribution = distribution
         self.seed = check_seed(seed)
         exponent = parse_distribution(distribution)
+        self.source = f"drawn: {distribution}, seed {self.seed}"
         self._thresholds = {k: zipf_thresholds(k, exponent) for k in set(self.domain)} if exponent is not None else None
 
     def column(self, j: int, start: int, stop: int) -> Codes:
@@ -61,6 +62,7 @@ class SyntheticDataset(Dataset):
             "domain": list(self.domain),
             "distribution": self.distribution,
             "seed": self.seed,
+            "source": self.source,
         }
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from cuda_standin import FOLDER
 
-from gpu_rsfd.kernels import KERNELS, source
+from gpu_rsfd.backends.cuda.kernels import KERNELS, source
 
+pytestmark = pytest.mark.slow
 cupy = pytest.importorskip("cupy", exc_type=ImportError)
 pytest.importorskip("cupy.cuda.compiler", exc_type=ImportError)
 

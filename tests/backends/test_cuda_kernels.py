@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_standin import FOLDER, MUTANT_CASES, WAYS, mutate, mutated, needs_compiler, standin  # noqa: F401
+from cuda_standin import FIRST, FOLDER, MUTANT_CASES, mutate, mutated, needs_compiler, standin  # noqa: F401
 
 import gpu_rsfd
 from gpu_rsfd import doctor
-from gpu_rsfd.backends import cuda
-from gpu_rsfd.backends.cupy import CupyBackend
-from gpu_rsfd.backends.passes import AttributeJob
-from gpu_rsfd.kernels import KERNELS, source
+from gpu_rsfd.backends.cuda import runner as cuda
+from gpu_rsfd.backends.cuda.backend import CupyBackend
+from gpu_rsfd.backends.cuda.kernels import KERNELS, source
+from gpu_rsfd.backends.cuda.passes import AttributeJob
 from gpu_rsfd.plan import Plan
 
 pytestmark = [needs_compiler, pytest.mark.usefixtures("standin")]
@@ -50,6 +50,7 @@ def test_the_shapes_reach_every_kernel(standin):  # noqa: F811
     assert rows * 4 > cuda.SHARED_BYTES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block,tile", [(1, 3), (7, 1), (33, 64), (100, 7)])
 def test_any_block_size_is_right(standin, monkeypatch, block, tile):  # noqa: F811
     monkeypatch.setattr(cuda, "BLOCK", block)
@@ -148,7 +149,7 @@ def test_an_array_overrun_is_caught(standin, monkeypatch):  # noqa: F811
     mutate(monkeypatch, "if (b < digits) out[", "if (b <= digits) out[")
     standin._reset(flags=("-O1",))
     with pytest.raises(RuntimeError, match="wrote outside an array"):
-        first_difference([doctor.Case(64, (5, 2), (1.0,), WAYS)])
+        first_difference([doctor.Case(64, (5, 2), (1.0,), FIRST)])
 
 
 def test_a_random_data_set_in_memory():

@@ -16,8 +16,8 @@ import pytest
 from cuda_standin import MUTANT_CASES, PTX, mutate, needs_nvrtc
 
 from gpu_rsfd import doctor
-from gpu_rsfd.backends.cupy import CupyBackend
-from gpu_rsfd.kernels import KERNELS, OPTIONS, source
+from gpu_rsfd.backends.cuda.backend import CupyBackend
+from gpu_rsfd.backends.cuda.kernels import KERNELS, OPTIONS, source
 from gpu_rsfd.tape import ASSIGNMENTS
 
 pytestmark = [needs_nvrtc, pytest.mark.usefixtures("standin")]
@@ -105,9 +105,9 @@ def test_a_mutant_is_caught(standin, monkeypatch, old, new, which, message):
     mutate(monkeypatch, old, new, which)
     standin._reset(**PTX)
     if "global[cell]" in old:  # counts too many for shared memory; many users of few values
-        monkeypatch.setattr("gpu_rsfd.backends.cuda.SHARED_BYTES", 0)
+        monkeypatch.setattr("gpu_rsfd.backends.cuda.runner.SHARED_BYTES", 0)
     elif "bins.global" in old or "counts_rep" in old:  # several tiles on the same counts
-        monkeypatch.setattr("gpu_rsfd.backends.cuda.TILE", 4)
+        monkeypatch.setattr("gpu_rsfd.backends.cuda.runner.TILE", 4)
     if message is None:
         assert first_difference(MUTANT_CASES) is not None
     else:

@@ -6,8 +6,8 @@ import sys
 import cupy  # the stand-in beside this file
 
 from gpu_rsfd import doctor
-from gpu_rsfd.backends import cuda
-from gpu_rsfd.backends.cupy import CupyBackend
+from gpu_rsfd.backends.cuda import runner as cuda
+from gpu_rsfd.backends.cuda.backend import CupyBackend
 
 kind, *mutation = sys.argv[1:]
 text = cuda.source()
@@ -21,9 +21,8 @@ threads = 64 if kind == "thread" else 8  # two lanes of a bank of shared memory 
 cuda.BLOCK, cuda.TILE = threads, 64 if kind == "thread" else 16
 cuda.threads_for = lambda groups: threads
 cupy._reset(flags=("-O1", "-g", f"-fsanitize={kind}", "-DCPU_THREADS"))
-WAYS = ("rsfd-grr", "rsfd-oue-z", "rsfd-oue-r", "rsfd-sue-r", "spl-grr", "spl-oue", "spl-sue", "smp-grr", "smp-oue")
 CASES = [
-    doctor.Case(4500 if kind == "thread" else 1100, (3, 2), (1.0,), WAYS, repetitions=range(1)),
+    doctor.Case(4500 if kind == "thread" else 1100, (3, 2), (1.0,), doctor.PROTOCOLS[:14], repetitions=range(1)),
     doctor.Case(70, (12,), (1.0, 1.1, 1.2), ("rsfd-grr", "rsfd-oue-r"), range(2)),
 ]
 with CupyBackend() as backend:

@@ -1,0 +1,1 @@
+"""Every user on the CPU, 64 at a time, with NumPy."""

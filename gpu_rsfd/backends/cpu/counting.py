@@ -1,0 +1,262 @@
+"""The NumPy arithmetic of one task: some users, some attributes, some repetitions, every recipe at once.
+
+The bit vectors of unary encodings exist only as bits of words: one column (attribute, value) of all users of the
+task at a time, never a table of users x values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.backends.cpu.bitslice import (
+    ROWS,
+    at_least,
+    digit_planes,
+    one_hot,
+    pack,
+    pairs_of,
+    program,
+    valid_lanes,
+    value_counts,
+)
+from gpu_rsfd.plan import AttributePlan, Counts
+from gpu_rsfd.protocols import Bits, Keep, Others, Recipe
+from gpu_rsfd.protocols.form import Thresholds
+from gpu_rsfd.tape import LANES, LEVELS, Codes, Tape, Words, code_dtype, fake_values, keep_draw, scale
+
+ColumnReader = Callable[[int, int, int], Codes]  # (attribute, first user, last user + 1) -> codes
+Fakes = dict[Thresholds | None, Codes]  # prior -> [repetition, user] fake values; None: uniform
+
+
+@dataclass(frozen=True)
+class Task:
+    """A piece of a simulation whose counts can be added to those of any other piece."""
+
+    start: int  # first user, a multiple of 64
+    stop: int
+    n: int  # users of the whole data set
+    d: int  # attributes of the whole data set
+    assignment: str
+    repetitions: tuple[int, ...]
+    attributes: tuple[AttributePlan, ...]
+    count_sampled: bool  # also count the users who sampled each attribute
+
+
+@dataclass(frozen=True)
+class TaskCounts:
+    counts: list[Counts]  # per attribute of the task: [recipe, repetition, value]
+    sampled: Counts | None  # [repetition, attribute of the task]
+
+
+class _Users:
+    """The users of a task as [repetition, user] arrays, padded with nobody to whole words."""
+
+    def __init__(self, task: Task, tape: Tape) -> None:
+        self.tape, self.task = tape, task
+        self.n = task.stop - task.start
+        self.groups = -(-self.n // LANES)
+        self.group = task.start // LANES
+        self.lanes = self.groups * LANES
+        self.valid = valid_lanes(self.n)
+        self.shape = (len(task.repetitions), self.groups)
+        self.assigned: Codes | None = None
+        if task.count_sampled or any(a.needs_assignment for a in task.attributes):
+            self.assigned = np.full((len(task.repetitions), self.lanes), task.d, code_dtype(task.d + 1))  # d: nobody
+            for row, repetition in zip(self.assigned, task.repetitions, strict=True):
+                row[: self.n] = tape.assigned(task.assignment, repetition, task.n, task.d, task.start, task.stop)
+
+    def sampled(self, attribute: int) -> npt.NDArray[np.bool_]:
+        """[repetition, user]: who sampled an attribute."""
+        assert self.assigned is not None
+        return np.equal(self.assigned, attribute)
+
+    def values(self, attribute: int) -> Words:
+        """[repetition, user] words of the VALUE stream (without the padding)."""
+        rows = [self.tape.value(attribute, r, self.task.start, self.task.stop) for r in self.task.repetitions]
+        return np.stack(rows) if len(rows) > 1 else rows[0][None]
+
+    def padded(self, codes: Codes) -> Codes:
+        """[..., user] codes with zeros for the lanes that are nobody's."""
+        out = np.empty((*codes.shape[:-1], self.lanes), codes.dtype)
+        out[..., : self.n] = codes
+        out[..., self.n :] = 0
+        return out
+
+    def digits(self, column: int, out: npt.NDArray[np.uint64]) -> None:
+        """out [level, repetition, group] = the binary digits of U; nobody's U is the largest: never < a threshold."""
+        for r, repetition in enumerate(self.task.repetitions):
+            np.copyto(out[:, r, :], self.tape.bits(column, repetition, self.group, self.groups).T)
+        if self.n != self.lanes:
+            out[:, :, -1] |= ~self.valid[-1]
+
+
+def run(task: Task, seed: int, read: ColumnReader) -> TaskCounts:
+    """All counts of a task.  `read` gives the users' codes."""
+    users = _Users(task, Tape(seed))
+    counts = [_attribute(users, attribute, read) for attribute in task.attributes]
+    sampled = None
+    if task.count_sampled:
+        sampled = np.stack([users.sampled(a.index).sum(axis=1) for a in task.attributes], axis=1, dtype=np.int64)
+    return TaskCounts(counts, sampled)
+
+
+def _attribute(users: _Users, attribute: AttributePlan, read: ColumnReader) -> Counts:
+    """[recipe, repetition, value]"""
+    k = attribute.k
+    out = np.zeros((len(attribute.recipes), users.shape[0], k), np.int64)
+    codes = users.padded(read(attribute.index, users.task.start, users.task.stop))
+    mine = users.sampled(attribute.index) if attribute.needs_assignment else None
+    fakes: Fakes = {}
+    if attribute.needs_value:
+        words = users.values(attribute.index)
+        uniform = users.padded(scale(words, k))
+        fakes = {
+            prior: uniform if prior is None else users.padded(fake_values(words, k, prior))
+            for prior in dict.fromkeys(r.prior for r in attribute.recipes)
+        }
+        alike: dict[tuple[Others, Thresholds | None], dict[int, int]] = {}
+        for i, r in enumerate(attribute.recipes):
+            if isinstance(r.noise, Keep):
+                alike.setdefault((r.others, r.prior), {})[i] = r.noise.threshold
+        for (others, prior), keeps in alike.items():
+            counts = _count_keep(users, others, list(keeps.values()), k, codes, words, uniform, fakes[prior], mine)
+            out[list(keeps)] = counts
+    if attribute.needs_bits:
+        _count_bits(users, attribute, codes, fakes, mine, out)
+    return out
+
+
+def _count_keep(
+    users: _Users,
+    others: Others,
+    keeps: Sequence[int],
+    k: int,
+    codes: Codes,
+    words: Words,
+    uniform: Codes,
+    fake: Codes,
+    mine: npt.NDArray[np.bool_] | None,
+) -> Counts:
+    """[threshold, repetition, value]: start from what is sent if nobody keeps; those who keep x move from y to x."""
+    repetitions = users.shape[0]
+    if others is Others.OWN:
+        row, user = np.divmod(np.arange(repetitions * users.n), users.n)
+    else:
+        assert mine is not None
+        row, user = np.divmod(np.flatnonzero(mine), users.lanes)
+    x, y, h = codes[user], uniform[row, user], keep_draw(words[row, user])
+    cell = row * k  # cells are repetition x value, after each other for each threshold
+    if others is Others.NOTHING:
+        histogram = np.bincount(cell + y, minlength=repetitions * k)
+    else:
+        sent = uniform if fake is uniform or mine is None else np.where(mine, uniform, fake)
+        histogram = value_counts(sent, users.valid, k).ravel()
+
+    ascending = sorted(set(keeps))
+    step = sum(h >= np.uint64(keep) for keep in ascending)  # the first threshold above h, if any
+    cell += step * (repetitions * k)
+    size = (len(ascending) + 1) * repetitions * k
+    moves = np.bincount(cell + x, minlength=size) - np.bincount(cell + y, minlength=size)
+    kept = np.cumsum(moves.reshape(-1, repetitions * k), axis=0)
+    return (histogram + kept[[ascending.index(keep) for keep in keeps]]).reshape(-1, repetitions, k)
+
+
+def _count_bits(
+    users: _Users,
+    attribute: AttributePlan,
+    codes: Codes,
+    fakes: Fakes,
+    mine: npt.NDArray[np.bool_] | None,
+    out: Counts,
+) -> None:
+    """Unary encodings.  With G(T) the users with U >= T in a column and M those who encode this very value,
+    N = |users| - |G(tq)| + |G(tq) & M| - |G(tp) & M|.
+    """
+    k, shape = attribute.k, users.shape
+    everyone = np.broadcast_to(users.valid, shape)
+    sampled = pack(mine) if mine is not None else everyone
+    blocks = _Block.of(attribute.recipes)
+    x = digit_planes(codes, k)
+    holders = one_hot(x, users.valid, k)  # who holds each value
+    # Encoded fakes: x of those who sampled the attribute, the fake value of the others.
+    mixed = {
+        prior: one_hot(
+            [b ^ ((a ^ b) & sampled) for a, b in zip(x, digit_planes(fakes[prior], k), strict=True)], everyone, k
+        )
+        for prior in dict.fromkeys(r.prior for r in attribute.recipes if r.encodes_fakes)
+    }
+
+    digits = np.empty((ROWS, *shape), np.uint64)
+    rows = list(digits)
+    pairs = pairs_of(t for block in blocks for t in block.thresholds)
+    over, inside, held = (np.empty(shape, np.uint64) for _ in range(3))
+    programs = [[program(t, rows) for t in block.thresholds] for block in blocks]
+    ones = [np.zeros((len(b.kinds) + 1, len(b.thresholds), *shape), np.uint8) for b in blocks]
+    narrow = np.uint16 if users.lanes < 1 << 16 else np.uint32  # the narrower, the faster
+    sums = [np.empty((k, *bits.shape[:-1]), narrow) for bits in ones]
+    for v in range(k):
+        users.digits(attribute.offset + v, digits[:LEVELS])
+        for combine, level, pair in pairs:
+            combine(rows[level], rows[level + 1], rows[pair])
+        holding = next(holders)
+        own = np.bitwise_and(holding, sampled, out=held)
+        faked = {prior: next(walk) for prior, walk in mixed.items()}
+        for block, ways, bits, total in zip(blocks, programs, ones, sums, strict=True):
+            masks = [_encoders(others, prior, holding, own, faked) for others, prior in block.kinds]
+            for t, way in enumerate(ways):
+                reached = at_least(way, over)
+                if t < block.tqs:
+                    reports = np.bitwise_and(reached, sampled, out=inside) if block.partial else reached
+                    np.bitwise_count(reports, out=bits[-1, t])
+                for row, mask in enumerate(masks):
+                    np.bitwise_and(reached, mask, out=inside)
+                    np.bitwise_count(inside, out=bits[row, t])
+            bits.sum(axis=-1, dtype=narrow, out=total[v])
+    for block, total in zip(blocks, sums, strict=True):
+        # |users|: nobody's lanes are in every G(tq), so they cancel out where they are counted here, too
+        reporters = np.bitwise_count(sampled).sum(axis=-1, dtype=np.int64) if block.partial else users.lanes
+        counts = total.astype(np.int64)  # [value, kind, threshold, repetition]
+        for row, (ids, q, p) in enumerate(block.kinds.values()):
+            reported = reporters - counts[:, -1, q] + counts[:, row, q] - counts[:, row, p]
+            out[ids] = np.moveaxis(reported, 0, 2)
+
+
+def _encoders(
+    others: Others, prior: Thresholds | None, holding: Words, own: Words, faked: dict[Thresholds | None, Words]
+) -> Words:
+    """Who encodes a value: its holders; those of them who sampled the attribute; or those and the fakes."""
+    if others is Others.OWN:
+        return holding
+    return faked[prior] if others is Others.FAKE else own
+
+
+class _Block:
+    """Unary recipes of which the same users report: each threshold is evaluated once for all of them."""
+
+    def __init__(self, recipes: Sequence[Recipe], ids: Sequence[int], partial: bool) -> None:
+        self.partial = partial  # only those report who sampled the attribute
+        bits = {i: noise for i in ids if isinstance(noise := recipes[i].noise, Bits)}
+        self.thresholds = list(dict.fromkeys(b.tq for b in bits.values()))
+        self.tqs = len(self.thresholds)
+        self.thresholds += [t for t in dict.fromkeys(b.tp for b in bits.values()) if t not in self.thresholds]
+        # What is encoded -> the recipes that do so, and where in `thresholds` their tq and tp are.
+        place = {t: i for i, t in enumerate(self.thresholds)}
+        kinds: dict[tuple[Others, Thresholds | None], list[tuple[int, int, int]]] = {}
+        for i, b in bits.items():
+            kinds.setdefault((recipes[i].others, recipes[i].prior), []).append((i, place[b.tq], place[b.tp]))
+        self.kinds = {
+            kind: tuple(np.array(column) for column in zip(*rows, strict=True)) for kind, rows in kinds.items()
+        }
+
+    @classmethod
+    def of(cls, recipes: Sequence[Recipe]) -> list[_Block]:
+        """Recipes that hide the sampled attribute, those without sampling, those of the sampled attribute alone."""
+        alike: dict[str, list[int]] = {"hiding": [], "own": [], "partial": []}
+        for i, r in enumerate(recipes):
+            if r.unary:
+                alike["hiding" if r.others.hides else "own" if r.others is Others.OWN else "partial"].append(i)
+        return [cls(recipes, ids, name == "partial") for name, ids in alike.items() if ids]

@@ -1,0 +1,1 @@
+"""Every user on CUDA devices, with CuPy."""

@@ -1,0 +1,180 @@
+"""What the CUDA kernels count for an attribute, and how its recipes' counts follow from it.  Plain NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.backends.cuda.kernels import PAIRED, UNARY
+from gpu_rsfd.plan import AttributePlan, Counts
+from gpu_rsfd.protocols import Bits, Keep, Others, Recipe
+from gpu_rsfd.protocols.form import Thresholds
+from gpu_rsfd.tape import LEVELS, ONE
+
+_ROUNDS, _WEYL = 10, 0x9E3779B97F4A7C15
+_MAX = max(UNARY)
+
+# Kernel arguments that are structures, as the .cu files declare them.
+KEY = np.dtype([("rounds", np.uint64, _ROUNDS)])
+PASS = np.dtype(
+    [
+        ("key_rounds", np.uint64, _ROUNDS),
+        ("digit", np.uint32, (LEVELS, _MAX + 2)),
+        ("own", np.uint32, _MAX),
+        ("partial", np.uint32, _MAX),
+    ]
+)
+
+
+def digits_of(k: int) -> int:
+    """Binary digits of the codes 0 … k - 1."""
+    return (k - 1).bit_length()
+
+
+def key_rounds(seed: int) -> npt.NDArray[np.uint64]:
+    """The first half of the Philox key in each round."""
+    return np.array([(seed + i * _WEYL) % 2**64 for i in range(_ROUNDS)], np.uint64)
+
+
+Slot = tuple[str, int, int]  # who reports (own, partial, hiding), tq, tp
+
+
+@dataclass(frozen=True)
+class ValuePass:
+    """One pass over the VALUE stream: the counts of `Keep` at every threshold, and fake values to encode as bits.
+
+    Rows of `count_values`: what is sent if nobody keeps (y of those who sampled the attribute, a fake of the others);
+    y of those who sampled it; then a row per keep threshold.
+    """
+
+    prior: Thresholds | None  # of the fakes; None: uniform, y itself
+    mine: tuple[int, ...]  # thresholds of those who sampled the attribute, ascending
+    all: tuple[int, ...]  # thresholds of everyone (no sampling), ascending
+    encodes: bool
+
+    @classmethod
+    def of(cls, attribute: AttributePlan, prior: Thresholds | None) -> ValuePass | None:
+        """What an attribute's recipes with this prior need; None if that is nothing."""
+        recipes = [r for r in attribute.recipes if r.prior == prior]
+        keeps = [(r.others.samples, r.noise.threshold) for r in recipes if isinstance(r.noise, Keep)]
+        encodes = any(r.encodes_fakes for r in recipes)
+        if not keeps and not encodes:
+            return None
+        mine, everyone = (tuple(sorted({t for s, t in keeps if s is samples})) for samples in (True, False))
+        return cls(prior, mine, everyone, encodes)
+
+    @property
+    def rows(self) -> int:
+        return 2 + len(self.mine) + len(self.all) if self.mine or self.all else 0
+
+    def counts(self, attribute: AttributePlan, bins: Counts, out: Counts) -> None:
+        """bins [repetition, row, value] -> out [recipe, repetition, value], the recipes of this pass only."""
+        mine = np.cumsum(bins[:, 2 : 2 + len(self.mine)], axis=1)
+        everyone = np.cumsum(bins[:, 2 + len(self.mine) :], axis=1)
+        for i, r in enumerate(attribute.recipes):
+            if isinstance(r.noise, Keep) and r.prior == self.prior:
+                t = r.noise.threshold
+                kept = mine[:, self.mine.index(t)] if r.others.samples else everyone[:, self.all.index(t)]
+                out[i] = bins[:, int(r.others is Others.NOTHING)] + kept
+
+
+def _who(others: Others) -> str:
+    return "hiding" if others.hides else "partial" if others.samples else "own"
+
+
+def _slot(recipe: Recipe) -> Slot | None:
+    """The slot of a unary recipe."""
+    noise = recipe.noise
+    return (_who(recipe.others), noise.tq, noise.tp) if isinstance(noise, Bits) else None
+
+
+@dataclass(frozen=True)
+class UnaryPass:
+    """One pass over the BITS stream: the slots of one kernel."""
+
+    slots: tuple[Slot, ...]
+    paired: bool
+    prior: Thresholds | None  # of the fakes that it encodes, if any
+
+    @property
+    def thresholds(self) -> int:
+        """The kernel's number of thresholds: the smallest that is enough."""
+        needed = len(self.slots) * (1 + self.paired)
+        return min(n for n in (PAIRED if self.paired else UNARY) if n >= needed)
+
+    @property
+    def kernel(self) -> str:
+        return f"count_{'paired' if self.paired else 'unary'}_{self.thresholds}"
+
+    @property
+    def cells(self) -> int:
+        """Counts of a column: two per slot of the kernel."""
+        return 2 * self.thresholds // (1 + self.paired)
+
+    def argument(self, seed: int) -> npt.NDArray[Any]:
+        """The kernel's first argument."""
+        pack = np.zeros(1, PASS)
+        pack["key_rounds"][0] = key_rounds(seed)
+        for i, (who, tq, tp) in enumerate(self.slots):
+            at = i * (1 + self.paired)
+            for t, threshold in enumerate((tq, tp) if self.paired else (tq,)):
+                digits = (threshold - 1) >> np.arange(LEVELS) & 1
+                pack["digit"][0, :, at + t] = np.where(digits == 1, 0xFFFFFFFF, 0)
+            if who != "hiding":
+                pack[who][0, at] = 0xFFFFFFFF
+        return pack
+
+    def counts(self, attribute: AttributePlan, cells: Counts, out: Counts) -> None:
+        """cells [repetition, value, cell] -> out [recipe, repetition, value], the recipes of this pass only."""
+        for i, r in enumerate(attribute.recipes):
+            slot = _slot(r)
+            if slot in self.slots and r.prior == self.prior:
+                out[i] = cells[:, :, 2 * self.slots.index(slot) + (r.others is Others.FAKE)]
+
+
+def unary_passes(attribute: AttributePlan) -> list[UnaryPass]:
+    """As few passes as the kernels' sizes allow, of about equal length; each encodes fakes of one prior at most."""
+    passes = []
+    for prior in dict.fromkeys(r.prior for r in attribute.recipes if r.unary):
+        slots = list(dict.fromkeys(s for r in attribute.recipes if r.prior == prior and (s := _slot(r)) is not None))
+        plain = [s for s in slots if s[2] == ONE // 2]
+        pairs = [s for s in slots if s[2] != ONE // 2]
+        passes += [UnaryPass(part, False, prior) for part in _parts(plain, _MAX)]
+        passes += [UnaryPass(part, True, prior) for part in _parts(pairs, max(PAIRED) // 2)]
+    return passes
+
+
+def _parts(slots: Sequence[Slot], most: int) -> list[tuple[Slot, ...]]:
+    parts = -(-len(slots) // most)
+    size = -(-len(slots) // parts) if parts else 0
+    return [tuple(slots[i : i + size]) for i in range(0, len(slots), size)] if parts else []
+
+
+@dataclass(frozen=True)
+class AttributeJob:
+    """All that a device does for an attribute in a batch of repetitions."""
+
+    plan: AttributePlan
+    digits: int
+    values: tuple[ValuePass, ...]
+    passes: tuple[UnaryPass, ...]
+
+    @classmethod
+    def of(cls, attribute: AttributePlan) -> AttributeJob:
+        priors = dict.fromkeys(r.prior for r in attribute.recipes)
+        values = tuple(v for prior in priors if (v := ValuePass.of(attribute, prior)) is not None)
+        return cls(attribute, digits_of(attribute.k), values, tuple(unary_passes(attribute)))
+
+    @property
+    def encoded_digits(self) -> int:
+        """Binary digits of encoded fakes that are on the device at a time."""
+        return self.digits * sum(v.encodes for v in self.values)
+
+    @property
+    def cells(self) -> int:
+        """Counts per repetition that come back from the device."""
+        return self.plan.k * (sum(v.rows for v in self.values) + sum(p.cells for p in self.passes))

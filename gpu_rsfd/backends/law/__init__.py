@@ -1,0 +1,1 @@
+"""Counts without users, drawn from their exact law: `samplers` are backends, too."""

@@ -1,0 +1,203 @@
+"""What each user sends, read straight from the paper: the reference that every backend must agree with.
+
+Slow and obvious on purpose: user by user, attribute by attribute.  The only source of randomness is the tape.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.checks import check_epsilon, check_seed, integer
+from gpu_rsfd.datasets import as_dataset
+from gpu_rsfd.datasets.base import Dataset, check_rows
+from gpu_rsfd.domain import Domain
+from gpu_rsfd.protocols import TERMS, Bits, Keep, Mechanism, Others, Recipe, Terms, check_protocol, mechanisms
+from gpu_rsfd.tape import Tape, check_assignment, fake_values, keep_draw, scale
+
+_BLOCK = 4096  # users whose words are drawn together
+
+
+@dataclass(frozen=True, eq=False)
+class Reports:
+    """The reports of one repetition.
+
+    values[j]  what the users `users[j]` send for attribute j: a value each (GRR, int64 [m]) or a bit vector each
+               (unary encodings, uint8 0/1 [m, k_j]).  m is n, except for Smp: there only the users who sampled
+               attribute j report it, and m is n_j.
+    users[j]   the users behind values[j], ascending.
+    sampled    the attribute that each user sampled, [n]: secret under RS+FD, sent under Smp, unused by Spl.
+    """
+
+    values: list[npt.NDArray[Any]]
+    users: list[npt.NDArray[np.int64]]
+    sampled: npt.NDArray[np.int64]
+    mechanisms: tuple[Mechanism, ...]
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How often each value was reported, over all attributes' values in order."""
+        return np.concatenate([reported(sent, m.k) for sent, m in zip(self.values, self.mechanisms, strict=True)])
+
+
+class _User:
+    """One user's share of the tape: word for word what Section 3 calls random."""
+
+    def __init__(self, tape: _Block, i: int) -> None:
+        self._tape, self._i = tape, i
+
+    def sample_attribute(self) -> int:
+        """j <- Uniform({1, …, d})"""
+        return int(self._tape.sampled[self._i])
+
+    def uniform_value(self, j: int) -> int:
+        """y <- Uniform({1, …, k_j})"""
+        return int(self._tape.y[j][self._i])
+
+    def fake_value(self, j: int) -> int:
+        """y <- the prior of fake values; uniform if there is none"""
+        return int(self._tape.fake[j][self._i])
+
+    def keep(self, j: int, noise: Keep) -> bool:
+        """True with probability p - q"""
+        return int(self._tape.h[j][self._i]) < noise.threshold
+
+    def uniforms(self, j: int) -> npt.NDArray[np.uint32]:
+        """One 24-bit uniform per bit of attribute j's vector"""
+        return self._tape.u[j][self._i]
+
+
+class _Block:
+    """The words of users start … stop - 1."""
+
+    def __init__(
+        self,
+        tape: Tape,
+        assignment: str,
+        repetition: int,
+        data: Dataset,
+        recipes: Sequence[Recipe],
+        start: int,
+        stop: int,
+    ) -> None:
+        self.sampled = tape.assigned(assignment, repetition, data.n, data.d, start, stop)
+        words = [tape.value(j, repetition, start, stop) for j in range(data.d)]
+        self.y = [scale(w, k) for w, k in zip(words, data.domain, strict=True)]
+        self.fake = [fake_values(w, k, r.prior) for w, k, r in zip(words, data.domain, recipes, strict=True)]
+        self.h = [keep_draw(w) for w in words]
+        self.u = [
+            np.stack([tape.uniforms(offset + v, repetition, start, stop) for v in range(k)], axis=1)
+            if recipe.unary
+            else np.empty(0, np.uint32)
+            for k, offset, recipe in zip(data.domain, data.domain.offsets, recipes, strict=True)
+        ]
+
+
+def grr(user: _User, j: int, v: int, noise: Keep) -> int:
+    """Section 2.2.1: the true value with probability p, any other with probability q.
+
+    The same law, drawn as: keep v with probability p - q, otherwise take a uniform one of all k values.
+    """
+    return v if user.keep(j, noise) else user.uniform_value(j)
+
+
+def encode(v: int, k: int) -> npt.NDArray[np.uint8]:
+    """B = [0, 0, …, 1, 0, … 0]"""
+    bits = np.zeros(k, np.uint8)
+    bits[v] = 1
+    return bits
+
+
+def unary(user: _User, j: int, bits: npt.NDArray[np.uint8], noise: Bits) -> npt.NDArray[np.uint8]:
+    """Section 2.2.2, OUE or SUE: Pr[B'[i] = 1] is p if B[i] = 1 and q if B[i] = 0."""
+    threshold = np.where(bits == 1, noise.tp, noise.tq)
+    return (user.uniforms(j) < threshold).astype(np.uint8)
+
+
+def randomize(user: _User, j: int, v: int, k: int, recipe: Recipe) -> Any:
+    """A(v_j, k_j, budget): the attribute's own randomiser."""
+    match recipe.noise:
+        case Keep() as noise:
+            return grr(user, j, v, noise)
+        case Bits() as noise:
+            return unary(user, j, encode(v, k), noise)
+
+
+def fake(user: _User, i: int, k: int, recipe: Recipe) -> Any:
+    """The fake data of a non-sampled attribute i."""
+    match recipe.noise, recipe.others:
+        case Keep(), Others.FAKE:
+            return user.fake_value(i)  # Algorithm 1, line 6
+        case Bits() as noise, Others.ZERO:
+            return unary(user, i, np.zeros(k, np.uint8), noise)  # Algorithm 2, lines 6 and 7
+        case Bits() as noise, Others.FAKE:
+            return unary(user, i, encode(user.fake_value(i), k), noise)  # Algorithm 3, lines 6 to 8
+    raise TypeError(f"{recipe} has no fake data")
+
+
+def send(user: _User, v: list[int], domain: Domain, recipes: Sequence[Recipe]) -> dict[int, Any]:
+    """What a user sends, per attribute.
+
+    Spl: every attribute randomised.  Smp: the sampled one alone.  RS+FD, Algorithms 1, 2 and 3: the sampled attribute
+    randomised, hidden among fakes.
+    """
+    y: dict[int, Any] = {}
+    for j, (k, recipe) in enumerate(zip(domain, recipes, strict=True)):
+        if recipe.others is Others.OWN or user.sample_attribute() == j:
+            y[j] = randomize(user, j, v[j], k, recipe)
+        elif recipe.others is not Others.NOTHING:
+            y[j] = fake(user, j, k, recipe)
+    return y
+
+
+def literal(
+    data: Dataset, recipes: Sequence[Recipe], seed: int, repetition: int, assignment: str
+) -> tuple[list[npt.NDArray[Any]], list[npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
+    """(values, users, sampled) of `Reports`, for any recipes: one for each attribute."""
+    tape = Tape(seed)
+    sent: list[list[Any]] = [[] for _ in recipes]
+    senders: list[list[int]] = [[] for _ in recipes]
+    sampled = np.empty(data.n, np.int64)
+    for start in range(0, data.n, _BLOCK):
+        stop = min(start + _BLOCK, data.n)
+        block = _Block(tape, assignment, repetition, data, recipes, start, stop)
+        codes = np.stack([data.column(j, start, stop) for j in range(data.d)], axis=1, dtype=np.int64).tolist()
+        sampled[start:stop] = block.sampled
+        for i, v in enumerate(codes):
+            for j, y in send(_User(block, i), v, data.domain, recipes).items():
+                sent[j].append(y)
+                senders[j].append(start + i)
+    values = [
+        np.array(y, np.uint8).reshape(-1, k) if recipe.unary else np.array(y, np.int64)
+        for y, k, recipe in zip(sent, data.domain, recipes, strict=True)
+    ]
+    return values, [np.array(s, np.int64) for s in senders], sampled
+
+
+def reported(values: npt.NDArray[Any], k: int) -> npt.NDArray[np.int64]:
+    """How often each value was reported: of values, or of bit vectors."""
+    return values.sum(axis=0, dtype=np.int64) if values.ndim == 2 else np.bincount(values, minlength=k)
+
+
+def reports(
+    data: Dataset | str | os.PathLike[str],
+    protocol: str,
+    epsilon: float,
+    seed: int = 0,
+    repetition: int = 0,
+    assignment: str = "uniform",
+    terms: Terms = TERMS,
+) -> Reports:
+    """What each user of `data` sends in one repetition: the reports behind `simulate`'s counts, bit by bit."""
+    protocol = check_protocol(protocol)
+    check_assignment(assignment)
+    epsilon, seed = check_epsilon(epsilon), check_seed(seed)
+    repetition = integer("repetition", repetition, 0, 2**64 - 1)
+    data = as_dataset(data)
+    check_rows(data, "users")
+    ms = mechanisms(protocol, epsilon, data.domain, terms)
+    return Reports(*literal(data, [m.recipe for m in ms], seed, repetition, assignment), ms)

@@ -1,0 +1,59 @@
+"""What `--help` adds to the options: the protocols, a line each, and the examples, a line each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from typer.core import TyperCommand, TyperGroup
+
+from gpu_rsfd.protocols import PAPER
+from gpu_rsfd.protocols.describe import lines as lines_of_protocols
+
+SEPARATOR = "  ·  "  # between the examples of an epilog
+
+
+def protocol_lines() -> list[str]:
+    """Name, the paper's label, what it does."""
+    lines = ["Protocols (* the paper's six, the default):"]
+    for name, label, sentence in lines_of_protocols():
+        mark = "*" if name in PAPER else " "
+        lines.append(f"{mark} {name:<10} {label:<12}  {sentence}")
+    return lines
+
+
+def example_lines(epilog: str) -> list[str]:
+    return ["Examples:", *(f"  {example}" for example in epilog.removeprefix("Examples:").strip().split(SEPARATOR))]
+
+
+class _Help:
+    """The library's help, without types that say nothing; then our lines, which are not to be joined or wrapped."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option: Any = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.metavar = ""
+        return option
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        command: Any = self
+        epilog, command.epilog = command.epilog, None
+        try:
+            super().format_help(ctx, formatter)  # type: ignore[misc]
+        finally:
+            command.epilog = epilog
+        parts = [protocol_lines()] if any(p.name == "protocol" for p in command.params) else []
+        parts += [example_lines(epilog)] if epilog else []
+        text = "\n\n".join("\n".join(f" {line}" for line in lines) for lines in parts)
+        if formatter.getvalue():  # plain help, which is printed afterwards
+            formatter.write(f"\n{text}\n")
+        elif text:
+            Console(highlight=False, markup=False, soft_wrap=True).print(text)
+
+
+class Command(_Help, TyperCommand):
+    """A command with such a help."""
+
+
+class Group(_Help, TyperGroup):
+    """The program, with such a help."""

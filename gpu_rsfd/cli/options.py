@@ -1,0 +1,154 @@
+"""Options that several commands share: name, help with an example, and the panel of `--help` they stand in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+
+def option(name: str, help: str, panel: str | None = None, metavar: str = "") -> Any:
+    """`metavar` stands for the value in `--help`; the default is part of the text, since not all are values."""
+    return typer.Option(name, help=help, rich_help_panel=panel, show_default=False, metavar=metavar)
+
+
+Text: TypeAlias = str | None
+Texts: TypeAlias = list[str] | None
+DATA, SIMULATION, MACHINE, OUTPUT = "Data", "Simulation", "Machine", "Output"
+
+DataDir = Annotated[
+    Text,
+    option(
+        "--data-dir", "Folder with the paper's original files (or GPU_RSFD_DATA).  --data-dir ~/uci", DATA, "FOLDER"
+    ),
+]
+DataSeed = Annotated[Text, option("--data-seed", "Seed of synthetic data.  --data-seed 7  (default: 0)", DATA, "N")]
+Epsilon = Annotated[
+    Texts,
+    option(
+        "--epsilon",
+        "Privacy budgets; repeatable or a list.  --epsilon 0.5,1,ln2  (default: ln2,…,ln7)",
+        SIMULATION,
+        "LIST",
+    ),
+]
+Protocol = Annotated[
+    Texts,
+    option(
+        "--protocol",
+        "Protocols, listed below; repeatable or a list.  --protocol rsfd-grr,smp-adp  (default: the paper's six)",
+        SIMULATION,
+        "LIST",
+    ),
+]
+Repetitions = Annotated[
+    Text, option("--repetitions", "Repetitions of each cell.  --repetitions 20  (default: 100)", SIMULATION, "N")
+]
+Seed = Annotated[
+    Text, option("--seed", "Seed of the simulation, 0 … 2**64 - 1.  --seed 42  (default: 0)", SIMULATION, "N")
+]
+Sampler = Annotated[
+    Text,
+    option(
+        "--sampler",
+        "users (every report), or the law of the counts: counts, marginals.  --sampler counts  (default: users)",
+        SIMULATION,
+        "NAME",
+    ),
+]
+Backend = Annotated[str, option("--backend", "auto, cupy or numpy.  --backend numpy  (default: auto)", MACHINE, "NAME")]
+Workers = Annotated[
+    Text, option("--workers", "Processes of the NumPy backend.  --workers 4  (default: one per core)", MACHINE, "N")
+]
+DeviceNumbers = Annotated[
+    Texts,
+    option("--device", "CUDA devices of the CuPy backend.  --device 0,1  (default: all that work)", MACHINE, "LIST"),
+]
+Overwrite = Annotated[bool, option("--overwrite", "Replace the results file.  --output results.h5 --overwrite", OUTPUT)]
+Plot = Annotated[bool, option("--plot/--no-plot", "Draw the figure beside the results file.  (default: plot)", OUTPUT)]
+SaveEvery = Annotated[
+    float, option("--save-every", "Seconds of work between saves.  --save-every 30  (default: 2)", OUTPUT, "SECONDS")
+]
+Yes = Annotated[
+    bool, option("--yes", "Go on with more than a day of work, or more than the memory has room for.", OUTPUT)
+]
+DryRun = Annotated[bool, option("--dry-run", "Print the plan, expected time and memory; simulate nothing.", OUTPUT)]
+Quiet = Annotated[bool, option("--quiet", "Print nothing but errors.", OUTPUT)]
+Postprocess = Annotated[
+    str,
+    option(
+        "--postprocess",
+        "none, clip, clip-normalize, simplex.  --postprocess none  (default: clip-normalize)",
+        None,
+        "NAME",
+    ),
+]
+DatasetNames = Annotated[
+    Texts,
+    option(
+        "--dataset",
+        "Data set by name or file; repeatable.  --dataset syn1 --dataset my.csv  (default: syn1)",
+        DATA,
+        "NAME",
+    ),
+]
+Users = Annotated[
+    Texts, option("--users", "Users of a synthetic set; a list is a sweep over n.  --users 1e4,1e5", DATA, "LIST")
+]
+Domain = Annotated[Texts, option("--domain", "Its domain sizes.  --domain 10,10,20  or  --domain 10x5", DATA, "LIST")]
+Distribution = Annotated[
+    Text,
+    option("--distribution", "Its law: uniform or zipf:S.  --distribution zipf:1.2  (default: uniform)", DATA, "LAW"),
+]
+Delimiter = Annotated[
+    Text,
+    option(
+        "--delimiter",
+        "Of a text file: ; or tab or another character.  --delimiter ';'  (default: guessed)",
+        DATA,
+        "CHARACTER",
+    ),
+]
+Columns = Annotated[Texts, option("--columns", "Columns of a file.  --columns sex,age  (default: all)", DATA, "LIST")]
+Bins = Annotated[
+    Texts,
+    option(
+        "--bins", "Bins of a numeric column: equal width, or quantiles with a q.  --bins age=10,pay=5q", DATA, "LIST"
+    ),
+]
+Missing = Annotated[
+    Text,
+    option("--missing", "Missing values: category, drop or error.  --missing drop  (default: category)", DATA, "NAME"),
+]
+DomainFile = Annotated[
+    Text,
+    option("--domain-file", "JSON or TOML: column -> list of its values.  --domain-file domain.json", DATA, "FILE"),
+]
+Assignment = Annotated[
+    Text,
+    option(
+        "--assignment",
+        "uniform, or balanced (users in equal groups).  --assignment balanced  (default: uniform)",
+        SIMULATION,
+        "NAME",
+    ),
+]
+FirstReport = Annotated[
+    Text,
+    option(
+        "--first-report",
+        "Longitudinal protocols: the share of epsilon that a first report loses.  --first-report 0.3  (default: 0.5)",
+        SIMULATION,
+        "SHARE",
+    ),
+]
+SpecFile = Annotated[
+    Path | None,
+    option(
+        "--spec",
+        "Read the options above from a TOML file; those given here win.  --spec sweep.toml",
+        SIMULATION,
+        "FILE",
+    ),
+]

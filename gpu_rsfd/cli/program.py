@@ -1,0 +1,108 @@
+"""The program: how it ends, whatever a command does."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import platform
+import sys
+import traceback
+from typing import Annotated, NoReturn
+
+import numpy as np
+import typer
+
+from gpu_rsfd.cli.helptext import Group
+from gpu_rsfd.cli.running import Terminated
+from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.version import __version__
+
+# What the machine refuses, whatever the program does: full, read-only or broken disks, permissions, limits.
+REFUSALS = {
+    *(errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM),
+    *(errno.ENAMETOOLONG, errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
+    *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else []),
+}
+
+app = typer.Typer(
+    name="gpu-rsfd",
+    cls=Group,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"gpu-rsfd {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and exit.", callback=_version, is_eager=True, metavar=""),
+    ] = False,
+) -> None:
+    """Simulate multidimensional frequency estimation under local differential privacy: RS+FD, Spl and Smp."""
+
+
+def fail(line: str, code: int) -> NoReturn:
+    print(f"gpu-rsfd: {line}", file=sys.stderr)
+    raise SystemExit(code)
+
+
+def bug(error: BaseException) -> NoReturn:
+    """Nothing that a user did: all that is needed to find it."""
+    traceback.print_exception(error)
+    where = f"{__version__}, Python {platform.python_version()}, NumPy {np.__version__}, {platform.platform()}"
+    fail(f"this is a bug in gpu-rsfd ({where}); please report it with the lines above", 1)
+
+
+def main() -> None:
+    """Bad input: one clear line and exit code 2.  Ctrl-C: 130.  What can't be written or computed: 1.
+
+    Anything else is a bug, and shows its traceback.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # names that the terminal can't show
+    try:
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+    except InputError as error:
+        fail(str(error), 2)
+    except RunError as error:
+        fail(str(error), 1)
+    except BrokenPipeError:  # `gpu-rsfd show … | head`
+        _give_up_output()
+        raise SystemExit(1) from None
+    except MemoryError as error:
+        fail(f"out of memory{f': {error}' if str(error) else ''}", 1)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except OSError as error:
+        if error.errno not in REFUSALS:
+            bug(error)
+        _give_up_output()
+        fail(f"{error.filename or 'output'}: {error.strerror}", 1)
+    except Exception as error:
+        if type(error).__name__ in ("Abort", "Exit") and not isinstance(error.__cause__, EOFError):
+            ended = 143 if isinstance(error.__cause__, Terminated) else 130
+            raise SystemExit(getattr(error, "exit_code", ended)) from None
+        if not hasattr(error, "format_message"):
+            bug(error)
+        if not error.format_message().strip():  # no command was given, and the help has been printed
+            raise SystemExit(2) from None
+        fail(f"{error.format_message()} (see gpu-rsfd --help)", 2)
+    raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _give_up_output() -> None:
+    """What is still to be written goes nowhere: Python would try again at its end, and complain."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,319 @@
+"""The paper's figures from stored results alone.  The caller owns the figure; nothing here simulates."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.estimate import Floats, check_postprocess
+from gpu_rsfd.protocols import REGISTRY, label
+from gpu_rsfd.results import Result, Results
+from gpu_rsfd.show.lettering import lettered
+from gpu_rsfd.show.summary import expected, rough, show_epsilon, summary
+from gpu_rsfd.store.files import FIGURES, replace_file
+
+MANY_VALUES = 30  # more than these need a panel as wide as the page
+TOO_MANY_VALUES = 100  # more than these leave no room for error bars
+MOST_LABELS, MOST_LABELS_WIDE = 20, 60  # of values, under a panel; more can't be read
+LABEL_LETTERS, TITLE_LETTERS = 20, 40  # longer ones are cut
+RESULTS = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")  # how a results file's name may end
+
+# Every figure says who made it, so that no other file is ever replaced by one.
+_METADATA: dict[str, dict[str, str | None]] = {
+    "png": {"Software": "gpu-rsfd"},
+    "pdf": {"Creator": "gpu-rsfd", "CreationDate": None},
+    "svg": {"Creator": "gpu-rsfd", "Date": None},
+}
+_MARKS = {
+    ".png": b"tEXtSoftware\0gpu-rsfd",
+    ".pdf": b"/Creator (gpu-rsfd)",
+    ".svg": b"<dc:title>gpu-rsfd</dc:title>",
+}
+
+
+# Readable in grey: a marker and a dash of its own for each protocol, colours of distinct lightness.
+_DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2))]
+
+
+def _style(protocol: str) -> dict[str, Any]:
+    entry = REGISTRY[protocol]
+    return {
+        "marker": entry.marker,
+        "linestyle": _DASHES[list(REGISTRY).index(protocol) % len(_DASHES)],
+        "color": entry.colour,
+        # an adaptive choice is hollow and larger: the curve that it follows stays visible
+        "markersize": 8 if entry.adaptive else 5,
+        "markerfacecolor": "none" if entry.adaptive else entry.colour,
+        "linewidth": 1.3,
+    }
+
+
+def beside(file: Path, infix: str = "", suffix: str = ".png") -> Path:
+    """The figure of a results file: run.h5 -> run.png, but run.1 -> run.1.png, since run.2 needs one of its own."""
+    stem = file.stem if file.suffix.lower() in RESULTS else file.name
+    return file.with_name(f"{stem}{'-' * bool(infix)}{infix.replace('/', '_')}{suffix}")
+
+
+def check_target(path: Path, overwrite: bool = False, hint: str = "give another name, or --overwrite") -> Path:
+    """A figure that may be written: of a known format, in a folder that exists, over no file of somebody else's."""
+    if path.suffix.lower() not in FIGURES:
+        raise InputError(f"figure={path} must end in one of {', '.join(FIGURES)}")
+    if not path.parent.is_dir():
+        raise InputError(f"figure={path}: the folder {path.parent} does not exist")
+    if path.exists():
+        if not path.is_file():
+            raise InputError(f"figure={path} is not a regular file; give another name")
+        if not overwrite and not _ours(path):
+            raise InputError(f"figure={path} exists and was not made by gpu-rsfd; {hint}")
+    return path
+
+
+def _ours(path: Path) -> bool:
+    try:
+        return _MARKS[path.suffix.lower()] in path.read_bytes()
+    except OSError:
+        return False
+
+
+def save_figure(figure: Any, path: Path, overwrite: bool = False) -> None:
+    """Drawn in memory, then moved into place; no dates inside, so that equal results give equal files."""
+    from matplotlib import rc_context
+
+    check_target(path, overwrite)
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    form = path.suffix[1:].lower()
+    image = io.BytesIO()
+    with rc_context({"svg.hashsalt": "gpu-rsfd"}):
+        figure.savefig(image, format=form, dpi=200, metadata=_METADATA[form])
+    replace_file(target, image.getbuffer())
+
+
+def _panels(count: int, wide: bool = False) -> tuple[Any, list[Any]]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = (1 if count <= 12 else 2) if wide else min(count, 3 if count <= 9 else 4)
+    lines = -(-count // columns)
+    figure = Figure(figsize=(1.2 + (12.0 if wide else 3.9) * columns, 0.9 + 3.1 * lines), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = [figure.add_subplot(lines, columns, i + 1) for i in range(count)]
+    return figure, axes
+
+
+def figure_of(results: Results, postprocess: str = "clip-normalize", x: str = "auto") -> Any:
+    """MSE_avg against epsilon, a panel per data set; or against n, a panel per epsilon, for a sweep over n."""
+    check_postprocess(postprocess)
+    if not results:
+        raise InputError("the results file has no finished repetitions yet; nothing to plot")
+    if x not in ("auto", "epsilon", "users"):
+        raise InputError(f"x={x} must be one of auto, epsilon, users")
+    over_users = _differ_in_users(results)
+    if x == "users" and not over_users:
+        raise InputError("x=users needs data sets that differ in their number of users only")
+    if over_users and x != "epsilon":
+        return _against_users(results, postprocess)
+    return _against_epsilon(results, postprocess)
+
+
+def _differ_in_users(results: Results) -> bool:
+    """A sweep over n: synthetic data sets made by size, equal but for their number of users."""
+    made = [d for d in results.spec.get("datasets", []) if d["name"] in results]
+    if len({d["users"] for d in made}) < 2:
+        return False
+    laws = {d["name"].replace(f"-n{d['users']}-", "-n-") for d in made}
+    return len({tuple(d["domain"]) for d in made}) == 1 and len(laws) == 1
+
+
+def _against_epsilon(results: Results, postprocess: str) -> Any:
+    figure, axes = _panels(len(results))
+    for axis, (name, result) in zip(axes, results.items(), strict=True):
+        mean, error = summary(result, postprocess)
+        theory = _theory(result, postprocess)
+        for p, protocol in enumerate(result.protocols):
+            style = _style(protocol)
+            axis.errorbar(result.epsilons, mean[p], yerror(error[p]), label=label(protocol), capsize=2, **style)
+            if theory is not None:
+                axis.plot(result.epsilons, theory[p], color=style["color"], linewidth=0.6)
+        (title,), families = lettered([name], TITLE_LETTERS)
+        axis.set_title(f"{title}: n = {result.n:,}, d = {len(result.domain)}", fontsize=10, fontfamily=families)
+        axis.set_xlabel("ε")
+        _ticks(axis, result.epsilons)
+        _finish(axis, postprocess)
+    _legend(figure, axes, _explained(results.values(), theory is not None))
+    return figure
+
+
+def _against_users(results: Results, postprocess: str) -> Any:
+    ordered = sorted(results.values(), key=lambda r: r.n)
+    first = ordered[0]
+    figure, axes = _panels(len(first.epsilons))
+    users = [r.n for r in ordered]
+    summaries = [summary(r, postprocess) for r in ordered]
+    theory = None if _theory(first, postprocess) is None else [_theory(r, postprocess) for r in ordered]
+    for e, (axis, epsilon) in enumerate(zip(axes, first.epsilons, strict=True)):
+        for p, protocol in enumerate(first.protocols):
+            style = _style(protocol)
+            mean = [m[p, e] for m, _ in summaries]
+            error = np.array([s[p, e] for _, s in summaries])
+            axis.errorbar(users, mean, yerror(error), label=label(protocol), capsize=2, **style)
+            if theory is not None:
+                axis.plot(users, [t[p, e] for t in theory if t is not None], color=style["color"], linewidth=0.6)
+        axis.set_title(f"ε = {show_epsilon(epsilon)}, d = {len(first.domain)}", fontsize=10)
+        axis.set_xscale("log")
+        axis.set_xlabel("users n")
+        _finish(axis, postprocess)
+    _legend(figure, axes, _explained(ordered, theory is not None))
+    return figure
+
+
+def _theory(result: Result, postprocess: str) -> Floats | None:
+    """The closed form, [protocol, epsilon]; nothing (NaN) where it is no more than a guide."""
+    closed = expected(result, postprocess)
+    return None if closed is None else np.where(rough(result, postprocess), np.nan, closed)
+
+
+def _explained(results: Iterable[Result], theory: bool) -> list[str]:
+    lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in results) else []
+    return [*lines, *(["thin lines: closed form"] if theory else [])]
+
+
+def frequencies(results: Results, attribute: str, postprocess: str = "clip-normalize") -> Any:
+    """True and estimated frequencies of an attribute's values, a panel per data set and epsilon.
+
+    Error bars are one standard deviation over the repetitions: what a single collection is off by.  Very many values
+    leave no room for them: means as lines, then.
+    """
+    check_postprocess(postprocess)
+    having = {name: r for name, r in results.items() if attribute in r.names}
+    if not having:
+        names = dict.fromkeys(n for r in results.values() for n in r.names)
+        raise InputError(f"no attribute {attribute!r} in the results; attributes: {', '.join(names)}")
+    panels = [(name, r, e) for name, r in having.items() for e in range(len(r.epsilons))]
+    most = max(r.domain[r.names.index(attribute)] for r in having.values())
+    wide, dense = most > MANY_VALUES, most > TOO_MANY_VALUES
+    figure, axes = _panels(len(panels), wide)
+    all_estimates = {name: r.estimates(postprocess) for name, r in having.items()}
+    for axis, (name, result, e) in zip(axes, panels, strict=True):
+        a = result.plan.attributes[result.names.index(attribute)]
+        columns = slice(a.offset, a.offset + a.k)
+        estimates = all_estimates[name][:, e, :, columns]
+        where, edges, truth = np.arange(a.k), np.arange(a.k + 1) - 0.5, result.frequencies[columns]
+        axis.stairs(truth, edges, fill=True, color="#e4e4e4", zorder=1)
+        for p, protocol in enumerate(result.protocols):
+            style = {**_style(protocol), "zorder": 2, "label": label(protocol)}
+            drawn = estimates[p][np.isfinite(estimates[p]).all(axis=-1)]  # Smp: repetitions in which anybody reported
+            if not len(drawn):
+                continue
+            if dense:
+                axis.plot(where, drawn.mean(axis=0), **{**style, "marker": "none", "linewidth": 0.8})
+            else:
+                shift = (p + 1) / (len(result.protocols) + 1) - 0.5
+                style |= {"linestyle": "none", "markersize": 4, "elinewidth": 1}
+                spread = drawn.std(axis=0, ddof=1) if len(drawn) > 1 else None
+                axis.errorbar(where + 0.8 * shift, drawn.mean(axis=0), spread, **style)
+        axis.stairs(truth, edges, color="black", linewidth=1.8 if dense else 1.0, zorder=3, label="truth")
+        (title, words), families = lettered([name, attribute], TITLE_LETTERS)
+        axis.set_title(f"{title}, ε = {show_epsilon(result.epsilons[e])}", fontsize=10, fontfamily=families)
+        note = _name_values(axis, result.labels[a.index] if result.labels else None, a.k, wide)
+        axis.set_xlabel(f"{words}{note}", fontfamily=families)
+        axis.set_xlim(-0.5 - 0.02 * a.k, a.k - 0.5 + 0.02 * a.k)
+        axis.set_ylabel("frequency" + ("" if postprocess == "none" else f" ({postprocess})"))
+        axis.tick_params(axis="y", labelsize=8)
+    if max(len(r.repetitions) for r in having.values()) == 1:
+        explained = ["a single repetition"]
+    elif dense:
+        explained = ["means over repetitions;", "too many values for error bars"]
+    else:
+        explained = ["error bars: one standard", "deviation over repetitions"]
+    _legend(figure, axes, explained)
+    return figure
+
+
+def _name_values(axis: Any, labels: Sequence[str] | None, k: int, wide: bool) -> str:
+    """Labels under the values, or under every so manyth; what the axis must say about them."""
+    most = MOST_LABELS_WIDE if wide else MOST_LABELS
+    step = next(s * 10**e for e in range(6) for s in (1, 2, 5) if s * 10**e * most >= k)
+    shown = range(0, k, step)
+    texts, families = lettered([str(v) if labels is None else labels[v] for v in shown], LABEL_LETTERS)
+    turned: dict[str, Any] = {}
+    if max(map(len, texts)) * len(texts) > (120 if wide else 40):  # letters in a line
+        turned = {"rotation": 90} if len(texts) > most / 2 else {"rotation": 45, "ha": "right"}
+    axis.set_xticks(list(shown), texts, fontsize=7, fontfamily=families, **turned)
+    if labels is None:
+        return f" (number of the value, 0 … {k - 1})"
+    return "" if step == 1 else f" ({k} values, every {step}{'nd' if step == 2 else 'th'} named)"
+
+
+def yerror(error: Floats) -> Floats | None:
+    """Error bars, or none where a single repetition has no standard error."""
+    return error if np.isfinite(error).any() else None
+
+
+def _ticks(axis: Any, epsilons: tuple[float, ...]) -> None:
+    if len(epsilons) <= 8 and all(show_epsilon(e).startswith("ln") for e in epsilons):
+        axis.set_xticks(epsilons, [show_epsilon(e) for e in epsilons])
+
+
+def _finish(axis: Any, postprocess: str) -> None:
+    if any((np.asarray(line.get_ydata(), np.float64) > 0).any() for line in axis.lines):
+        axis.set_yscale("log")
+    else:  # Smp on tiny data: nothing to draw, and no logarithm of it
+        axis.set_yticks([])
+        axis.text(0.5, 0.5, "no estimates", transform=axis.transAxes, ha="center", va="center", fontsize=9)
+    axis.set_ylabel("MSE$_{avg}$" + ("" if postprocess == "none" else f" ({postprocess})"))
+    axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
+    axis.tick_params(which="both", labelsize=8)
+
+
+def _legend(figure: Any, axes: list[Any], explained: Sequence[str]) -> None:
+    shown = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(
+        shown.values(),
+        shown.keys(),
+        loc="outside right upper",
+        fontsize=8,
+        title="\n".join(explained) or None,
+        title_fontsize=8,
+        frameon=False,
+    )
+
+
+def surface(budget: float = math.log(3), n: int = 20_000) -> Any:
+    """VAR1 - VAR2 of eq. (12) over d = 2 … 10 and k = 2 … 20: where it is <= 0, RS+FD[ADP] takes GRR."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    d, k = np.meshgrid(np.arange(2, 11), np.arange(2, 21))
+    oue, grr = REGISTRY["rsfd-adp"].ways
+    difference = np.vectorize(
+        lambda d, k: grr.variance_at_zero(budget, int(d), int(k), n) - oue.variance_at_zero(budget, int(d), int(k), n)
+    )(d, k)
+    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    axis: Any = figure.add_subplot(projection="3d")
+    limit = float(np.abs(difference).max())
+    drawn = axis.plot_surface(
+        d, k, difference, cmap="RdBu_r", vmin=-limit, vmax=limit, edgecolor="#444444", linewidth=0.3
+    )
+    axis.contour(d, k, difference, levels=[0.0], colors="black", linewidths=1.5, offset=float(difference.min()))
+    axis.set_xlabel("d")
+    axis.set_ylabel("k")
+    axis.set_yticks([2, 5, 10, 15, 20])
+    axis.set_title(
+        f"VAR$_1$ − VAR$_2$ at ε′ = {show_epsilon(budget)}, n = {n:,}\n(≤ 0: GRR; > 0: OUE-z; black: zero)", fontsize=10
+    )
+    axis.view_init(elev=22, azim=-130)
+    figure.colorbar(drawn, shrink=0.6, pad=0.12)
+    return figure
+
+
+def outdated(figure: Path, file: Path) -> bool:
+    """Not drawn from what the file holds now."""
+    return not figure.exists() or figure.stat().st_mtime_ns < file.stat().st_mtime_ns

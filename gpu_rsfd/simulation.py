@@ -1,0 +1,75 @@
+"""`simulate`: one data set through protocols x epsilons x repetitions, and the result."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import SupportsIndex
+
+from gpu_rsfd.backends import open_backend
+from gpu_rsfd.backends.base import Backend, Progress
+from gpu_rsfd.datasets import as_dataset
+from gpu_rsfd.datasets.base import Dataset, check_rows, importable
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.plan import Plan
+from gpu_rsfd.protocols import PAPER, TERMS
+from gpu_rsfd.results import Result
+from gpu_rsfd.spec import PAPER_EPSILONS, Spec
+
+WITH_PROCESSES = ("numpy", "counts")  # engines whose workers are processes
+
+
+def engine_for(
+    data: Dataset, sampler: str, backend: str, workers: int | None, devices: Sequence[int] | None
+) -> Backend:
+    """An engine that this data set can be used with: worker processes must be able to import its class."""
+    engine, _ = open_backend(backend, workers, devices, sampler)
+    if engine.name not in WITH_PROCESSES or getattr(engine, "workers", 1) == 1 or importable(type(data)):
+        return engine
+    engine.close()
+    if workers is None:
+        return open_backend("numpy", 1, sampler=sampler)[0]
+    raise InputError(
+        f"workers={workers}: worker processes can't import the class {type(data).__qualname__!r} of the data set from "
+        f"{type(data).__module__!r}; put it into a module of its own, or use workers=1"
+    )
+
+
+def simulate(
+    data: Dataset | str | os.PathLike[str],
+    epsilons: float | Sequence[float] = PAPER_EPSILONS,
+    protocols: str | Sequence[str] = PAPER,
+    repetitions: SupportsIndex | range = 100,
+    seed: int = 0,
+    backend: str = "auto",
+    workers: int | None = None,
+    devices: Sequence[int] | None = None,
+    assignment: str = "uniform",
+    sampler: str = "users",
+    first_report: float = TERMS.first_report,
+    progress: Progress | None = None,
+) -> Result:
+    """Simulate every user's report under each protocol and epsilon, and count the reports.
+
+    `data`: a data set; or the name of one, as in `load_dataset`, or the path of a table, as in `load_table`.
+    `repetitions` is a count or a range: repetition 57 alone, `range(57, 58)`, equals the 57th of a long run.  Results
+    are a function of (data, seed, repetition, protocol, epsilon, assignment, sampler): never of what else is
+    simulated, nor of the machine.
+
+    `backend`: `auto` takes `cupy` if a CUDA device works, else `numpy`.  `workers`: processes of the NumPy backend
+    (default: one per core; one in all if the data set's class is defined in the script itself).  `devices`: CUDA device
+    numbers (default: all that work).
+    `assignment`: `uniform` lets each user sample an attribute independently (Algorithm 1), `balanced` deals the users
+    out to d groups of equal size (the authors' own experiments).
+    `sampler`: `users` simulates every user's every report; `counts` draws all counts from their exact joint law, given
+    who sampled what; `marginals` draws each attribute's counts from their exact law, whatever n is, with independent
+    attributes.  `first_report`: the share of epsilon that the first report of a longitudinal protocol (`…-l-…`) loses.
+    `progress` is called with the positions (users x values) done.
+    """
+    spec = Spec.of(protocols, epsilons, repetitions, seed, assignment, sampler, first_report)
+    data = as_dataset(data)
+    check_rows(data, spec.sampler)
+    plan = Plan.of(data.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms)
+    with engine_for(data, spec.sampler, backend, workers, devices) as engine:
+        counts, sampled = engine.count(plan, data, spec.seed, spec.repetitions, progress)
+    return Result.of(data, plan, spec, counts, sampled)

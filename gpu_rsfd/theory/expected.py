@@ -1,0 +1,240 @@
+"""Errors from mathematics alone: the expected MSE_avg of a protocol.
+
+`against="users"`: the data set is fixed, as in a simulation; the expectation is over the protocol's randomness, the
+sampling of attributes included.  `against="population"`: the frequencies are those of a population, the n users are
+drawn from it as well, and the error is what the estimates are off from the population.  With few users nobody may
+report an attribute of Smp: its error is then taken over the cases in which somebody does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.checks import check_epsilon, check_users
+from gpu_rsfd.domain import Domain
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.protocols import TERMS, Mechanism, Others, Recipe, Terms, check_protocol, group_size, mechanisms
+from gpu_rsfd.tape import check_assignment
+
+Floats = npt.NDArray[np.float64]
+
+Attributes = tuple[tuple[float, ...], ...]  # the frequencies of each attribute's values
+
+POSTPROCESS = ("none", "clip")  # clip-normalize and simplex depend on all values of an attribute at once
+AGAINST = ("users", "population")  # whose frequencies an estimate is compared with
+ENOUGH_REPORTS = 20  # of a value, expected: from here on the clipped error is good to 1 %
+
+
+class Moments(NamedTuple):
+    """Of the estimates of an attribute's values: cumulants are those of the estimate, in units of its deviation."""
+
+    bias: Floats
+    variance: Floats
+    skewness: Floats
+    kurtosis: Floats  # excess
+
+
+def expected_mse(
+    protocol: str,
+    epsilon: float,
+    n: int,
+    domain: Sequence[int],
+    frequencies: npt.ArrayLike | None = None,
+    assignment: str = "uniform",
+    postprocess: str = "none",
+    against: str = "users",
+    terms: Terms = TERMS,
+) -> float:
+    """E[MSE_avg] of n users with these frequencies (over all attributes' values in order; default: uniform).
+
+    Raw estimates (`none`): exact.  `clip`: an Edgeworth expansion around the normal law, good to 1 % where every value
+    is expected to be reported 20 times or more (`fewest_reports`), rough below; never above the error of the raw
+    estimates, as clipping takes no estimate further from the truth.  NaN if balanced groups leave an attribute of Smp
+    without users.  `against`: `users` compares with these n users' own frequencies, `population` with those of the
+    population that they are drawn from.
+    """
+    attributes = attributes_of(Domain.of(domain), frequencies)
+    return mse_of(protocol, epsilon, check_users(n), attributes, assignment, postprocess, against, terms)
+
+
+def attributes_of(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> Attributes:
+    """Each attribute's frequencies from those of all values in order; uniform by default."""
+    if frequencies is None:
+        return tuple((1 / k,) * k for k in domain)
+    flat = np.asarray(frequencies, np.float64)
+    if flat.shape != (sum(domain),):
+        raise InputError(f"frequencies has shape {flat.shape}; one for each of the {sum(domain)} values is needed")
+    parts = tuple(tuple(flat[columns].tolist()) for columns in Domain.of(domain).slices)
+    for j, part in enumerate(parts):
+        if not min(part) >= 0 or not abs(math.fsum(part) - 1) <= 1e-9:
+            raise InputError(
+                f"frequencies of attribute {j} sum to {math.fsum(part)}, least {min(part)}; "
+                "they must be >= 0 and sum to 1"
+            )
+    return parts
+
+
+def mse_of(
+    protocol: str,
+    epsilon: float,
+    n: int,
+    attributes: Attributes,
+    assignment: str = "uniform",
+    postprocess: str = "none",
+    against: str = "users",
+    terms: Terms = TERMS,
+) -> float:
+    """`expected_mse`, the frequencies given attribute by attribute."""
+    check_protocol(protocol)
+    check_assignment(assignment)
+    check_against(against)
+    if postprocess not in POSTPROCESS:
+        raise InputError(f"no theory for postprocess {postprocess!r}; available: {', '.join(POSTPROCESS)}")
+    ms, d = _mechanisms(protocol, epsilon, attributes, terms), len(attributes)
+    # equal attributes (and, under balanced assignment, groups of equal size) have equal errors
+    kinds: dict[tuple[tuple[float, ...], Recipe, int], list[int]] = {}
+    for j, (f, m) in enumerate(zip(attributes, ms, strict=True)):
+        kinds.setdefault((f, m.recipe, group_size(n, d, j) if assignment == "balanced" else -1), []).append(j)
+    total = 0.0
+    for (f, _, group), members in kinds.items():
+        m = ms[members[0]]
+        if m.recipe.others is Others.NOTHING and group == 0:
+            return math.nan
+        truth = np.array(f)
+        moments_of = estimate_moments if against == "users" else population_moments
+        moments = moments_of(m, truth, n, assignment, members[0])
+        error = _raw_error(moments) if postprocess == "none" else _clipped_error(truth, moments)
+        total += len(members) * float(error.mean())
+    return total / d
+
+
+def _mechanisms(protocol: str, epsilon: float, attributes: Attributes, terms: Terms) -> tuple[Mechanism, ...]:
+    domain = Domain(len(f) for f in attributes)
+    return mechanisms(check_protocol(protocol), check_epsilon(epsilon), domain, terms)
+
+
+def fewest_reports(
+    protocol: str,
+    epsilon: float,
+    n: int,
+    attributes: Attributes,
+    assignment: str = "uniform",
+    terms: Terms = TERMS,
+) -> float:
+    """How often the value that is reported least is expected to be reported, over all attributes."""
+    d, fewest = len(attributes), math.inf
+    smallest = n / d if check_assignment(assignment) == "uniform" else group_size(n, d, d - 1)
+    for m, f in dict.fromkeys(zip(_mechanisms(protocol, epsilon, attributes, terms), attributes, strict=True)):
+        reporters = smallest if m.recipe.others is Others.NOTHING else n
+        fewest = min(fewest, reporters * float(np.min(m.base + m.gain * np.array(f))))
+    return fewest
+
+
+def is_rough(
+    protocol: str,
+    epsilon: float,
+    n: int,
+    attributes: Attributes,
+    assignment: str = "uniform",
+    postprocess: str = "none",
+    terms: Terms = TERMS,
+) -> bool:
+    """Whether `mse_of` is no more than a guide: a clipped error where some value has few reports to be expected."""
+    return (
+        postprocess == "clip" and fewest_reports(protocol, epsilon, n, attributes, assignment, terms) < ENOUGH_REPORTS
+    )
+
+
+def check_against(against: object) -> str:
+    if against not in AGAINST:
+        raise InputError(f"unknown against {against!r}; available: {', '.join(AGAINST)}")
+    return str(against)
+
+
+def population_moments(m: Mechanism, f: Floats, n: int, assignment: str = "uniform", attribute: int = 0) -> Moments:
+    """`estimate_moments` around a population's frequencies f, the n users drawn from it independently.
+
+    Every report is then independent of all others, so the variances are the paper's: f (1 - f) / n more than with the
+    users fixed (Smp and balanced groups: to a part in n).
+    """
+    bias = m.bias(f, n, assignment, attribute)
+    rate = m.base + f * m.gain
+    if assignment == "uniform":
+        size = n / m.d if m.recipe.others is Others.NOTHING else float(n)
+        return _moments(bias, m.variance(f, n), [(np.full_like(f, size), rate)], size * m.gain)
+    size = float(group_size(n, m.d, attribute) if m.recipe.others.samples else n)
+    classes = [(np.full_like(f, size), m.q + f * (m.p - m.q))]
+    scale = size * m.gain
+    if m.recipe.others.hides:
+        classes.append((np.full_like(f, n - size), np.full_like(f, m.fake_rate)))
+        scale = n * m.gain
+    variance: Floats = np.sum([users * r * (1 - r) for users, r in classes], axis=0) / scale**2
+    return _moments(bias, variance, classes, scale)
+
+
+def estimate_moments(m: Mechanism, f: Floats, n: int, assignment: str = "uniform", attribute: int = 0) -> Moments:
+    """Bias and variance of the raw estimate of each value, exactly; skewness and kurtosis nearly.
+
+    Of `size` sampled users, some hold v: hypergeometric, with variance `spread`.  Given how many, the count is a sum of
+    independent reports with rates p (those), q (the other sampled ones) and, for RS+FD, that of a fake.
+    """
+    bias, variance = m.bias(f, n, assignment, attribute), m.fixed_variance(f, n, assignment, attribute)
+    p, q, others = m.p, m.q, m.recipe.others
+    if not others.samples or (others.hides and assignment == "uniform"):
+        classes = [(n * f, m.base + m.gain), (n * (1 - f), m.base)]
+        return _moments(bias, variance, classes, n * m.gain)
+    size = n / m.d if assignment == "uniform" else float(group_size(n, m.d, attribute))
+    classes = [(size * f, p), (size * (1 - f), q)]
+    scale = size * m.gain
+    if others.hides:
+        classes.append((np.full_like(f, n - size), m.fake_rate))
+        scale = n * m.gain
+    spread = size * f * (1 - f) * (n - size) / max(n - 1, 1)
+    third = 3 * (p - q) * (p * (1 - p) - q * (1 - q)) * spread
+    third += (p - q) ** 3 * spread * (1 - 2 * f) * (1 - 2 * size / n)
+    return _moments(bias, variance, classes, scale, third)
+
+
+def _moments(
+    bias: Floats,
+    variance: Floats,
+    classes: Sequence[tuple[Floats, Floats | float]],
+    scale: float,
+    third: Floats | float = 0.0,
+) -> Moments:
+    """Cumulants add up over independent reports, `users` of them with rate r."""
+    third = third + sum(users * r * (1 - r) * (1 - 2 * r) for users, r in classes)
+    fourth = sum(users * r * (1 - r) * (1 - 6 * r * (1 - r)) for users, r in classes)
+    unit = np.maximum(scale * np.sqrt(variance), 1e-9)
+    return Moments(bias, variance, third / unit**3, fourth / unit**4)
+
+
+def _raw_error(moments: Moments) -> Floats:
+    return moments.variance + moments.bias**2
+
+
+def _clipped_error(f: Floats, moments: Moments) -> Floats:
+    """E (max(X, 0) - f)^2 in closed form, over the Edgeworth density of X = f + bias + deviation Z.
+
+    Density: phi(z) (1 + g/6 He3 + h/24 He4 + g^2/72 He6) with skewness g and kurtosis h, a polynomial times phi; and
+    M_j = int_a^oo z^j phi = a^(j - 1) phi(a) + (j - 1) M_(j - 2).
+    """
+    _, _, g, h = moments
+    deviation = np.maximum(np.sqrt(moments.variance), 1e-150)
+    a = np.clip(-(f + moments.bias) / deviation, -40, 40)  # X > 0 is Z > a
+    phi = np.exp(-(a**2) / 2) / math.sqrt(2 * math.pi)
+    upper = [np.array([math.erfc(x / math.sqrt(2)) / 2 for x in a.tolist()]), phi]
+    for j in range(2, 9):
+        upper.append(a ** (j - 1) * phi + (j - 1) * upper[j - 2])
+    gg = g**2 / 72
+    density = [1 + h / 8 - 15 * gg, -g / 2, 45 * gg - h / 4, g / 6, h / 24 - 15 * gg, 0.0, gg]
+    square = [moments.bias**2, 2 * moments.bias * deviation, deviation**2]  # (X - f)^2
+    positive = sum(c * u for c, u in zip(density, upper, strict=False))
+    error = sum(c * s * upper[i + j] for i, c in enumerate(density) for j, s in enumerate(square))
+    # few reports: the expansion can leave the range that no law can leave
+    return np.clip(f**2 * (1 - positive) + error, 0, _raw_error(moments))

@@ -1,0 +1,145 @@
+"""Before a collection: the error to expect, the users that a target error takes, the bits that a user sends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy.typing as npt
+
+from gpu_rsfd.checks import MAX_USERS, check_epsilon, check_users
+from gpu_rsfd.domain import Domain
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.protocols import PAPER, REGISTRY, TERMS, Terms, check_protocol, mechanisms
+from gpu_rsfd.spec import PAPER_EPSILONS
+from gpu_rsfd.theory import expected as theory
+
+TOO_MANY = "more than 2**53"  # users: what no simulation here can have
+
+
+class PlanRow(NamedTuple):
+    """What to expect of a protocol at an epsilon."""
+
+    protocol: str
+    epsilon: float
+    mse: float  # expected MSE_avg of n users
+    rmse: float  # its square root
+    users_needed: int | None  # the smallest n with an expected MSE_avg of at most target_rmse ** 2, if one was given
+    bits_per_user: float
+    rough: bool = False  # mse is no more than a guide: a clipped error with few reports of some value
+    users_rough: bool = False  # the same of users_needed
+    unreachable: str | None = None  # why users_needed is None although a target was given
+
+
+def plan_table(
+    n: int,
+    domain: Sequence[int],
+    epsilons: Sequence[float] = PAPER_EPSILONS,
+    protocols: Sequence[str] = PAPER,
+    frequencies: npt.ArrayLike | None = None,
+    assignment: str = "uniform",
+    target_rmse: float | None = None,
+    postprocess: str = "none",
+    against: str = "users",
+    terms: Terms = TERMS,
+) -> list[PlanRow]:
+    """A row for each protocol and epsilon, from theory alone; the options are those of `theory.expected_mse`."""
+    rows = []
+    n, attributes = check_users(n), theory.attributes_of(Domain.of(domain), frequencies)
+    for protocol in protocols:
+        for epsilon in epsilons:
+            mse = theory.mse_of(protocol, epsilon, n, attributes, assignment, postprocess, against, terms)
+            needed = reason = None
+            if target_rmse is not None:
+                needed = _fewest_users(
+                    protocol, epsilon, attributes, target_rmse, assignment, postprocess, against, terms
+                )
+                reason = TOO_MANY if needed is None else None
+            bits = bits_per_user(protocol, epsilon, domain, terms)
+            rough, users_rough = (
+                size is not None
+                and theory.is_rough(protocol, epsilon, size, attributes, assignment, postprocess, terms)
+                for size in (n, needed)
+            )
+            rows.append(
+                PlanRow(protocol, float(epsilon), mse, math.sqrt(mse), needed, bits, rough, users_rough, reason)
+            )
+    return rows
+
+
+def bits_per_user(protocol: str, epsilon: float, domain: Sequence[int], terms: Terms = TERMS) -> float:
+    """Bits in one user's report: log2 k for an attribute sent by GRR, k for a unary encoding, log2 g for a hash.
+
+    Spl and RS+FD send every attribute.  Smp sends one, each as likely, and log2 d bits that say which.
+    """
+    check_protocol(protocol)
+    epsilon, domain = check_epsilon(epsilon), Domain.of(domain)
+    d = len(domain)
+    bits = math.fsum(m.bits for m in mechanisms(protocol, epsilon, domain, terms))
+    return bits / d + math.log2(d) if REGISTRY[protocol].partial else bits
+
+
+def users_needed(
+    protocol: str,
+    epsilon: float,
+    domain: Sequence[int],
+    target_rmse: float,
+    frequencies: npt.ArrayLike | None = None,
+    assignment: str = "uniform",
+    postprocess: str = "none",
+    against: str = "users",
+    terms: Terms = TERMS,
+) -> int:
+    """The smallest n with sqrt(E[MSE_avg]) <= target_rmse, the frequencies kept."""
+    attributes = theory.attributes_of(Domain.of(domain), frequencies)
+    needed = _fewest_users(protocol, epsilon, attributes, target_rmse, assignment, postprocess, against, terms)
+    if needed is None:
+        raise InputError(f"target_rmse={target_rmse} takes {TOO_MANY} users with {protocol} at epsilon={epsilon}")
+    return needed
+
+
+def _fewest_users(
+    protocol: str,
+    epsilon: float,
+    attributes: theory.Attributes,
+    target_rmse: float,
+    assignment: str,
+    postprocess: str,
+    against: str,
+    terms: Terms,
+) -> int | None:
+    """`users_needed`, or None if 2**53 are too few.
+
+    The error falls with n.  Balanced groups are of equal size only if d divides n, so there the error has small steps:
+    the smallest multiple of d is found, then the numbers just below it are tried one by one.
+    """
+    if not 0 < target_rmse < math.inf:
+        raise InputError(f"target_rmse={target_rmse} must be finite and > 0")
+    target = target_rmse * target_rmse
+
+    def mse(n: int) -> float:
+        return theory.mse_of(protocol, epsilon, n, attributes, assignment, postprocess, against, terms)
+
+    step = len(attributes) if assignment == "balanced" and REGISTRY[check_protocol(protocol)].samples else 1
+    most = MAX_USERS // step
+    if not mse(most * step) <= target:
+        return None
+    guess = 1000
+    for _ in range(3):  # the error is nearly proportional to 1 / n
+        guess = max(1, min(most, math.ceil(guess * min(mse(guess * step) / target, 2.0**60))))
+    low, high, stride = 0, guess, 1  # low: does not do (or is 0)
+    while not mse(high * step) <= target:
+        low, high, stride = high, min(high + stride, most), 2 * stride
+    stride = 1
+    while low == 0 and high > 1:
+        probe = max(1, high - stride)
+        if mse(probe * step) <= target:
+            high, stride = probe, 2 * stride
+        else:
+            low = probe
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if mse(middle * step) <= target else (middle, high)
+    between = range((high - 1) * step + 1, high * step)
+    return next((n for n in between if mse(n) <= target), high * step)

@@ -1,0 +1,133 @@
+"""The scripts of a clone, with stubs in place of Python and its tools: what they run, and how they end."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EDITABLE = "lib/python3/site-packages/gpu_rsfd-0.1.0.dist-info/direct_url.json"
+
+# Python, ruff, mypy and gpu-rsfd in one: writes down how it was called, and fails if it is told to.
+STUB = f"""#!/bin/sh
+call="$(basename "$0") $*"
+venv=$(dirname "$(dirname "$0")")
+case "$call" in
+    *" -c "*) exit 0 ;;
+    *" -m venv "*)
+        mkdir -p "$3/bin" "$3/{os.path.dirname(EDITABLE)}"
+        for name in python ruff mypy gpu-rsfd; do cp "$0" "$3/bin/$name"; done ;;
+    *" -m pip install "*) echo '{{"editable": true}}' >"$venv/{EDITABLE}" ;;
+esac
+echo "$call" >>"$LOG"
+case "$call" in "$FAIL"*) exit 3 ;; esac
+"""
+CHECKS = ["ruff check .", "ruff format --check .", "mypy ", "python -m pytest"]
+
+
+class Clone:
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.log = folder / "clone", folder / "log"
+        self.folder.mkdir()
+        shutil.copytree(ROOT / "scripts", self.folder / "scripts")
+        shutil.copy(ROOT / "pyproject.toml", self.folder)
+        self.python = folder / "python3"
+        self.python.write_text(STUB)
+        self.python.chmod(0o755)
+
+    def __call__(self, script: str, *arguments: str, fail: str = "none", code: int = 0) -> list[str]:
+        """The calls that a script makes."""
+        self.log.write_text("")
+        done = subprocess.run(
+            [self.folder / "scripts" / script, *arguments],
+            env={**os.environ, "PYTHON": str(self.python), "LOG": str(self.log), "FAIL": fail},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.errors = done.stderr
+        assert done.returncode == code, done
+        return self.log.read_text().splitlines()
+
+    def installed(self, extras: str) -> str:
+        options = "--quiet --disable-pip-version-check --editable"
+        return f"python -m pip install {options} {self.folder}{extras}"
+
+
+@pytest.fixture
+def clone(tmp_path):
+    return Clone(tmp_path)
+
+
+@pytest.mark.parametrize("i", range(4))
+def test_every_check_can_fail(clone, i):
+    clone("install", "test")
+    assert clone("test", fail=CHECKS[i].rstrip(), code=3) == CHECKS[: i + 1]
+
+
+def test_all_checks_run(clone):
+    assert clone("test")[-4:] == CHECKS
+    assert clone("test", "--fast", "-x")[-1] == "python -m pytest -m not slow -x"
+    assert clone("test", "tests/test_tape.py")[-1] == "python -m pytest tests/test_tape.py"
+
+
+def test_extras_stay(clone):
+    venv = f"python3 -m venv {clone.folder}/.venv"
+    assert clone("sweep", "--seed", "1") == [venv, clone.installed(""), "gpu-rsfd sweep --seed 1"]
+    assert clone("sweep") == ["gpu-rsfd sweep"]
+    assert clone("install", "data", "cuda13") == [clone.installed("[cuda13,data]")]
+    assert clone("install", "data") == []
+    assert clone("sweep") == ["gpu-rsfd sweep"]
+    assert clone("test")[0] == clone.installed("[cuda13,data,test]")
+    pyproject = clone.folder / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text() + "\n")
+    assert clone("sweep") == [clone.installed("[cuda13,data,test]"), "gpu-rsfd sweep"]
+    # `pip install .` by hand puts a copy in place of the clone's own code
+    (clone.folder / ".venv" / EDITABLE).write_text("{}")
+    assert clone("sweep") == [clone.installed("[cuda13,data,test]"), "gpu-rsfd sweep"]
+
+
+def test_a_failed_install_is_tried_again(clone):
+    assert clone("sweep", fail="python -m pip", code=3)[-1] == clone.installed("")
+    assert clone("sweep") == [clone.installed(""), "gpu-rsfd sweep"]
+
+
+def test_a_moved_clone_gets_a_new_environment(clone):
+    clone("install", "data")
+    clone.folder = clone.folder.rename(clone.folder.with_name("moved"))
+    venv = f"python3 -m venv {clone.folder}/.venv"
+    assert clone("sweep") == [venv, clone.installed("[data]"), "gpu-rsfd sweep"]
+
+
+def test_an_extra_that_is_no_more_is_forgotten(clone):
+    clone("install", "data", "bench")
+    pyproject = clone.folder / "pyproject.toml"
+    pyproject.write_text(pyproject.read_text().replace("bench = [", "benchmarks = ["))
+    assert clone("sweep") == [clone.installed("[data]"), "gpu-rsfd sweep"]
+
+
+def test_unknown_extras_are_refused(clone):
+    assert clone("install", "date", code=2) == []
+    assert clone.errors == "unknown extra 'date'; available: cuda12 cuda13 data test bench \n"
+
+
+def test_lowest_versions():
+    """Every direct dependency has a lowest version that `scripts/test-oldest` installs."""
+    pins = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "oldest.py", ROOT / "pyproject.toml"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert {"numpy", "typer", "h5py", "matplotlib", "rich", "pyarrow", "pytest", "xarray", "h5netcdf"} <= {
+        pin.partition("==")[0] for pin in pins
+    }
+
+
+def test_continuous_integration_runs_both():
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    assert lines[1] == "set -eu"
+    assert lines[-2:] == ["scripts/test", "scripts/test-oldest"]

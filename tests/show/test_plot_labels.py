@@ -1,0 +1,160 @@
+"""Figures that can be read: any number of values and protocols, any labels, nothing to draw; and no warning."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import gpu_rsfd
+from gpu_rsfd.protocols import REGISTRY
+from gpu_rsfd.results import Results
+from gpu_rsfd.show import lettering, plots
+from gpu_rsfd.show.lettering import lettered
+
+
+@pytest.fixture(autouse=True)
+def no_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # such as a glyph that is missing, a scale that cannot be
+        yield
+
+
+def result_of(k, labels=None, names=None, repetitions=3, protocols=("rsfd-grr", "smp-adp")):
+    codes = np.random.Generator(np.random.Philox(2)).integers(0, k, (400, 2))
+    data = gpu_rsfd.Dataset(codes, (k, k), names=names, labels=None if labels is None else [labels, labels])
+    return gpu_rsfd.simulate(data, 1.0, protocols, repetitions, workers=1)
+
+
+def drawn(figure, path):
+    plots.save_figure(figure, path)
+    return figure.axes[0]
+
+
+@pytest.mark.parametrize("k", [2, 20, 21, 41, 701])
+def test_labels_are_thinned_and_numbers_are_said_to_be_numbers(k, tmp_path):
+    axis = drawn(plots.frequencies(Results({"a": result_of(k)}), "A1"), tmp_path / "f.png")
+    texts = [tick.get_text() for tick in axis.get_xticklabels()]
+    assert 2 <= len(texts) <= (60 if k > 30 else 20)
+    assert axis.get_xlabel() == f"A1 (number of the value, 0 … {k - 1})"
+    step = int(texts[1])
+    assert texts == [str(v) for v in range(0, k, step)]
+    assert axis.get_xticks().tolist() == list(range(0, k, step))
+
+
+def test_every_so_manyth_label_is_said(tmp_path):
+    labels = [f"a rather long name, number {v}" for v in range(701)]
+    axis = drawn(plots.frequencies(Results({"a": result_of(701, labels)}), "A1"), tmp_path / "f.png")
+    texts = [tick.get_text() for tick in axis.get_xticklabels()]
+    assert axis.get_xlabel() == "A1 (701 values, every 20th named)"
+    assert len(texts) == 36
+    assert all(len(text) <= 20 and "…" in text for text in texts)
+    assert texts[-1].endswith("er 700")
+
+
+@pytest.mark.parametrize("k", [5, 41, 701])
+def test_the_truth_is_on_top(k):
+    result = result_of(k)
+    (axis,) = plots.frequencies(Results({"a": result}), "A1").axes
+    (outline,) = [patch for patch in axis.patches if patch.get_label() == "truth"]
+    assert not outline.get_fill()
+    assert np.array_equal(outline.get_data().values, result.frequencies[:k])
+    others = [line.get_zorder() for line in axis.lines] + [c.get_zorder() for c in axis.collections]
+    assert outline.get_zorder() > max(others)
+
+
+@pytest.mark.parametrize("k,repetitions,text", [
+    (4, 3, "error bars: one standard\ndeviation over repetitions"),
+    (701, 3, "means over repetitions;\ntoo many values for error bars"),
+    (4, 1, "a single repetition"),
+])  # fmt: skip
+def test_the_legend_says_what_error_bars_are(k, repetitions, text):
+    figure = plots.frequencies(Results({"a": result_of(k, repetitions=repetitions)}), "A1")
+    assert figure.legends[0].get_title().get_text() == text
+    assert [t.get_text() for t in figure.legends[0].get_texts()].count("truth") == 1
+
+
+def test_error_bars_of_the_metric_are_named():
+    results = Results({"a": result_of(4)})
+    title = plots.figure_of(results, "none").legends[0].get_title().get_text()
+    assert title == "error bars: one standard error\nthin lines: closed form"
+
+
+@pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
+def test_labels_in_any_script(tmp_path, suffix):
+    labels = ["上海市", "𐍈𐌰", "$5 to $10", "tab\there", "naïve", "Ω≈ç", "\\frac", "{a}_b^c", "ا", "x" * 500]
+    names = ["城市", "b"]
+    result = result_of(len(labels), labels, names)
+    drawn(plots.frequencies(Results({"データ": result}), "城市"), tmp_path / f"f{suffix}")
+    drawn(plots.figure_of(Results({"データ": result}), "none"), tmp_path / f"g{suffix}")
+
+
+def test_text_without_a_font_is_escaped(monkeypatch):
+    monkeypatch.setattr(lettering, "_without", lambda path, characters: frozenset(c for c in characters if c > "ÿ"))
+    lettering._fonts_for.cache_clear()
+    try:
+        assert lettered(["上海", "a\nb", "é"], 20)[0] == ["\\u4e0a\\u6d77", "a\\nb", "é"]
+        cut, _ = lettered(["上海市上海市"], 20)
+        assert cut == ["\\u4e0a\\u6d77…\\u5e02"]  # whole codes only
+    finally:
+        lettering._fonts_for.cache_clear()
+
+
+def test_a_font_that_has_the_characters_is_taken(tmp_path):
+    """U+1D81 is not in Matplotlib's default font, but in the STIX fonts that come with it."""
+    (text,), families = lettered(["a\u1d81b"], 20)
+    assert text == "a\u1d81b"
+    assert len(families) == 2
+    assert lettered(["abc"], 20) == (["abc"], families[:1])
+    figure = plots.frequencies(Results({"a": result_of(2, ["\u1d81", "b"])}), "A1")
+    assert [tick.get_text() for tick in drawn(figure, tmp_path / "f.png").get_xticklabels()] == ["\u1d81", "b"]
+
+
+@pytest.mark.parametrize("text,most,cut", [
+    ("abcdefghij", 10, "abcdefghij"),
+    ("abcdefghijk", 10, "abcdef…ijk"),
+    ("$$$$$$", 4, "\\$\\$…\\$"),
+])  # fmt: skip
+def test_long_text_is_cut(text, most, cut):
+    assert lettered([text], most)[0] == [cut]
+
+
+def test_a_new_protocol_has_a_style(monkeypatch):
+    entry = replace(REGISTRY["smp-grr"], name="mine", colour="#123456", marker="H")
+    monkeypatch.setitem(REGISTRY, "mine", entry)
+    assert plots._style("mine")["marker"] == "H"
+    looks = {(s["marker"], s["color"]) for s in map(plots._style, REGISTRY)}
+    assert len(looks) == len(REGISTRY)
+
+
+def test_nothing_to_draw(tmp_path):
+    """Fewer users than attributes, balanced: Smp never has an estimate of all of them."""
+    made = {}
+    for n in (2, 3):
+        data = gpu_rsfd.SyntheticDataset(n, (3,) * 4, name=f"uniform-n{n}-d4")
+        made[data.name] = gpu_rsfd.simulate(data, [1.0, 2.0], "smp-grr", 2, assignment="balanced", workers=1)
+    spec = {"datasets": [{"name": name, "users": r.n, "domain": list(r.domain)} for name, r in made.items()]}
+    results = Results(made, spec=spec)
+    for postprocess in ("none", "clip", "clip-normalize"):
+        for x in ("epsilon", "users"):
+            axis = drawn(plots.figure_of(results, postprocess, x), tmp_path / "f.png")
+            assert [t.get_text() for t in axis.texts] == ["no estimates"]
+    drawn(plots.frequencies(results, "A4"), tmp_path / "g.png")
+
+
+def test_one_repetition_with_an_estimate_has_no_error_bar(tmp_path):
+    """Some cells with a standard error and some without: those that have one keep it."""
+    assert plots.yerror(np.array([0.1, np.nan])) is not None
+    assert plots.yerror(np.array([np.nan, np.nan])) is None
+    data = gpu_rsfd.SyntheticDataset(6, (3, 3, 3))
+    result = gpu_rsfd.simulate(data, 1.0, ["rsfd-grr", "smp-grr"], 2, seed=4, workers=1)
+    drawn(plots.figure_of(Results({"a": result}), "none"), tmp_path / "f.png")
+
+
+def test_rough_closed_forms_are_not_drawn():
+    data = gpu_rsfd.SyntheticDataset(60, (3, 3, 3))
+    result = gpu_rsfd.simulate(data, [1.0, 2.0], "smp-grr", 3, workers=1)
+    for postprocess, missing in (("none", False), ("clip", True)):
+        (axis,) = plots.figure_of(Results({"a": result}), postprocess).axes
+        (thin,) = [line for line in axis.lines if line.get_linewidth() < 1 and len(line.get_xdata()) == 2]
+        assert np.isnan(thin.get_ydata()).all() == missing

@@ -1,0 +1,161 @@
+"""The results file as others read it."""
+
+import json
+from dataclasses import replace
+
+import h5py
+import numpy as np
+import pytest
+from command import refusal, run
+from files import store
+
+import gpu_rsfd
+from gpu_rsfd.sweeping import describe
+
+
+def write(path, data, **options):
+    result = gpu_rsfd.simulate(data, **options)
+    store(path, [data], [result], device="here", seconds=1.5)
+    return result
+
+
+@pytest.fixture
+def stored(tmp_path):
+    data = gpu_rsfd.SyntheticDataset(2000, (5, 3), "zipf:1", seed=2, name="mine")
+    return tmp_path / "r.h5", write(tmp_path / "r.h5", data, epsilons=[0.5, 3.0], repetitions=range(4, 10), seed=3)
+
+
+def test_xarray_just_works(stored):
+    xarray = pytest.importorskip("xarray")
+    path, result = stored
+    with xarray.open_dataset(path, engine="h5netcdf", group="mine") as dataset:
+        assert dataset.counts.dims == ("protocol", "epsilon", "repetition", "value")
+        assert dataset.counts.dtype == np.int64
+        assert dataset.reporters.dims == ("protocol", "epsilon", "repetition", "attribute")
+        assert dataset.mechanism.dims == ("protocol", "epsilon", "attribute")
+        assert dataset.mse.dims == ("postprocess", "protocol", "epsilon", "repetition")
+        assert dataset.frequency.dims == dataset.value_attribute.dims == ("value",)
+        assert dataset.repetition.values.tolist() == [4, 5, 6, 7, 8, 9]
+        cell = dataset.mse.sel(postprocess="clip", protocol="rsfd-adp", epsilon=3.0)
+        assert np.array_equal(cell, result.mse("clip")[3, 1])
+        assert np.array_equal(dataset.counts, result.counts)
+        assert dataset.value.values[:2].tolist() == ["A1=0", "A1=1"]
+        assert dataset.value_attribute.values.tolist() == [0] * 5 + [1] * 3
+        m = result.mechanism("smp-adp", 0.5, 0)
+        assert dataset.mechanism.sel(protocol="smp-adp", epsilon=0.5, attribute="A1") == m.name
+        assert dataset.threshold_q.sel(protocol="rsfd-oue-z", epsilon=0.5, attribute="A1") == (
+            result.mechanism("rsfd-oue-z", 0.5, 0).recipe.noise.tq
+        )
+
+
+def test_xarray_opens_every_data_set_of_a_resumed_sweep(tmp_path):
+    xarray = pytest.importorskip("xarray")
+    options = ["--domain", "4x2", "--epsilon", "1", "--repetitions", "3", "--no-plot", "--quiet", "--save-every", "0"]
+    run("sweep", "--users", "300,200,100", *options, cwd=tmp_path)
+    results = gpu_rsfd.open_results(tmp_path / "results.h5")
+    assert len(results) == 3
+    for name, result in results.items():
+        with xarray.open_dataset(tmp_path / "results.h5", engine="h5netcdf", group=name) as dataset:
+            assert dataset.counts.dims == ("protocol", "epsilon", "repetition", "value")
+            assert dataset.repetition.values.tolist() == [0, 1, 2]
+            assert np.array_equal(dataset.counts.sel(protocol="spl-adp", epsilon=1.0), result.counts[4, 0])
+
+
+def test_root_attributes(stored):
+    path, _ = stored
+    with h5py.File(path) as file:
+        assert file.attrs["stream_version"] == gpu_rsfd.STREAM_VERSION
+        assert file.attrs["package_version"] == gpu_rsfd.__version__
+        assert (file.attrs["backend"], file.attrs["device"], file.attrs["complete"]) == ("numpy", "here", 1)
+        spec = json.loads(file.attrs["spec"])
+        assert spec["datasets"][0]["distribution"] == "zipf:1"
+        assert spec["repetitions"] == [4, 10, 1]
+        assert json.loads(file.attrs["wall_time"])["mine"] == {"seconds": 1.5, "mean_seconds_per_cell": 1.5 / 12}
+
+
+def test_open_results_is_a_simulate_result(stored):
+    path, result = stored
+    read = gpu_rsfd.open_results(path)["mine"]
+    assert np.array_equal(read.estimates("simplex"), result.estimates("simplex"))
+    assert (read.n, read.domain, read.names, read.spec) == (result.n, result.domain, result.names, result.spec)
+
+
+@pytest.mark.slow
+def test_counts_of_syn6_are_small(tmp_path):
+    """6 x 6 x 100 x 1,100 counts in under 20 MB: random counts of the right size and spread."""
+    data = gpu_rsfd.SyntheticDataset(64, gpu_rsfd.load_dataset("syn6").domain, name="syn6")
+    result = gpu_rsfd.simulate(data, repetitions=100)
+    rng = np.random.Generator(np.random.Philox(0))
+    mean = rng.uniform(0.02, 0.5, (6, 6, 1, 1100)) * 500_000
+    counts = rng.normal(mean, np.sqrt(mean), (6, 6, 100, 1100)).astype(np.int64)
+    n = 500_000
+    big = replace(result, n=n, counts=counts, reporters=np.full((6, 6, 100, 20), n))
+    path, spec = tmp_path / "r.h5", describe([data], result.spec)
+    spec["datasets"][0]["users"] = n
+    store(path, [data], [big], described=spec)
+    assert np.array_equal(gpu_rsfd.open_results(path)["syn6"].counts, counts)
+    assert path.stat().st_size < 20e6
+
+
+def test_show(stored):
+    path, result = stored
+    table = run("show", path, "--postprocess", "none", cwd=path.parent).stdout
+    assert "mine: n = 2,000, d = 2, 6 repetitions" in table
+    mean = result.mse("none").mean(axis=-1)
+    assert table.count("*") == (mean == mean.min(axis=0)).sum() + 1  # the best of each column, and the legend
+    csv = run("show", path, "--csv", cwd=path.parent).stdout.splitlines()
+    assert csv[0].startswith(
+        "dataset,users,attributes,protocol,epsilon,postprocess,repetitions,mse_avg,standard_error,"
+    )
+    assert len(csv) == 13
+    mse = result.mse("clip-normalize")[0, 0]
+    row = csv[1].split(",")
+    assert row[:7] == ["mine", "2000", "2", "rsfd-grr", "0.5", "clip-normalize", "6"]
+    assert float(row[7]) == pytest.approx(mse.mean(), rel=1e-12)
+    assert float(row[8]) == pytest.approx(mse.std(ddof=1) / np.sqrt(6), rel=1e-9)
+    rows = json.loads(run("show", path, "--json", cwd=path.parent).stdout)["rows"]
+    assert rows[0]["mse_avg"] == float(row[7])
+
+
+@pytest.mark.parametrize("mean,error,text", [
+    (7.034, 0.021, "7.034(21)"),
+    (1.0, 0.5, "1.00(50)"),
+    (342.51, 7.2, "342.5(72)"),
+    (3425.1, 72, "3425(72)"),
+    (2.0, float("nan"), "2.000"),
+    (float("nan"), 1.0, "–"),
+])  # fmt: skip
+def test_concise_numbers(mean, error, text):
+    from gpu_rsfd.show.tables import concise
+
+    assert concise(mean, error) == text
+
+
+@pytest.mark.parametrize("arguments,message", [
+    (["show", "missing.h5"], "missing.h5 does not exist; `gpu-rsfd sweep --output missing.h5` makes it"),
+    (["show", "."], ". is a directory; a results file is needed"),
+    (["show", "r.h5", "--postprocess", "clipp"], "unknown postprocess 'clipp'; available: none, clip"),
+    (["show", "r.h5", "--csv", "--json"], "--csv and --json exclude each other"),
+    (["show"], "Missing argument"),
+    (["plot"], "plot needs a results file (gpu-rsfd plot results.h5) or --surface"),
+    (["plot", "r.h5", "--output", "f.jpg"], "figure=f.jpg must end in one of .png, .pdf, .svg"),
+    (["plot", "r.h5", "--output", "no/f.png"], "figure=no/f.png: the folder no does not exist"),
+    (["plot", "r.h5", "--x", "users"], "x=users needs data sets that differ in their number of users only"),
+    (["plot", "r.h5", "--x", "time"], "x=time must be one of auto, epsilon, users"),
+    (["plot", "r.h5", "--surface"], "--surface needs no results file"),
+    (["plot", "--surface", "--postprocess", "none"], "--surface needs no results file and no other option"),
+    (["plot", "r.h5", "--attribute", "A1", "--x", "users"], "--attribute and --x exclude each other"),
+    (["plot", "r.h5", "--attribute", "A9"], "no attribute 'A9' in the results; attributes: A1, A2"),
+])  # fmt: skip
+def test_bad_input(stored, capsys, monkeypatch, arguments, message):
+    error = refusal(monkeypatch, capsys, stored[0].parent, arguments)
+    assert message in error[-1]
+    assert len(error) == 1
+
+
+def test_newer_files_are_named(stored):
+    path, _ = stored
+    with h5py.File(path, "r+") as file:
+        file.attrs["format"] = 99
+    with pytest.raises(ValueError, match="was written by a newer gpu-rsfd"):
+        gpu_rsfd.open_results(path)
