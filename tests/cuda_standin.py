@@ -35,7 +35,7 @@ def _forget_cupy(monkeypatch):
     for name in [name for name in sys.modules if name == "cupy" or name.startswith("cupy.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(cuda, "_modules", {})
-    devices.probe.cache_clear()
+    devices.forget()
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def standin(monkeypatch):
     yield module
     for name in [name for name in sys.modules if name == "cupy" or name.startswith("cupy.")]:
         del sys.modules[name]
-    devices.probe.cache_clear()
+    devices.forget()
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def no_cupy(monkeypatch):
     _forget_cupy(monkeypatch)
     monkeypatch.setitem(sys.modules, "cupy", None)
     yield
-    devices.probe.cache_clear()
+    devices.forget()
 
 
 def mutated(old, new, which=0):

@@ -89,14 +89,15 @@ def test_the_ptx_of_other_architectures(standin, arch):
     ("atomicAdd(ones + t / STEP * 64, sum)", "ones[t / STEP * 64] += sum", 0, "race in shared memory"),
     ("atomicAdd(ones + t / STEP * 64 + 32, random_sum)", "ones[t / STEP * 64 + 32] += random_sum", 0,
      "race in shared memory"),
-    ("if (sum) atomicAdd(&counts_repetitions_k_slots_2[((u64)row * k + v) * CELLS + i], sum)",
-     "if (sum) counts_repetitions_k_slots_2[((u64)row * k + v) * CELLS + i] += sum", 0, "race in global memory"),
-    ("if (shared) atomicAdd(&shared[cell], (u32)change)", "if (shared) shared[cell] += (u32)change", 0,
-     "race in shared memory"),
-    ("else atomicAdd(&global[cell], (u64)(long long)change)", "else global[cell] += (u64)(long long)change", 0,
+    ("if (sum) atomicAdd(&counts_cells_repetitions_k[(u64)i * columns + column], sum)",
+     "if (sum) counts_cells_repetitions_k[(u64)i * columns + column] += sum", 0, "race in global memory"),
+    ("if (shared) atomicAdd(&shared[row * k + value], (u32)change)",
+     "if (shared) shared[row * k + value] += (u32)change", 0, "race in shared memory"),
+    ("else atomicAdd(&global[(u64)row * stride + value], (u64)(long long)change)",
+     "else global[(u64)row * stride + value] += (u64)(long long)change", 0, "race in global memory"),
+    ("atomicAdd(&bins.global[(u64)(i / k) * bins.stride + i % k], (u64)(long long)(int)shared_bins[i])",
+     "bins.global[(u64)(i / k) * bins.stride + i % k] += (u64)(long long)(int)shared_bins[i]", 0,
      "race in global memory"),
-    ("atomicAdd(&bins.global[i], (u64)(long long)(int)shared_bins[i])",
-     "bins.global[i] += (u64)(long long)(int)shared_bins[i]", 0, "race in global memory"),
     ("atomicAdd(&total, sum)", "total += sum", 0, "race in shared memory"),
     ("group * LANES + lane + i < users", "group * LANES + lane + i <= users", 0, "outside every array"),
 ])  # fmt: skip
@@ -104,9 +105,9 @@ def test_a_mutant_is_caught(standin, monkeypatch, old, new, which, message):
     """Each of these once passed every test."""
     mutate(monkeypatch, old, new, which)
     standin._reset(**PTX)
-    if "global[cell]" in old:  # counts too many for shared memory; many users of few values
+    if "else atomicAdd" in old:  # counts too many for shared memory; many users of few values
         monkeypatch.setattr("gpu_rsfd.backends.cuda.runner.SHARED_BYTES", 0)
-    elif "bins.global" in old or "counts_rep" in old:  # several tiles on the same counts
+    elif "bins.global" in old or "counts_cells" in old:  # several tiles on the same counts
         monkeypatch.setattr("gpu_rsfd.backends.cuda.runner.TILE", 4)
     if message is None:
         assert first_difference(MUTANT_CASES) is not None
