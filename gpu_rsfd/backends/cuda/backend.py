@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from gpu_rsfd.backends import BackendUnavailable, timing
 from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.backends.cuda.devices import probe
 from gpu_rsfd.backends.cuda.passes import AttributeJob
-from gpu_rsfd.backends.cuda.runner import DeviceLost, Job, Runner, Stopwatch
+from gpu_rsfd.backends.cuda.runner import DeviceLost, Job, Limits, Runner, Stopwatch
 from gpu_rsfd.backends.cuda.work import Work
 from gpu_rsfd.backends.pool import code_bytes
 from gpu_rsfd.checks import integer
@@ -23,7 +24,7 @@ from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.plan import Counts, Plan
 
-__all__ = ["CupyBackend", "DeviceLost"]
+__all__ = ["CupyBackend", "DeviceLost", "Limits"]
 
 LEAST_POSITIONS = 1 << 28  # of a batch, if several devices share the work: about a millisecond
 
@@ -133,6 +134,17 @@ class CupyBackend:
         for future in futures:
             future.result()
         return counts, sampled
+
+    @contextmanager
+    def limited(self, limits: Limits) -> Iterator[None]:
+        """Users and repetitions at a time; results stay the same."""
+        try:
+            for runner in self._runners:
+                runner.limits = limits
+            yield
+        finally:
+            for runner in self._runners:
+                runner.limits = Limits()
 
     def kernel_seconds(self, do: Callable[[], object]) -> dict[str, float]:
         """The time that each kernel took on the devices while something was done: CUDA events, without the host."""

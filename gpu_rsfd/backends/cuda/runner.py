@@ -126,6 +126,14 @@ class Part:
     words: Counts
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Less than what would fit, so that a self-test reaches what only large data would."""
+
+    groups: int = 2**63  # of 64 users at a time
+    repetitions: int = 2**63  # in a batch
+
+
 class Stopwatch:
     """Time on the device, kernel by kernel, from CUDA events: without the host's, however slow that is."""
 
@@ -154,6 +162,7 @@ class Runner:
 
         self.device, self._cp, self._tell = device, cupy, tell
         self.watch: Stopwatch | None = None
+        self.limits = Limits()
         self._errors = (
             cupy.cuda.runtime.CUDARuntimeError,
             cupy.cuda.driver.CUDADriverError,
@@ -193,7 +202,7 @@ class Runner:
         """Whether the data set's values are here, with room for a repetition beside them; if not, they go."""
         if self._held is not None and self._held[0]() is job.dataset:
             needed = job.words_per_group_and_repetition * job.groups + 2 * job.words_per_repetition
-            if needed <= self._free_words() and job.groups <= job.most_groups():
+            if needed <= self._free_words() and job.groups <= min(job.most_groups(), self.limits.groups):
                 return True
         self._held = None
         return False
@@ -202,7 +211,7 @@ class Runner:
         """Groups of users whose values fit, with at least one repetition beside them."""
         words = self._free_words() - 2 * job.words_per_repetition
         fit = words // (job.words_per_group + job.codes_per_group + job.words_per_group_and_repetition)
-        return max(1, min(fit, job.most_groups(), job.groups))
+        return max(1, min(fit, job.most_groups(), self.limits.groups, job.groups))
 
     def _users(self, job: Job, start: int, stop: int, work: Work) -> Iterator[Part]:
         """The users of groups start … stop - 1; if even one repetition does not fit, one half after the other."""
@@ -210,7 +219,7 @@ class Runner:
         try:
             users: _Users | None = _Users(self, job, start, stop, self._values(job, start, stop))
             each = job.words_per_group_and_repetition * groups + 2 * job.words_per_repetition
-            batch = max(1, min(self._free_words() // each, job.most_repetitions(groups)))
+            batch = max(1, min(self._free_words() // each, job.most_repetitions(groups), self.limits.repetitions))
         except self._cp.cuda.memory.OutOfMemoryError:
             users, batch = None, 1
         launched: _Batch | None = None

@@ -40,12 +40,13 @@ _settings = types.SimpleNamespace()
 
 
 def _reset(
-    devices=1, memory=1 << 30, orders=(0,), broken=(), lost_after=None, lost_at="launch", max_threads=1024,
-    max_blocks=2**31 - 1, flags=("-O2",), ptx=None, idle=False,
+    devices=1, memory=1 << 30, orders=(0,), broken=(), lost_after=None, lost_at="launch", lost_device=None,
+    max_threads=1024, max_blocks=2**31 - 1, flags=("-O2",), ptx=None, idle=False,
 ):  # fmt: skip
     """What the machine looks like.
 
-    lost_after  launches after which the device is lost; `lost_at`: "launch", or "later", when something waits for it
+    lost_after  launches after which a device is lost (`lost_device`, or all of them)
+    lost_at     "launch": the launch fails; "later": what waits for it
     ptx         such as "80": kernels by way of the PTX for this architecture
     idle        kernels do nothing, and memory is as it comes: what is left is the host's own time
     """
@@ -209,7 +210,8 @@ class _Kernel:
             raise CUDADriverError("CUDA_ERROR_INVALID_VALUE: invalid argument")
         with _launching:  # the emulation has one block's shared memory
             _settings.launches.append((self._name, _current()))
-            if _settings.lost_after is not None and len(_settings.launches) > _settings.lost_after:
+            lost = _settings.lost_after is not None and len(_settings.launches) > _settings.lost_after
+            if lost and _settings.lost_device in (None, _current()):
                 if _settings.lost_at == "launch":
                     raise CUDADriverError("CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered")
                 _settings.lost = "cudaErrorIllegalAddress: an illegal memory access was encountered"
