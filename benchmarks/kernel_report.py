@@ -2,8 +2,9 @@
 
     python benchmarks/kernel_report.py [--mix] [ARCH …]      (pip install -e ".[test]"; default: all from 75 to 121)
 
-For each architecture and kernel: registers, spills, static instructions; for the unary kernels also the instructions
-that one position (user x attribute x value) takes in the hot loop, with k = d = 10.
+For each architecture and kernel: registers, spills, static instructions, how many of them are atomic on global and on
+shared memory; for the unary kernels also the instructions that one position (user x attribute x value) takes in the hot
+loop, with k = d = 10.
 
 --mix: what is executed, not what is there.  NVRTC's PTX runs on the CPU (tests/cuda_ptx.py; needs g++) for the paper's
 six methods at its six epsilons, and the instructions of a warp are counted, kind by kind, per position and lane: of
@@ -41,6 +42,11 @@ class Kernel:
     @property
     def instructions(self) -> int:
         return len(self.code)
+
+    def atomics(self, shared: bool) -> int:
+        """Instructions that add to shared or global memory whatever other threads do."""
+        starts = ("ATOMS",) if shared else ("ATOMG", "RED.", "REDG")
+        return sum(op.startswith(starts) for op, _ in self.code)
 
     def per_position(self) -> float:
         """Instructions of the hot loop per position: each inner loop weighted with its number of rounds."""
@@ -173,14 +179,13 @@ def print_mix(arch: str) -> None:
 
 
 def main(architectures: list[str]) -> None:
-    print(f"{'arch':8}{'kernel':18}{'registers':>10}{'spilled':>9}{'instructions':>14}{'a position':>12}")
+    head = ("registers", "spilled", "instructions", "atomic", "shared", "a position")
+    print(f"{'arch':8}{'kernel':18}" + "".join(f"{name:>13}" for name in head))
     for arch in architectures:
-        for name, kernel in sorted(build(arch).items()):
-            hot = f"{kernel.per_position():.1f}" if name.startswith(("count_unary", "count_paired")) else ""
-            print(
-                f"{'sm_' + arch:8}{name:18}{kernel.registers:>10}{kernel.spilled:>9}{kernel.instructions:>14}{hot:>12}",
-                flush=True,
-            )
+        for name, k in sorted(build(arch).items()):
+            numbers = [k.registers, k.spilled, k.instructions, k.atomics(shared=False), k.atomics(shared=True)]
+            hot = f"{k.per_position():>13.1f}" if name.startswith(("count_unary", "count_paired")) else ""
+            print(f"{'sm_' + arch:8}{name:18}" + "".join(f"{number:>13}" for number in numbers) + hot, flush=True)
 
 
 if __name__ == "__main__":
