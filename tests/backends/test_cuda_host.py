@@ -212,16 +212,15 @@ def test_unary_thresholds_at_the_ends(machine, others, tq):
 
 def test_memory_in_the_pool_is_free(standin):
     """What a job gives back, the next one finds: batches stay as large as they were."""
-    data = in_memory(5000, (50, 40))
+    data = in_memory(5000, (9, 8))
     plan = Plan.of(data.domain, WAYS, [1.0])
-    standin._reset(memory=150_000)
+    standin._reset(memory=60_000)
     with CupyBackend() as backend:
         check(backend, plan, data, range(10))
         first = launches(standin, "assign")
         for _ in range(3):
             standin._settings.launches.clear()
-            other = in_memory(5000, (50, 40), seed=6)
-            check(backend, plan, other, range(10))
+            check(backend, plan, in_memory(5000, (9, 8), seed=6), range(10))
             assert launches(standin, "assign") == first
     assert first > 1
 

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from command import call, refusal
 from cuda_standin import needs_compiler, no_cupy, standin  # noqa: F401
 
 from gpu_rsfd import doctor
@@ -159,3 +160,16 @@ def test_the_speed_of_a_device_is_told_twice(standin, monkeypatch):  # noqa: F81
     lines = []
     assert doctor.self_test(lines.append, [CupyBackend()], FEW[:1], device_cases=())
     assert re.search(r"positions/s .* by the clock; .* in the kernels, by CUDA events, most of it in \w+$", lines[-1])
+
+
+def test_stress_needs_the_self_test(monkeypatch, capsys, tmp_path):
+    lines = refusal(monkeypatch, capsys, tmp_path, ["doctor", "--stress"])
+    assert lines == ["gpu-rsfd: --stress goes with --self-test; give both"]
+
+
+def test_the_command_passes_stress_on(monkeypatch, capsys):
+    seconds = []
+    monkeypatch.setattr(doctor, "self_test", lambda echo, stress: seconds.append(stress) or not stress)
+    assert call(monkeypatch, "doctor", "--self-test") == 0
+    assert call(monkeypatch, "doctor", "--self-test", "--stress") == 1
+    assert seconds == [0.0, doctor.STRESS_SECONDS]

@@ -15,7 +15,7 @@ from gpu_rsfd.backends import BackendUnavailable, timing
 from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.backends.cuda.devices import probe
 from gpu_rsfd.backends.cuda.passes import AttributeJob
-from gpu_rsfd.backends.cuda.runner import DeviceLost, Job, Limits, Runner, Stopwatch
+from gpu_rsfd.backends.cuda.runner import BATCH_WORDS, DeviceLost, Job, Limits, Runner, Stopwatch
 from gpu_rsfd.backends.cuda.work import Work
 from gpu_rsfd.backends.pool import code_bytes
 from gpu_rsfd.checks import integer
@@ -97,8 +97,9 @@ class CupyBackend:
         return seconds / len(some) * dataset.n / users * timing.words(plan) / timing.words(part)
 
     def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
-        """Bytes on the host: interpreter, CUDA's libraries, the codes, and those of an attribute on their way."""
-        return (400 << 20) + code_bytes(dataset) + (0 if isinstance(dataset, SyntheticDataset) else 2 * dataset.n)
+        """Bytes on the host: interpreter, CUDA's libraries, the codes, those of an attribute on their way, counts."""
+        codes = code_bytes(dataset) + (0 if isinstance(dataset, SyntheticDataset) else 2 * dataset.n)
+        return (400 << 20) + codes + 2 * 8 * BATCH_WORDS
 
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,7 @@ class Job:
         self.words_per_group_and_repetition = self.assigned_digits * self.needs_assignment + self.encoded_digits
         self.words_per_repetition = sum(a.cells for a in attributes) + self.d
 
+    @cached_property
     def tables(self) -> tuple[npt.NDArray[np.uint64], dict[tuple[int, ...], slice]]:
         """All thresholds that kernels look up, one after another; and where each list of them is."""
         found: dict[tuple[int, ...], slice] = {}
@@ -360,7 +362,7 @@ class _Users:
         self.users = min(stop * LANES, job.n) - self.first_user
         tail = self.users % LANES
         self._where = (U64(start), U32(self.groups), U64((1 << tail) - 1 if tail else 2**64 - 1))
-        words, self._places = job.tables()
+        words, self._places = job.tables
         self._tables = self._cp.asarray(words)
         self._sampled: Any = None
         self._encoded: Any = None
