@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from gpu_rsfd.cli import parse
-from gpu_rsfd.cli.options import OnlyDatasets, OnlyEpsilons, OnlyProtocols, Postprocess, Text, option
+from gpu_rsfd.cli.options import OnlyDatasets, OnlyEpsilons, OnlyProtocols, ShownPostprocess, Text, option
 from gpu_rsfd.cli.program import app
+from gpu_rsfd.cli.running import DEFAULT_POSTPROCESS
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import check_postprocess
 
@@ -20,8 +21,10 @@ from gpu_rsfd.estimate import check_postprocess
     "gpu-rsfd show results.h5 --per value --protocol rsfd-adp --epsilon ln2"
 )
 def show(
-    file: Annotated[Path, typer.Argument(help="Results file of a sweep.", show_default=False, metavar="FILE")],
-    postprocess: Postprocess = "clip-normalize",
+    file: Annotated[
+        Path, typer.Argument(help="Results file of a sweep or an attack.", show_default=False, metavar="FILE")
+    ],
+    postprocess: ShownPostprocess = None,
     compare: Annotated[
         Text,
         option("--compare", "Paired differences of two protocols instead.  --compare rsfd-adp,smp-adp", None, "A,B"),
@@ -42,12 +45,18 @@ def show(
     csv: Annotated[bool, option("--csv", "Comma-separated values.")] = False,
     json: Annotated[bool, option("--json", "JSON, with the whole spec.")] = False,
 ) -> None:
-    """Table of mean MSE_avg with its standard error per protocol and epsilon, all that may be the best marked."""
+    """Table of mean MSE_avg with its standard error per protocol and epsilon, all that may be the best marked.
+
+    Of an attack: the shares that are guessed.
+    """
+    from gpu_rsfd.privacy.files import is_attack, open_attacks
     from gpu_rsfd.show import details, tables
+    from gpu_rsfd.show.privacy import show_attacks
     from gpu_rsfd.show.selection import select
     from gpu_rsfd.store.reading import open_results
 
-    check_postprocess(postprocess)
+    if postprocess is not None:
+        check_postprocess(postprocess)
     if csv and json:
         raise InputError("--csv and --json exclude each other")
     if compare is not None and (per is not None or protocols):
@@ -58,6 +67,16 @@ def show(
     if compare is not None and len(pair) != 2:
         raise InputError(f"compare={compare} names {len(pair)}; two protocols are needed, such as rsfd-adp,smp-adp")
     form = "csv" if csv else "json" if json else "table"
+    if is_attack(file):
+        others = [compare, per, datasets, protocols, epsilons, postprocess]
+        for name, given in zip(
+            ("compare", "per", "dataset", "protocol", "epsilon", "postprocess"), others, strict=True
+        ):
+            if given is not None:
+                raise InputError(f"--{name} is for the results of a sweep; {file} holds an attack")
+        show_attacks(open_attacks(file), form)
+        return
+    postprocess = postprocess or DEFAULT_POSTPROCESS
     results = open_results(file)
     names = parse.items(datasets or [], "dataset", exact=results)
     results = select(results, names, parse.items(protocols or [], "protocol"), parse.epsilons(epsilons or []))

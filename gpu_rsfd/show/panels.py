@@ -33,11 +33,13 @@ def columns_of(count: int) -> int:
 class Page:
     """A figure with a panel for each of `count` things, and room below for the legend."""
 
-    def __init__(self, count: int, legend: Mapping[str, Any], explained: Sequence[str]) -> None:
+    def __init__(
+        self, count: int, legend: Mapping[str, Any], explained: Sequence[str], columns: int | None = None
+    ) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        self.columns = columns_of(count)
+        self.columns = columns or columns_of(count)
         self.lines = -(-count // self.columns)
         panel_width, panel_height = SIZES.get(count, SIZE)
         width = LEFT + self.columns * (panel_width + BETWEEN) - BETWEEN + RIGHT
@@ -77,13 +79,14 @@ class Page:
         )
         drawn.get_title().set_multialignment("center")
 
-    def name_axes(self, x: str, y: str) -> None:
-        """Once each: under the lowest panel of a column, beside the first of a line."""
+    def name_axes(self, x: str | Sequence[str], y: str) -> None:
+        """Once each: under the lowest panel of a column, beside the first of a line.  Several names take turns."""
+        names = [x] if isinstance(x, str) else list(x)
         for i, axis in enumerate(self.axes):
             if i % self.columns == 0:
                 axis.set_ylabel(y)
             if i + self.columns >= len(self.axes):
-                axis.set_xlabel(x)
+                axis.set_xlabel(names[i % len(names)])
 
 
 def epsilon_ticks(axis: Any, epsilons: Sequence[float]) -> None:

@@ -19,7 +19,7 @@ from gpu_rsfd.results import Result, Results
 from gpu_rsfd.show.lettering import lettered
 from gpu_rsfd.show.panels import Page, epsilon_ticks, log_ticks
 from gpu_rsfd.show.published import caveats, published
-from gpu_rsfd.show.summary import expected, rough, show_epsilon, summary
+from gpu_rsfd.show.summary import expected, rough, show_epsilon, summary, unusual
 from gpu_rsfd.store.files import FIGURES, replace_file
 
 MANY_VALUES = 30  # more than these need a panel as wide as the page
@@ -53,7 +53,7 @@ _CIRCLE: dict[str, Any] = {  # a published point: larger than every marker, so t
 _DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2))]
 
 
-def _style(protocol: str) -> dict[str, Any]:
+def style(protocol: str) -> dict[str, Any]:
     entry = REGISTRY[protocol]
     return {
         "marker": entry.marker,
@@ -134,14 +134,14 @@ def _against_epsilon(results: Results, postprocess: str) -> Any:
     points = {name: published(name, result, postprocess) for name, result in results.items()}
     theory = {name: _theory(result, postprocess) for name, result in results.items()}
     protocols = next(iter(results.values())).protocols
-    page = Page(len(results), _handles(protocols), _explained(results, postprocess, theory.values(), points))
+    page = Page(len(results), handles(protocols), _explained(results, postprocess, theory.values(), points))
     for axis, (name, result) in zip(page.axes, results.items(), strict=True):
         mean, error = summary(result, postprocess)
-        _curves(axis, protocols, result.epsilons, mean, error, theory[name], points[name])
+        curves(axis, protocols, result.epsilons, mean, error, theory[name], points[name])
         (title,), families = lettered([name], TITLE_LETTERS)
         axis.set_title(f"{title}: n = {result.n:,}, d = {len(result.domain)}", fontsize=10, fontfamily=families)
         epsilon_ticks(axis, result.epsilons)
-    page.name_axes("ε", _metric(postprocess))
+    page.name_axes("ε", metric(postprocess))
     return page.figure
 
 
@@ -152,32 +152,35 @@ def _against_users(results: Results, postprocess: str) -> Any:
     mean, error = (np.stack(parts, axis=-1) for parts in zip(*(summary(r, postprocess) for r in ordered), strict=True))
     forms = [form for r in ordered if (form := _theory(r, postprocess)) is not None]
     theory = np.stack(forms, axis=-1) if forms else None  # [protocol, epsilon, users]
-    page = Page(len(first.epsilons), _handles(first.protocols), _explained(results, postprocess, [theory]))
+    page = Page(len(first.epsilons), handles(first.protocols), _explained(results, postprocess, [theory]))
     for e, (axis, epsilon) in enumerate(zip(page.axes, first.epsilons, strict=True)):
-        _curves(axis, first.protocols, users, mean[:, e], error[:, e], None if theory is None else theory[:, e])
+        curves(axis, first.protocols, users, mean[:, e], error[:, e], None if theory is None else theory[:, e])
         axis.set_title(f"ε = {show_epsilon(epsilon)}, d = {len(first.domain)}", fontsize=10)
         axis.set_xscale("log")
-    page.name_axes("users n", _metric(postprocess))
+    page.name_axes("users n", metric(postprocess))
     return page.figure
 
 
-def _curves(
+def curves(
     axis: Any,
     protocols: Sequence[str],
-    x: Sequence[float],
+    x: Sequence[float] | Floats,
     mean: Floats,
     error: Floats,
-    theory: Floats | None,
+    theory: Floats | None = None,
     points: Floats | None = None,
 ) -> None:
-    """A panel: a curve with error bars for each protocol, closed forms as thin lines, published points as circles."""
+    """A panel: a curve with error bars for each protocol, closed forms as thin lines, published points as circles.
+
+    `x` is the same for all protocols, or has a line for each.
+    """
     for p, protocol in enumerate(protocols):
-        style = _style(protocol)
-        axis.errorbar(x, mean[p], yerror(error[p]), label=label(protocol), capsize=2, **style)
+        look, at = style(protocol), x[p] if np.ndim(x) == 2 else x
+        axis.errorbar(at, mean[p], yerror(error[p]), label=label(protocol), capsize=2, **look)
         if theory is not None:
-            axis.plot(x, theory[p], color=style["color"], linewidth=0.6)
+            axis.plot(at, theory[p], color=look["color"], linewidth=0.6)
         if points is not None and np.isfinite(points[p]).any():
-            axis.plot(x, points[p], **_CIRCLE, markeredgecolor=style["color"])
+            axis.plot(at, points[p], **_CIRCLE, markeredgecolor=look["color"])
     drawn = [part for part in (mean, mean + error, theory, points) if part is not None]
     axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
     if not log_ticks(axis, np.concatenate(drawn, axis=None)):  # Smp on tiny data: nothing to draw
@@ -186,13 +189,13 @@ def _curves(
     axis.tick_params(which="both", labelsize=8)
 
 
-def _handles(protocols: Sequence[str]) -> dict[str, Any]:
+def handles(protocols: Sequence[str]) -> dict[str, Any]:
     from matplotlib.lines import Line2D
 
-    return {label(protocol): Line2D([], [], **_style(protocol)) for protocol in protocols}
+    return {label(protocol): Line2D([], [], **style(protocol)) for protocol in protocols}
 
 
-def _metric(postprocess: str) -> str:
+def metric(postprocess: str) -> str:
     return "MSE$_{avg}$" + ("" if postprocess == "none" else f" ({postprocess})")
 
 
@@ -209,6 +212,7 @@ def _explained(
     points: Mapping[str, Floats | None] = MappingProxyType({}),
 ) -> list[str]:
     lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in results.values()) else []
+    lines += unusual(next(iter(results.values())).spec)
     if any(form is not None for form in theory):
         lines.append("thin lines: closed form")
     known = [name for name, numbers in points.items() if numbers is not None]
@@ -244,17 +248,17 @@ def frequencies(results: Results, attribute: str, postprocess: str = "clip-norma
         where, edges, truth = np.arange(a.k), np.arange(a.k + 1) - 0.5, result.frequencies[columns]
         axis.stairs(truth, edges, fill=True, color="#e4e4e4", zorder=1)
         for p, protocol in enumerate(result.protocols):
-            style = {**_style(protocol), "zorder": 2, "label": label(protocol)}
+            look = {**style(protocol), "zorder": 2, "label": label(protocol)}
             drawn = estimates[p][np.isfinite(estimates[p]).all(axis=-1)]  # Smp: repetitions in which anybody reported
             if not len(drawn):
                 continue
             if dense:
-                axis.plot(where, drawn.mean(axis=0), **{**style, "marker": "none", "linewidth": 0.8})
+                axis.plot(where, drawn.mean(axis=0), **{**look, "marker": "none", "linewidth": 0.8})
             else:
                 shift = (p + 1) / (len(result.protocols) + 1) - 0.5
-                style |= {"linestyle": "none", "markersize": 4, "elinewidth": 1}
+                look |= {"linestyle": "none", "markersize": 4, "elinewidth": 1}
                 spread = drawn.std(axis=0, ddof=1) if len(drawn) > 1 else None
-                axis.errorbar(where + 0.8 * shift, drawn.mean(axis=0), spread, **style)
+                axis.errorbar(where + 0.8 * shift, drawn.mean(axis=0), spread, **look)
         axis.stairs(truth, edges, color="black", linewidth=1.8 if dense else 1.0, zorder=3, label="truth")
         (title, words), families = lettered([name, attribute], TITLE_LETTERS)
         axis.set_title(f"{title}, ε = {show_epsilon(result.epsilons[e])}", fontsize=10, fontfamily=families)
