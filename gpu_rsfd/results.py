@@ -18,10 +18,11 @@ from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.protocols import TERMS, Mechanism, Terms
 from gpu_rsfd.spec import Spec
 from gpu_rsfd.tape import STREAM_VERSION
+from gpu_rsfd.viewing import Viewed
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Viewed):
     """Integer counts of a simulation; every rate is derived from them.
 
     counts     int64 [protocol, epsilon, repetition, value]: reports of each value, over all attributes' values in order
@@ -117,7 +118,7 @@ class Result:
         return average
 
 
-class Results(dict[str, Result]):
+class Results(Viewed, dict[str, Result]):
     """Results per data set, as `simulate` gives them, with what is known about the run."""
 
     def __init__(

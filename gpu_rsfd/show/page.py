@@ -27,6 +27,7 @@ from gpu_rsfd.show.plots import differ_in_users
 from gpu_rsfd.show.privacy import GOALS, exact_losses, means
 from gpu_rsfd.show.published import caveats, published
 from gpu_rsfd.show.recipe import command_of
+from gpu_rsfd.show.selection import part_of
 from gpu_rsfd.show.summary import expected, rough, show_epsilon, source_of, summary
 from gpu_rsfd.store.files import replace_file
 from gpu_rsfd.version import __version__
@@ -179,7 +180,7 @@ def _privacy(result: Result, attack: AttackResult | None) -> dict[str, Any]:
 def _kept(results: Results) -> list[str]:
     """The post-processings whose estimates go into the page: all, or the default one if all would be too much."""
     numbers = sum(3 * len(r.protocols) * len(r.epsilons) * r.domain.total for r in results.values())
-    if numbers > MOST_NUMBERS:
+    if numbers > MOST_NUMBERS or not all(getattr(r, "has_counts", True) for r in results.values()):
         return []
     return list(POSTPROCESS) if numbers * len(POSTPROCESS) <= MOST_NUMBERS else [DEFAULT]
 
@@ -189,8 +190,8 @@ def _estimates(result: Result, postprocess: str) -> dict[str, Any]:
 
     The last step stands for no estimate at all.
     """
-    found = values_of(result, postprocess)
-    numbers = np.stack([found.estimate, found.low, found.high], axis=-1)
+    parts = [values_of(part_of(result, [protocol]), postprocess) for protocol in result.protocols]  # less memory
+    numbers = np.concatenate([np.stack([found.estimate, found.low, found.high], axis=-1) for found in parts])
     known = np.isfinite(numbers)
     low, high = (float(numbers[known].min()), float(numbers[known].max())) if known.any() else (0.0, 1.0)
     step = (high - low) / (LEVELS - 1) or 1.0
