@@ -37,6 +37,9 @@ class _Help:
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         command: Any = self
+        for parameter in command.params:
+            if parameter.name in ("install_completion", "show_completion"):
+                parameter.metavar = ""
         epilog, command.epilog = command.epilog, None
         try:
             super().format_help(ctx, formatter)  # type: ignore[misc]

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from gpu_rsfd.estimate import POSTPROCESS
+from gpu_rsfd.protocols import PROTOCOLS
 
-def option(name: str, help: str, panel: str | None = None, metavar: str = "") -> Any:
-    """`metavar` stands for the value in `--help`; the default is part of the text, since not all are values."""
-    return typer.Option(name, help=help, rich_help_panel=panel, show_default=False, metavar=metavar)
+
+def option(
+    name: str, help: str, panel: str | None = None, metavar: str = "", known: Callable[[], Sequence[str]] | None = None
+) -> Any:
+    """`metavar` stands for the value in `--help`; the default is part of the text, since not all are values.
+
+    `known` are the values that a shell completes.
+    """
+    complete = None if known is None else lambda incomplete: completed(known(), incomplete)
+    return typer.Option(
+        name, help=help, rich_help_panel=panel, show_default=False, metavar=metavar, autocompletion=complete
+    )
+
+
+def completed(known: Sequence[str], incomplete: str) -> list[str]:
+    """What may follow, in a list as well: `rsfd-grr,sm` is completed to `rsfd-grr,smp-adp` and others."""
+    before, comma, last = incomplete.rpartition(",")
+    taken = before.split(",")
+    return [f"{before}{comma}{name}" for name in known if name.startswith(last) and name not in taken]
 
 
 Text: TypeAlias = str | None
@@ -40,6 +59,7 @@ Protocol = Annotated[
         "Protocols, listed below; repeatable or a list.  --protocol rsfd-grr,smp-adp  (default: the paper's six)",
         SIMULATION,
         "LIST",
+        lambda: PROTOCOLS,
     ),
 ]
 Repetitions = Annotated[
@@ -82,6 +102,7 @@ ShownPostprocess = Annotated[
         "none, clip, clip-normalize, simplex.  --postprocess none  (default: clip-normalize)",
         None,
         "NAME",
+        lambda: list(POSTPROCESS),
     ),
 ]
 DatasetNames = Annotated[
@@ -183,6 +204,7 @@ OnlyProtocols = Annotated[
         "Only these protocols; repeatable or a list.  --protocol rsfd-adp,smp-adp  (default: all)",
         None,
         "LIST",
+        lambda: PROTOCOLS,
     ),
 ]
 OnlyEpsilons = Annotated[

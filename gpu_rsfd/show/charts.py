@@ -46,8 +46,9 @@ def bundle() -> str:
     import vl_convert
 
     version = ".".join(altair().SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    known = vl_convert.get_vegalite_versions()
-    text = vl_convert.javascript_bundle(vl_version=version if version in known else None)
+    library: Any = vl_convert  # its stubs ask for a snippet that it does not need
+    known = library.get_vegalite_versions()
+    text = library.javascript_bundle(vl_version=version if version in known else None)
     return str(text).replace("</script", "<\\/script")
 
 

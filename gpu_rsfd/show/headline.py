@@ -1,4 +1,7 @@
-"""What the results say, in sentences: which protocol is best where, by how much, and what can't be told apart."""
+"""What the results say, in sentences: which protocol is best where, by how much, and what can't be told apart.
+
+Numbers stay on one line with their signs: \u00a0 is a space that does not break.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +67,9 @@ def overall(results: Results, postprocess: str) -> str:
 
 def _cases(results: Results) -> str:
     sets, epsilons = len(results), len(next(iter(results.values())).epsilons)
-    return f"{sets} data set{'s' * (sets > 1)} × {epsilons} epsilon{'s' * (epsilons > 1)}, paired differences, 95 %"
+    return (
+        f"{sets} data set{'s' * (sets > 1)} × {epsilons} epsilon{'s' * (epsilons > 1)}, paired differences, 95\u00a0%"
+    )
 
 
 def of_dataset(name: str, result: Result, postprocess: str) -> str:
@@ -128,6 +133,6 @@ def listed(names: Sequence[str]) -> str:
 
 def _percent(percent: float, error: float) -> str:
     if not math.isfinite(error):
-        return f"{percent:.1f} %"
+        return f"{percent:.1f}\u00a0%"
     digits = 0 if error >= 2 else 1 if error >= 0.2 else 2
-    return f"{percent:.{digits}f} ± {error:.{digits}f} %"
+    return f"{percent:.{digits}f}\u00a0±\u00a0{error:.{digits}f}\u00a0%"
