@@ -8,6 +8,7 @@ from gpu_rsfd.backends.literal import Reports, reports
 from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, available, load_dataset, load_table
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.privacy import AttackResult, ReportChunk, attack, privacy_loss, report_chunks
 from gpu_rsfd.protocols import PAPER, PROTOCOLS, Terms, label, mechanism, mechanisms
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.simulation import simulate
@@ -16,6 +17,7 @@ from gpu_rsfd.tape import STREAM_VERSION
 from gpu_rsfd.version import __version__
 
 if TYPE_CHECKING:
+    from gpu_rsfd.privacy.files import open_attacks
     from gpu_rsfd.store.reading import open_results
     from gpu_rsfd.sweeping import sweep
 
@@ -24,10 +26,12 @@ __all__ = [
     "PAPER_EPSILONS",
     "PROTOCOLS",
     "STREAM_VERSION",
+    "AttackResult",
     "CountedDataset",
     "Dataset",
     "Domain",
     "InputError",
+    "ReportChunk",
     "Reports",
     "Result",
     "Results",
@@ -36,19 +40,24 @@ __all__ = [
     "SyntheticDataset",
     "Terms",
     "__version__",
+    "attack",
     "available",
     "label",
     "load_dataset",
     "load_table",
     "mechanism",
     "mechanisms",
+    "open_attacks",
     "open_results",
+    "privacy_loss",
+    "report_chunks",
     "reports",
     "simulate",
     "sweep",
 ]
 
 _LATE = {  # found when first used: h5py is imported only where a file is read or written
+    "open_attacks": "gpu_rsfd.privacy.files",
     "open_results": "gpu_rsfd.store.reading",
     "sweep": "gpu_rsfd.sweeping",
 }

@@ -128,6 +128,9 @@ def sweep(
     assignment: str = "uniform",
     sampler: str = "users",
     first_report: float = TERMS.first_report,
+    guarantee: str = TERMS.guarantee,
+    prior: object = None,
+    prior_seed: int = 0,
     *,
     output: str | os.PathLike[str],
     overwrite: bool = False,
@@ -144,7 +147,9 @@ def sweep(
     an open backend, which stays open.  `save_every`: seconds of work between saves.  `reporter` is told what happens.
     All else is as in `simulate`.
     """
-    spec = Spec.of(protocols, epsilons, repetitions, seed, assignment, sampler, first_report)
+    spec = Spec.of(
+        protocols, epsilons, repetitions, seed, assignment, sampler, first_report, guarantee, prior, prior_seed
+    )
     if not isinstance(save_every, (int, float)) or not 0 <= save_every < math.inf:
         raise InputError(f"save_every={save_every} must be a number of seconds >= 0")
     found = check_datasets(datasets, spec.sampler)
@@ -167,7 +172,7 @@ def _run(
     save_every: float,
 ) -> Results:
     want = describe(datasets, spec)
-    plans = [Plan.of(d.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms) for d in datasets]
+    plans = [Plan.of(d.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms_for(d)) for d in datasets]
     results = Results(spec=want, complete=False, package_version=__version__)
     if path.exists() and not overwrite:
         results = open_results(path)
@@ -176,6 +181,12 @@ def _run(
             raise InputError(
                 f"output={path} holds another sweep; give another --output, or --overwrite to replace it\n  {lines}"
             )
+        for dataset, plan in zip(datasets, plans, strict=True):
+            if dataset.name in results and results[dataset.name].terms != plan.terms:
+                raise InputError(
+                    f"output={path} has another realised prior for {dataset.name} (drawn by another NumPy?); "
+                    "give another --output, or --overwrite to replace it"
+                )
         results.spec = want
     total = len(spec.repetitions)
     done = {name: len(result.repetitions) for name, result in results.items()}

@@ -18,7 +18,7 @@ def protocol_lines() -> list[str]:
     lines = ["Protocols (* the paper's six, the default):"]
     for name, label, sentence in lines_of_protocols():
         mark = "*" if name in PAPER else " "
-        lines.append(f"{mark} {name:<10} {label:<12}  {sentence}")
+        lines.append(f"{mark} {name:<11} {label:<13}  {sentence}")
     return lines
 
 

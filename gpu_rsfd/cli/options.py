@@ -75,8 +75,8 @@ Yes = Annotated[
 ]
 DryRun = Annotated[bool, option("--dry-run", "Print the plan, expected time and memory; simulate nothing.", OUTPUT)]
 Quiet = Annotated[bool, option("--quiet", "Print nothing but errors.", OUTPUT)]
-Postprocess = Annotated[
-    str,
+ShownPostprocess = Annotated[
+    Text,
     option(
         "--postprocess",
         "none, clip, clip-normalize, simplex.  --postprocess none  (default: clip-normalize)",
@@ -142,6 +142,27 @@ FirstReport = Annotated[
         SIMULATION,
         "SHARE",
     ),
+]
+Guarantee = Annotated[
+    Text,
+    option(
+        "--guarantee",
+        "What epsilon bounds: paper, user (any two users), attribute (users who differ in one).  (default: paper)",
+        SIMULATION,
+        "NAME",
+    ),
+]
+Prior = Annotated[
+    Text,
+    option(
+        "--prior",
+        "Fake values of rsrfd-…: uniform, true, noisy:EPS, dirichlet:A, zipf:S or a JSON file.  (default: uniform)",
+        SIMULATION,
+        "LAW",
+    ),
+]
+PriorSeed = Annotated[
+    Text, option("--prior-seed", "Seed of a prior that is drawn: noisy, dirichlet.  (default: 0)", SIMULATION, "N")
 ]
 SpecFile = Annotated[
     Path | None,

@@ -13,10 +13,11 @@ import numpy as np
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import Floats, check_postprocess
+from gpu_rsfd.privacy import AttackResult
 from gpu_rsfd.protocols import REGISTRY, label
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.show.lettering import lettered
-from gpu_rsfd.show.summary import expected, rough, show_epsilon, summary
+from gpu_rsfd.show.summary import expected, rough, show_epsilon, summary, unusual
 from gpu_rsfd.store.files import FIGURES, replace_file
 
 MANY_VALUES = 30  # more than these need a panel as wide as the page
@@ -179,8 +180,10 @@ def _theory(result: Result, postprocess: str) -> Floats | None:
     return None if closed is None else np.where(rough(result, postprocess), np.nan, closed)
 
 
-def _explained(results: Iterable[Result], theory: bool) -> list[str]:
-    lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in results) else []
+def _explained(results: Iterable[Result | AttackResult], theory: bool) -> list[str]:
+    found = list(results)
+    lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in found) else []
+    lines += unusual(found[0].spec)
     return [*lines, *(["thin lines: closed form"] if theory else [])]
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gpu_rsfd.protocols import TERMS
 from gpu_rsfd.results import Result, Results
+from gpu_rsfd.spec import UNIFORM, Spec
 from gpu_rsfd.theory import expected as theory
 
 
@@ -82,6 +84,12 @@ def source_of(results: Results, name: str) -> str | None:
     described: dict[str, Any] = next((d for d in results.spec.get("datasets", []) if d.get("name") == name), {})
     source = described.get("source")
     return None if source is None else str(source)
+
+
+def unusual(spec: Spec) -> list[str]:
+    """What the protocols were run under, where it is not what the paper does."""
+    lines = [] if spec.guarantee == TERMS.guarantee else [f"guarantee: {spec.guarantee}"]
+    return lines if spec.prior == UNIFORM else [*lines, f"prior of fakes: {spec.prior.short}"]
 
 
 def show_epsilon(epsilon: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ import numpy as np
 
 from gpu_rsfd.estimate import POSTPROCESS
 from gpu_rsfd.plan import Counts
+from gpu_rsfd.protocols.form import Thresholds
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.store.files import StoreError, replace_file
 from gpu_rsfd.store.reading import FORMAT
-from gpu_rsfd.tape import STREAM_VERSION
+from gpu_rsfd.tape import KEEP_ONE, STREAM_VERSION
 from gpu_rsfd.version import __version__
 
 
@@ -102,6 +104,8 @@ def _write_group(group: Any, result: Result) -> None:
         "value_attribute": (("value",), value_attribute.astype(np.int32)),
         "domain": (("attribute",), np.array(result.domain, np.int32)),
     }
+    if result.terms.priors is not None:
+        variables["prior"] = (("value",), prior_column(result.terms.priors, result.domain))
     if result.labels:
         variables["label"] = (("value",), np.array(labels, text))
     for name, (dimensions, content) in variables.items():
@@ -111,6 +115,12 @@ def _write_group(group: Any, result: Result) -> None:
         dataset = group.create_dataset(name, data=content, **options)
         for axis, dimension in enumerate(dimensions):
             dataset.dims[axis].attach_scale(group[dimension])
+
+
+def prior_column(priors: Sequence[Thresholds | None], domain: Sequence[int]) -> Counts:
+    """The thresholds of fake values over all values in order: the last of an attribute is 2**32; -1: uniform."""
+    rows = [[-1] * k if row is None else [*row, KEEP_ONE] for row, k in zip(priors, domain, strict=True)]
+    return np.array([t for row in rows for t in row], np.int64)
 
 
 def _chunks(counts: Counts) -> tuple[int, ...]:

@@ -20,9 +20,10 @@ from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import POSTPROCESS
 from gpu_rsfd.protocols import TERMS
+from gpu_rsfd.protocols.form import Thresholds
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.spec import Spec
-from gpu_rsfd.tape import STREAM_VERSION
+from gpu_rsfd.tape import KEEP_ONE, STREAM_VERSION
 
 FORMAT = 1  # of the file; the stream has a version of its own
 SUM_TOLERANCE = 1e-6  # frequencies of an attribute sum to 1
@@ -32,18 +33,18 @@ T = TypeVar("T")
 
 def open_results(path: str | os.PathLike[str]) -> Results:
     """The results in a file, per data set; a file of an unfinished sweep gives the repetitions that are done."""
-    with _opened(Path(path)) as file:
-        return _Reader(Path(path), file).results()
+    with opened(Path(path)) as file:
+        return Reader(Path(path), file).results()
 
 
 def check_results_file(path: Path) -> None:
     """Refuses what is not a results file of gpu-rsfd, finished or not, damaged or not."""
-    with _opened(path):
+    with opened(path):
         pass
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def opened(path: Path) -> Iterator[Any]:
     if path.is_dir():
         raise InputError(f"{path} is a directory; a results file is needed")
     if not path.exists():
@@ -66,7 +67,7 @@ def _opened(path: Path) -> Iterator[Any]:
         yield file
 
 
-class _Reader:
+class Reader:
     """Takes the fields out of an open file one by one, and refuses what gpu-rsfd can't have written."""
 
     def __init__(self, path: Path, file: Any) -> None:
@@ -128,6 +129,8 @@ class _Reader:
         if not 1 <= stream <= STREAM_VERSION:
             self.refuse("stream_version", f"is {stream}, which is unknown; this gpu-rsfd knows 1 to {STREAM_VERSION}")
         document = self.json("spec")
+        if "kind" in document:
+            raise InputError(f"{self.path} holds an attack, not a sweep; `gpu-rsfd show {self.path}` shows it")
         spec = self.spec(document)
         if document.get("stream_version", stream) != stream:
             self.refuse("spec", f"says stream_version {_short(document['stream_version'])}, the file says {stream}")
@@ -194,6 +197,9 @@ class _Reader:
                 document.get("assignment"),  # type: ignore[arg-type]
                 document.get("sampler"),  # type: ignore[arg-type]
                 document.get("first_report", TERMS.first_report),
+                document.get("guarantee", TERMS.guarantee),
+                document.get("prior"),
+                document.get("prior_seed", 0),
             ),
         )
 
@@ -257,11 +263,26 @@ class _Reader:
             counts=counts.astype(np.int64, copy=False),
             reporters=reporters.astype(np.int64, copy=False),
             labels=labels,
-            terms=spec.terms,
+            terms=spec.terms_with(self.priors(group, name, domain)),
             errors=self.errors(group, name, (*cell, done)),
         )
         self.checked("spec", lambda: self.read("spec", lambda: result.plan))  # an epsilon that no protocol can use
         return result
+
+    def priors(self, group: Any, name: str, domain: Domain) -> tuple[Thresholds | None, ...] | None:
+        """The law of fake values, as its thresholds realise it; None if it is uniform."""
+        field = f"{name}/prior"
+        if not self.read(field, lambda: "prior" in group):
+            return None
+        column = self.array(group, field, "i", (domain.total,)).tolist()
+        rows: list[Thresholds | None] = []
+        for j, columns in enumerate(domain.slices):
+            row = column[columns]
+            uniform = all(t == -1 for t in row)
+            if not uniform and (row[-1] != KEEP_ONE or row[0] < 0 or sorted(row) != row):
+                self.refuse(field, f"is {_short(row)} for attribute {j}; ascending thresholds up to 2**32 are needed")
+            rows.append(None if uniform else tuple(row[:-1]))
+        return tuple(rows)
 
     def errors(self, group: Any, name: str, cells: tuple[int, ...]) -> Any:
         """The stored MSE_avg; None if the file was written before a post-processing was added, or without it."""

@@ -80,6 +80,7 @@ def test_error_bars_of_the_metric_are_named():
     assert title == "error bars: one standard error\nthin lines: closed form"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
 def test_labels_in_any_script(tmp_path, suffix):
     labels = ["上海市", "𐍈𐌰", "$5 to $10", "tab\there", "naïve", "Ω≈ç", "\\frac", "{a}_b^c", "ا", "x" * 500]
@@ -127,6 +128,7 @@ def test_a_new_protocol_has_a_style(monkeypatch):
     assert len(looks) == len(REGISTRY)
 
 
+@pytest.mark.slow
 def test_nothing_to_draw(tmp_path):
     """Fewer users than attributes, balanced: Smp never has an estimate of all of them."""
     made = {}
