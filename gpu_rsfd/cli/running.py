@@ -22,6 +22,8 @@ from gpu_rsfd.datasets.paper.originals import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.results import Results
 from gpu_rsfd.spec import Spec
+from gpu_rsfd.store.blocks import folder_of
+from gpu_rsfd.store.identity import KEEP
 from gpu_rsfd.sweeping import check_output, sweep
 
 DEFAULT_POSTPROCESS = "clip-normalize"  # the paper's figures
@@ -43,6 +45,7 @@ class Run:
     dry_run: bool
     yes: bool
     quiet: bool
+    keep: str = "counts"
 
 
 class Terminated(KeyboardInterrupt):
@@ -104,6 +107,8 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
 
     if not 0 <= how.save_every < math.inf:
         raise InputError(f"save-every={how.save_every} must be a number of seconds >= 0")
+    if how.keep not in KEEP:
+        raise InputError(f"keep={how.keep} is unknown; available: {', '.join(KEEP)}")
     if how.dry_run and how.quiet:
         raise InputError("--dry-run and --quiet exclude each other")
     workers = None if how.workers is None else parse.whole("workers", how.workers)
@@ -136,14 +141,16 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
                 overwrite=how.overwrite,
                 backend=engine,
                 save_every=how.save_every,
+                keep=how.keep,
                 reporter=reporter,
             )
         except (KeyboardInterrupt, RunError, MemoryError) as error:  # Ctrl-C; a full disk, a lost worker or device
             reporter.end()
             saved = how.output.exists() and how.output.stat() != before
-            kept = "nothing was finished yet"
-            if (saved or not how.overwrite) and _has_results(how.output):
-                kept = f"what is done is kept in {how.output}"
+            blocks = folder_of(check_output(how.output))
+            places = [str(how.output)] if (saved or not how.overwrite) and _has_results(how.output) else []
+            places += [str(blocks)] if blocks.is_dir() else []
+            kept = f"what is done is kept in {' and '.join(places)}" if places else "nothing was finished yet"
             arguments = [a for a in sys.argv[1:] if a != "--overwrite" or not saved]
             known = shutil.which("gpu-rsfd") or sys.argv[0].endswith("__main__.py")
             again = shlex.join(["gpu-rsfd" if known else sys.argv[0], *arguments])

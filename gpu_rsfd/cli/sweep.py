@@ -23,6 +23,7 @@ from gpu_rsfd.cli.options import (
     DryRun,
     Epsilon,
     FirstReport,
+    Keep,
     Missing,
     Overwrite,
     Plot,
@@ -83,6 +84,7 @@ def sweep(
     overwrite: Overwrite = False,
     plot: Plot = True,
     save_every: SaveEvery = 2.0,
+    keep: Keep = "counts",
     dry_run: DryRun = False,
     yes: Yes = False,
     quiet: Quiet = False,
@@ -108,7 +110,7 @@ def sweep(
         "first-report": first_report,
         "sampler": sampler,
     }
-    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet)
+    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet, keep)
     options = read_spec(spec, given)
     chosen = spec_of(options)
     check_files(how, input_files(options, spec))

@@ -29,7 +29,7 @@ def summary(result: Result, postprocess: str) -> tuple[Any, Any]:
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = mse.sum(axis=-1) / count
         error = np.sqrt(((mse - mean[..., None]) ** 2).sum(axis=-1) / (count - 1) / count)
-        if not (missing := np.isnan(mean)).any():
+        if not (missing := np.isnan(mean)).any() or not result.has_counts:  # errors alone: no attribute has its own
             return mean, error
         each = result.mse_per_attribute(postprocess)[missing]  # [cell, repetition, attribute]
         defined = np.isfinite(each)

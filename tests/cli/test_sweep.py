@@ -177,9 +177,11 @@ def test_full_disk_loses_nothing(tmp_path):
     assert "Traceback" not in failed.stderr
     kept = gpu_rsfd.open_results(tmp_path / "results.h5")
     assert 0 < len(next(iter(kept.values())).repetitions) < 80
-    assert [p.name for p in tmp_path.iterdir()] == ["results.h5"]
+    assert "what is done is kept in results.h5 and results.h5.blocks; to continue" in failed.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["results.h5", "results.h5.blocks"]  # what had no room
     run(*command, "--quiet", cwd=tmp_path)
     assert gpu_rsfd.open_results(tmp_path / "results.h5").complete
+    assert [p.name for p in tmp_path.iterdir()] == ["results.h5"]
 
 
 def test_spec_file(tmp_path):
