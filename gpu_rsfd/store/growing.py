@@ -81,8 +81,8 @@ class Store:
                     pieces.append(OnDisk(self.target, name, 0, written, head, files))
                 chosen, end = first_ones(pieces)
                 used[name] = [b for b in own.values() if b.stop <= end]
-                paths = [piece.path for piece, _, _ in chosen if isinstance(piece, OnDisk) and piece.path in own]
-                seconds = self._seconds.get(name, 0.0) + sum(float(files(p).attrs["seconds"]) for p in paths)
+                seconds = self._seconds.get(name, 0.0)
+                seconds += sum(p.seconds for p, _, _ in chosen if isinstance(p, OnDisk) and p.path in own)
                 run.parts[name] = Part(head, pieces, self.rows[index], self.counts, seconds)
             if not any(part.end for part in run.parts.values()):
                 return False

@@ -28,7 +28,7 @@ def chunk_rows(values: int, epsilons: int, total: int, unit: int = 1) -> int:
     """Repetitions in a chunk; if they are drawn `unit` at a time, as many as go into that without a rest."""
     most = max(1, min(CHUNK // values, CHUNK // epsilons, MOST_ROWS))
     if unit > 1:
-        most = max(rows for rows in range(1, min(unit, 2 * most) + 1) if unit % rows == 0)
+        most = max(rows for rows in range(1, min(unit, 3 * most) + 1) if unit % rows == 0)
     return min(most, total)
 
 

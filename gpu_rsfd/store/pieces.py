@@ -110,6 +110,14 @@ class OnDisk:
         what = "; without it, its repetitions are simulated again" if self.key else ""
         return InputError(f"{self.path} is damaged: {(str(error).splitlines() or [''])[0]}{what}")
 
+    @property
+    def seconds(self) -> float:
+        """A block's: what simulating it took."""
+        try:
+            return float(self._group().attrs["seconds"])
+        except (OSError, KeyError, ValueError) as error:
+            raise self._damaged(error) from error
+
     @cached_property
     def _same_errors(self) -> bool:
         """Whether its errors are those of today's post-processings."""

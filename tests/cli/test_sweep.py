@@ -106,6 +106,7 @@ def test_killed_at_random_moments(tmp_path):
         run("sweep", *LONG, "--quiet", "--no-plot", "--output", output, cwd=tmp_path)
         assert same_counts(gpu_rsfd.open_results(output), reference)
     assert kills == 20
+    assert sorted(p.name for p in tmp_path.iterdir()) == [*(f"{cycle}.h5" for cycle in range(5)), "reference.h5"]
     assert partial >= 3, "the kills never hit a run in the middle"
 
 
