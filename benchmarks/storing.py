@@ -33,8 +33,8 @@ start = time.perf_counter()
 opened = gpu_rsfd.open_results(sys.argv[1])["large"]
 opening = time.perf_counter() - start
 assert opened.repetitions == range(200)
-print(f"{8 * 14 * 20 * 200 * 5000 / 1e9:.2f} GB of counts swept in {swept:.1f} s, at most {peak / 1024:.0f} MB resident, "
-      f"opened in {opening * 1000:.0f} ms")
+print(f"{8 * 14 * 20 * 200 * 5000 / 1e9:.2f} GB of counts swept in {swept:.1f} s, "
+      f"at most {peak / 1024:.0f} MB resident, opened in {opening * 1000:.0f} ms")
 """
 
 

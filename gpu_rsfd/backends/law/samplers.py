@@ -142,12 +142,12 @@ class CountsSampler(Sampler):
     def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
         """Bytes that all processes are expected to need: interpreters, table of values and words it is made of."""
         users = min(dataset.n, self._users_at_a_time(plan))
-        stored = 0 if isinstance(dataset, SyntheticDataset) else code_bytes(dataset)
+        stored = 0 if isinstance(dataset, SyntheticDataset) else 2 * code_bytes(dataset)  # here, and mapped by workers
         words = 14 * users if isinstance(dataset, SyntheticDataset) else 0
-        each = stored + users * plan.d * code_dtype(plan.values).itemsize + words
+        each = users * plan.d * code_dtype(plan.values).itemsize + words
         many = self.workers > 1 and repetitions > 1 and dataset.n * repetitions >= INLINE_USERS
         threads = min(self.workers, plan.d)
-        return COMMAND_BYTES + each + (threads - 1) * words + many * self.workers * (WORKER_BYTES + each)
+        return COMMAND_BYTES + stored + each + (threads - 1) * words + many * self.workers * (WORKER_BYTES + each)
 
     @staticmethod
     def _users_at_a_time(plan: Plan) -> int:
