@@ -260,17 +260,17 @@ def frequencies(results: Results, attribute: str, postprocess: str = "clip-norma
         where, edges, truth = np.arange(a.k), np.arange(a.k + 1) - 0.5, result.frequencies[columns]
         axis.stairs(truth, edges, fill=True, color="#e4e4e4", zorder=1)
         for p, protocol in enumerate(result.protocols):
-            style = {**style(protocol), "zorder": 2, "label": label(protocol)}
+            look = {**style(protocol), "zorder": 2, "label": label(protocol)}
             drawn = estimates[p][np.isfinite(estimates[p]).all(axis=-1)]  # Smp: repetitions in which anybody reported
             if not len(drawn):
                 continue
             if dense:
-                axis.plot(where, drawn.mean(axis=0), **{**style, "marker": "none", "linewidth": 0.8})
+                axis.plot(where, drawn.mean(axis=0), **{**look, "marker": "none", "linewidth": 0.8})
             else:
                 shift = (p + 1) / (len(result.protocols) + 1) - 0.5
-                style |= {"linestyle": "none", "markersize": 4, "elinewidth": 1}
+                look |= {"linestyle": "none", "markersize": 4, "elinewidth": 1}
                 spread = drawn.std(axis=0, ddof=1) if len(drawn) > 1 else None
-                axis.errorbar(where + 0.8 * shift, drawn.mean(axis=0), spread, **style)
+                axis.errorbar(where + 0.8 * shift, drawn.mean(axis=0), spread, **look)
         axis.stairs(truth, edges, color="black", linewidth=1.8 if dense else 1.0, zorder=3, label="truth")
         (title, words), families = lettered([name, attribute], TITLE_LETTERS)
         axis.set_title(f"{title}, ε = {show_epsilon(result.epsilons[e])}", fontsize=10, fontfamily=families)
