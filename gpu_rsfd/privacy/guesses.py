@@ -24,6 +24,7 @@ Frequencies = Callable[[int, int], Floats]  # (attribute, recipe) -> what the at
 
 _NEVER = 1e-250  # stands for the probability 0 of a fake: the report then outweighs everything else
 
+MANY_VALUES = 2048
 BYTES_PER_RECIPE = 28  # of a user, while a chunk is attacked
 
 
@@ -57,10 +58,18 @@ def look(chunk: Chunk, j: int, recipe: Recipe, f: Floats) -> Evidence:
     if isinstance(noise, Bits):
         high, low = p / q, (1 - p) / (1 - q)
         supported, other = np.full((2, sent.shape[1]), k, np.uint16)
-        clear = ~sent
-        for v in order[::-1]:  # the last one that is written is the most frequent
-            np.copyto(supported, v, where=sent[v])
-            np.copyto(other, v, where=clear[v])
+        if k > MANY_VALUES:
+            ordered, users = sent[order], np.arange(sent.shape[1])
+            for found, first, bit in (
+                (supported, ordered.argmax(axis=0), True),
+                (other, ordered.argmin(axis=0), False),
+            ):
+                np.copyto(found, order[first], where=ordered[first, users] == bit)
+        else:  # value by value is faster, as users lie side by side
+            clear = ~sent
+            for v in order[::-1]:  # the last one that is written is the most frequent
+                np.copyto(supported, v, where=sent[v])
+                np.copyto(other, v, where=clear[v])
         mean = f @ sent.astype(np.float64)
     else:
         high, low = p, q
