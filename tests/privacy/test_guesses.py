@@ -78,7 +78,7 @@ def test_many_values_are_looked_at_in_another_way(monkeypatch):
     plan = Plan.of(DATA.domain, ("rsfd-oue-z", "rsfd-sue-r", "spl-oue", "smp-the"), [0.5, 6.0])
     marginals = [DATA.frequencies[s] for s in DATA.domain.slices]
     few = fast(plan, DATA, 8, 2, lambda j, r: marginals[j])
-    monkeypatch.setattr("gpu_rsfd.privacy.guesses.MANY_VALUES", 1)
+    monkeypatch.setattr("gpu_rsfd.privacy.guesses.STEPS", 2)
     many = fast(plan, DATA, 8, 2, lambda j, r: marginals[j])
     assert all(np.array_equal(few[cell][1], many[cell][1]) for cell in few)
 
