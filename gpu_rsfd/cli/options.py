@@ -173,3 +173,19 @@ SpecFile = Annotated[
         "FILE",
     ),
 ]
+OnlyDatasets = Annotated[
+    Texts, option("--dataset", "Only this data set; repeatable.  --dataset syn1  (default: all)", None, "NAME")
+]
+OnlyProtocols = Annotated[
+    Texts,
+    option(
+        "--protocol",
+        "Only these protocols; repeatable or a list.  --protocol rsfd-adp,smp-adp  (default: all)",
+        None,
+        "LIST",
+    ),
+]
+OnlyEpsilons = Annotated[
+    Texts,
+    option("--epsilon", "Only these epsilons; repeatable or a list.  --epsilon ln2,1  (default: all)", None, "LIST"),
+]

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from gpu_rsfd.cli.options import Text, Texts, option
+from gpu_rsfd.cli import parse
+from gpu_rsfd.cli.options import OnlyEpsilons, OnlyProtocols, Text, Texts, option
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.cli.running import DEFAULT_POSTPROCESS
 from gpu_rsfd.errors import InputError
@@ -45,6 +46,8 @@ def plot(
     dataset: Annotated[
         Texts, option("--dataset", "Only this data set; repeatable.  --dataset syn1  (default: all, a panel each)")
     ] = None,
+    protocols: OnlyProtocols = None,
+    epsilons: OnlyEpsilons = None,
     each: Annotated[bool, option("--each", "A figure for each data set: FILE-NAME.png.")] = False,
     surface: Annotated[
         bool, option("--surface", "The paper's surface VAR1 - VAR2 over d and k instead; needs no FILE.")
@@ -71,8 +74,8 @@ def plot(
     if tradeoff and (attribute is not None or x != "auto"):
         raise InputError(f"--tradeoff and --{'x' if attribute is None else 'attribute'} exclude each other")
     if surface:
-        others = attribute is not None or postprocess is not None or x != "auto" or datasets or each or tradeoff
-        if file is not None or others:
+        other = attribute is not None or postprocess is not None or x != "auto" or each or tradeoff
+        if file is not None or other or datasets or protocols or epsilons:
             raise InputError("--surface needs no results file and no other option but --output; formulas alone draw it")
         written = [plots.check_target(path, overwrite) for path in targets or [Path("surface.png")]]
         figure = plots.surface()
@@ -81,7 +84,16 @@ def plot(
     elif file is None:
         raise InputError("plot needs a results file (gpu-rsfd plot results.h5) or --surface")
     elif file.is_file() and is_attack(file):
-        if attribute is not None or postprocess is not None or x != "auto" or datasets or each or tradeoff:
+        if (
+            attribute is not None
+            or postprocess is not None
+            or x != "auto"
+            or datasets
+            or each
+            or tradeoff
+            or protocols
+            or epsilons
+        ):
             raise InputError(f"{file} holds an attack: its figure takes no other option but --output and --overwrite")
         written = [plots.check_target(path, overwrite) for path in targets or [plots.beside(file)]]
         figure = attack_figure(open_attacks(file))
@@ -89,7 +101,17 @@ def plot(
             plots.save_figure(figure, path, overwrite)
     else:
         written = plot_results(
-            file, targets, postprocess or DEFAULT_POSTPROCESS, x, attribute, datasets, each, overwrite, tradeoff
+            file,
+            targets,
+            postprocess or DEFAULT_POSTPROCESS,
+            x,
+            attribute,
+            datasets,
+            each,
+            overwrite,
+            parse.items(protocols or [], "protocol"),
+            parse.epsilons(epsilons or []),
+            tradeoff,
         )
     print("\n".join(f"{path} written" for path in written))
 
@@ -103,11 +125,14 @@ def plot_results(
     datasets: Sequence[str] = (),
     each: bool = False,
     overwrite: bool = False,
+    protocols: Sequence[str] = (),
+    epsilons: Sequence[float] = (),
     tradeoff: bool = False,
 ) -> list[Path]:
     """One figure of the data sets (default: all), or one of each; every figure in every target's format."""
     from gpu_rsfd.show import plots
     from gpu_rsfd.show import privacy as privacy_plots
+    from gpu_rsfd.show.selection import select
     from gpu_rsfd.store.reading import open_results
 
     for path in targets:  # before the work of reading
@@ -118,14 +143,16 @@ def plot_results(
     for name in datasets:
         if name not in results:
             raise InputError(f"no data set {name!r} in {file}; data sets: {', '.join(results)}")
+    results = select(results, datasets, protocols, epsilons)
     chosen = list(dict.fromkeys(datasets)) or list(results)
     pages = {name: [name] for name in chosen} if each else {"-".join(datasets): chosen}
     if tradeoff and not targets:  # beside the sweep's own figure, not in its place
         pages = {f"{infix}-tradeoff".removeprefix("-"): names for infix, names in pages.items()}
-    figures = {path: names for infix, names in pages.items() for path in _named(file, targets, infix, each)}
-    for path in figures:
-        plots.check_target(path, overwrite)
-    for path, names in figures.items():
+    figures = {infix: _named(file, targets, infix, each) for infix in pages}
+    for paths in figures.values():
+        for path in paths:
+            plots.check_target(path, overwrite)
+    for infix, names in pages.items():
         part = results.only(names)
         if tradeoff:
             figure = privacy_plots.tradeoff(part, postprocess)
@@ -133,8 +160,9 @@ def plot_results(
             figure = plots.figure_of(part, postprocess, x)
         else:
             figure = plots.frequencies(part, attribute, postprocess)
-        plots.save_figure(figure, path, overwrite)
-    return list(figures)
+        for path in figures[infix]:
+            plots.save_figure(figure, path, overwrite)
+    return list(dict.fromkeys(path for paths in figures.values() for path in paths))
 
 
 def _named(file: Path, targets: Sequence[Path], infix: str, each: bool) -> Sequence[Path]:

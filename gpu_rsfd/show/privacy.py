@@ -21,7 +21,7 @@ from gpu_rsfd.protocols import label
 from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.show import plots
-from gpu_rsfd.show.lettering import lettered
+from gpu_rsfd.show.panels import Page, epsilon_ticks
 from gpu_rsfd.show.summary import show_epsilon, summary, unusual
 from gpu_rsfd.show.tables import WIDTH, concise
 
@@ -101,26 +101,26 @@ def _table(result: AttackResult, goal: str) -> Table:
 
 def attack_figure(results: AttackResults) -> Any:
     """Success against epsilon with its baseline: a panel per data set and goal."""
+    from matplotlib.lines import Line2D
+
     panels = [(name, result, goal) for name, result in results.items() for goal in GOALS]
-    figure, axes = plots._panels(len(panels))
-    for axis, (name, result, goal) in zip(axes, panels, strict=True):
+    first = next(iter(results.values()))
+    legend = {**plots.handles(first.protocols), "without a report": Line2D([], [], color="black", linewidth=0.8)}
+    page = Page(len(panels), legend, plots.error_bars(results.values()), named=True)
+    for axis, (name, result, goal) in zip(page.axes, panels, strict=True):
         mean, error = means(result, goal)
         for p, protocol in enumerate(result.protocols):
             if np.isfinite(mean[p]).any():
                 bars = plots.yerror(error[p])
-                axis.errorbar(
-                    result.epsilons, mean[p], bars, label=label(protocol), capsize=2, **plots._style(protocol)
-                )
+                axis.errorbar(result.epsilons, mean[p], bars, label=label(protocol), capsize=2, **plots.style(protocol))
         axis.axhline(getattr(result, f"{goal}_baseline"), color="black", linewidth=0.8, label="without a report")
-        (title,), families = lettered([name], plots.TITLE_LETTERS)
-        axis.set_title(f"{title}: n = {result.n:,}, d = {len(result.domain)}", fontsize=10, fontfamily=families)
+        plots.title(axis, name, result)
         axis.set_xlabel("ε")
         axis.set_ylabel(f"{GOALS[goal]} guessed")
-        plots._ticks(axis, result.epsilons)
+        epsilon_ticks(axis, result.epsilons)
         axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
         axis.tick_params(which="both", labelsize=8)
-    plots._legend(figure, axes, plots._explained(results.values(), False))
-    return figure
+    return page.figure
 
 
 def tradeoff(results: Results, postprocess: str = "clip-normalize") -> Any:
@@ -129,19 +129,15 @@ def tradeoff(results: Results, postprocess: str = "clip-normalize") -> Any:
     if not results:
         raise InputError("the results file has no finished repetitions yet; nothing to plot")
     panels = [(name, result, kind) for name, result in results.items() for kind in (0, 1)]
-    figure, axes = plots._panels(len(panels))
-    for axis, (name, result, kind) in zip(axes, panels, strict=True):
+    first = next(iter(results.values()))
+    page = Page(len(panels), plots.handles(first.protocols), plots.error_bars(results.values()), named=True)
+    for axis, (name, result, kind) in zip(page.axes, panels, strict=True):
         mean, error = summary(result, postprocess)
-        loss = _losses(result)[kind]
-        for p, protocol in enumerate(result.protocols):
-            style = plots._style(protocol)
-            axis.errorbar(loss[p], mean[p], plots.yerror(error[p]), label=label(protocol), capsize=2, **style)
-        (title,), families = lettered([name], plots.TITLE_LETTERS)
-        axis.set_title(f"{title}: n = {result.n:,}, d = {len(result.domain)}", fontsize=10, fontfamily=families)
+        plots.curves(axis, result.protocols, _losses(result)[kind], mean, error, None)
+        plots.title(axis, name, result)
         axis.set_xlabel(("loss, users who differ in one attribute", "loss, any two users")[kind])
-        plots._finish(axis, postprocess)
-    plots._legend(figure, axes, plots._explained(results.values(), False))
-    return figure
+        axis.set_ylabel(plots.metric(postprocess))
+    return page.figure
 
 
 def _losses(result: Result) -> tuple[Floats, Floats]:

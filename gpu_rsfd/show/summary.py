@@ -33,14 +33,37 @@ def summary(result: Result, postprocess: str) -> tuple[Any, Any]:
         error = np.sqrt(((mse - mean[..., None]) ** 2).sum(axis=-1) / (count - 1) / count)
         if not (missing := np.isnan(mean)).any():
             return mean, error
-        each = result.mse_per_attribute(postprocess)[missing]  # [cell, repetition, attribute]
-        defined = np.isfinite(each)
-        counts = defined.sum(axis=1)
-        means = np.where(defined, each, 0).sum(axis=1) / counts
-        away = np.where(defined, each - means[:, None], 0) / np.sqrt(counts * (counts - 1.0))[:, None]
+        means, away = attribute_deviations(result.mse_per_attribute(postprocess)[missing])  # [cell, …, attribute]
         mean[missing] = means.mean(axis=-1)
         error[missing] = np.sqrt((away.mean(axis=-1) ** 2).sum(axis=-1))
     return mean, error
+
+
+def deviations(result: Result, postprocess: str) -> tuple[Any, Any]:
+    """Mean of MSE_avg [protocol, epsilon], and what each repetition adds to its standard error [protocol, epsilon,
+    repetition]: the error of any sum of means is the root of the sum of squares of the same sum of these.
+
+    Missing estimates as in `summary`, whose terms these are.
+    """
+    mse = result.mse(postprocess)
+    mean, _ = summary(result, postprocess)
+    count = mse.shape[-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        away = (mse - mean[..., None]) / np.sqrt(count * (count - 1.0))
+        if (missing := np.isnan(mse).any(axis=-1)).any():
+            each = result.mse_per_attribute(postprocess)[missing]
+            away[missing] = attribute_deviations(each)[1].mean(axis=-1)
+    return mean, away
+
+
+def attribute_deviations(each: Any) -> tuple[Any, Any]:
+    """The same of each attribute: [..., repetition, attribute] -> means [..., attribute], deviations as `each`."""
+    defined = np.isfinite(each)
+    counts = defined.sum(axis=-2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = np.where(defined, each, 0).sum(axis=-2) / counts
+        away = np.where(defined, each - means[..., None, :], 0) / np.sqrt(counts * (counts - 1.0))[..., None, :]
+    return means, away
 
 
 def with_estimate(result: Result) -> tuple[Any, Any]:

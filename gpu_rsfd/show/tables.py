@@ -18,6 +18,7 @@ from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.estimate import check_postprocess
 from gpu_rsfd.protocols import label
 from gpu_rsfd.results import Result, Results
+from gpu_rsfd.show.comparison import TIE, maybe_best
 from gpu_rsfd.show.summary import expected, rough, show_epsilon, source_of, summary, unusual, with_estimate
 from gpu_rsfd.theory import expected as theory
 from gpu_rsfd.theory.needs import PlanRow
@@ -36,6 +37,7 @@ FIELDS = (
     "expected_is_rough",
     "repetitions_with_estimate",
     "repetitions_with_every_estimate",
+    "may_be_best",
     "source",
 )
 MEANING = {  # of the errors that are planned for
@@ -45,7 +47,6 @@ MEANING = {  # of the errors that are planned for
 WIDE = 1e4  # from this ratio of the largest to the smallest cell on, each has a power of ten of its own
 LOWEST_EXPONENT = -300  # smaller powers of ten are no ordinary numbers
 NO_ERROR = 1e-9  # relative: what is left of an error of nothing after rounding
-TIE = 1e-9  # relative: errors closer than this are equal
 WIDTH = 1000  # numbers are never cut: a line too long for the terminal is wrapped by the terminal
 
 
@@ -86,6 +87,7 @@ def rows(results: Results, postprocess: str) -> Iterator[dict[str, Any]]:
         closed = expected(result, postprocess)
         guide = rough(result, postprocess)
         fewest, all_attributes = with_estimate(result)
+        best = maybe_best(result, postprocess)
         for p, protocol in enumerate(result.protocols):
             for e, epsilon in enumerate(result.epsilons):
                 row = (
@@ -102,6 +104,7 @@ def rows(results: Results, postprocess: str) -> Iterator[dict[str, Any]]:
                     bool(guide[p, e]),
                     int(fewest[p, e]),
                     int(all_attributes[p, e]),
+                    bool(best[p, e]),
                     source_of(results, name),
                 )
                 yield dict(zip(FIELDS, row, strict=True))
@@ -138,10 +141,11 @@ def show(results: Results, postprocess: str, form: str = "table") -> None:
         closed = expected(result, postprocess)
         guide = rough(result, postprocess)
         guides |= closed is not None and bool(guide.any())
-        console.print(_table(result, mean, error, closed, guide, None if wide else exponent))
+        best = maybe_best(result, postprocess)
+        console.print(_table(result, mean, error, closed, guide, best, None if wide else exponent))
         for line in _without_estimate(result):
             console.print(line, markup=False)
-    console.print(f"postprocess={postprocess}; (standard error of the last digits); * best of its column")
+    console.print(f"postprocess={postprocess}; (standard error of the last digits); {marked(results, 'column')}")
     if guides:
         console.print(f"~ a guide only: some value has fewer than {theory.ENOUGH_REPORTS} reports to be expected")
 
@@ -253,9 +257,20 @@ def _plan_table(rows: Sequence[PlanRow], target_rmse: float | None) -> Table:
     return table
 
 
-def _table(result: Result, mean: Any, error: Any, closed: Any, guide: Any, exponent: int | None) -> Table:
+def marked(results: Results, where: str) -> str:
+    """What the mark means."""
+    if not repeated(results):
+        return f"* the smallest of its {where}"
+    return f"* may be the best of its {where} (paired differences, 95 %)"
+
+
+def repeated(results: Results) -> bool:
+    """Whether there is anything to tell noise from."""
+    return any(len(result.repetitions) > 1 for result in results.values())
+
+
+def _table(result: Result, mean: Any, error: Any, closed: Any, guide: Any, best: Any, exponent: int | None) -> Table:
     """In units of ten to the `exponent`; None: every cell with a power of ten of its own."""
-    best = mean == np.min(np.where(np.isfinite(mean), mean, np.inf), axis=0)  # equal ones share the mark
     write, unit = (scientific, 1.0) if exponent is None else (concise, 10.0**exponent)
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, pad_edge=False)
     table.add_column("epsilon", no_wrap=True)
