@@ -1,6 +1,6 @@
 """Mutants of the CUDA backend: each is one small mistake.  Tests that let one pass are not good enough.
 
-    python benchmarks/mutants.py [--jobs N] [--only TEXT]      (pip install -e ".[test]"; g++)
+    python benchmarks/mutants.py [--jobs N] [--only TEXT] [--skip N]      (pip install -e ".[test]"; g++)
 
 Each mutant is made in a copy of the project, and the tests of the CUDA backend are run on it, the quick ones first, up
 to the first that fails.  Prints how many mutants were made, what found each of them, and those that nobody found; exit
@@ -240,8 +240,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="mutants with this in their description")
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first so many")
     options = parser.parse_args()
-    mutants = [m for m in [*KNOWN, *MORE] if options.only in str(m)]
+    mutants = [m for m in [*KNOWN, *MORE] if options.only in str(m)][options.skip :]
     started = time.monotonic()
     found: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as libraries, ThreadPoolExecutor(options.jobs) as threads:
