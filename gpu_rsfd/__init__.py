@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gpu_rsfd.backends.literal import Reports, reports
@@ -15,6 +16,7 @@ from gpu_rsfd.simulation import simulate
 from gpu_rsfd.spec import PAPER_EPSILONS, Spec
 from gpu_rsfd.tape import STREAM_VERSION
 from gpu_rsfd.version import __version__
+from gpu_rsfd.viewing import VIEWS
 
 if TYPE_CHECKING:
     from gpu_rsfd.privacy.files import open_attacks
@@ -61,6 +63,20 @@ _LATE = {  # found when first used: h5py is imported only where a file is read o
     "open_results": "gpu_rsfd.store.reading",
     "sweep": "gpu_rsfd.sweeping",
 }
+
+
+def _view(name: str) -> Callable[..., Any]:
+    """How results show themselves: known to the room `show`, imported when first used."""
+
+    def view(*arguments: Any) -> Any:
+        from gpu_rsfd.show import notebook
+
+        return getattr(notebook, name)(*arguments)
+
+    return view
+
+
+VIEWS.update({name: _view(name) for name in ("text", "html", "to_dataframe", "to_xarray", "plot")})
 
 
 def __getattr__(name: str) -> Any:

@@ -22,9 +22,14 @@ def page(
     datasets: OnlyDatasets = None,
     protocols: OnlyProtocols = None,
     epsilons: OnlyEpsilons = None,
+    attack: Annotated[
+        Path | None,
+        option("--attack", "Adds what `gpu-rsfd attack` found.  --attack attack.h5", None, "FILE"),
+    ] = None,
     overwrite: Annotated[bool, option("--overwrite", "Replace a page that gpu-rsfd did not make, too.")] = False,
 ) -> None:
     """One HTML file to explore and pass on: opens offline, in any browser, on a phone.  Needs the extra `page`."""
+    from gpu_rsfd.privacy.files import is_attack, open_attacks
     from gpu_rsfd.show import charts, plots
     from gpu_rsfd.show.page import check_page, write_page
     from gpu_rsfd.show.selection import select
@@ -34,9 +39,11 @@ def page(
     if target.exists() and file.exists() and target.samefile(file):
         raise InputError(f"page={target} is the results file itself; give another --output")
     check_page(target, overwrite)
+    if attack is not None and attack.is_file() and not is_attack(attack):
+        raise InputError(f"attack={attack} holds a sweep; a results file of gpu-rsfd attack is needed")
     charts.altair()  # said before the work of reading
     results = open_results(file)
     names = parse.items(datasets or [], "dataset", exact=results)
     results = select(results, names, parse.items(protocols or [], "protocol"), parse.epsilons(epsilons or []))
-    write_page(results, target, file.name, overwrite)
+    write_page(results, target, file.name, overwrite, None if attack is None else open_attacks(attack))
     print(f"{target} written ({target.stat().st_size / 1e6:.1f} MB)")

@@ -74,8 +74,8 @@ def plot(
     if tradeoff and (attribute is not None or x != "auto"):
         raise InputError(f"--tradeoff and --{'x' if attribute is None else 'attribute'} exclude each other")
     if surface:
-        other = attribute is not None or postprocess is not None or x != "auto" or each or tradeoff
-        if file is not None or other or datasets or protocols or epsilons:
+        others = attribute is not None or postprocess is not None or x != "auto" or each or tradeoff
+        if file is not None or others or datasets or protocols or epsilons:
             raise InputError("--surface needs no results file and no other option but --output; formulas alone draw it")
         written = [plots.check_target(path, overwrite) for path in targets or [Path("surface.png")]]
         figure = plots.surface()
@@ -84,16 +84,8 @@ def plot(
     elif file is None:
         raise InputError("plot needs a results file (gpu-rsfd plot results.h5) or --surface")
     elif file.is_file() and is_attack(file):
-        if (
-            attribute is not None
-            or postprocess is not None
-            or x != "auto"
-            or datasets
-            or each
-            or tradeoff
-            or protocols
-            or epsilons
-        ):
+        others = attribute is not None or postprocess is not None or x != "auto" or each or tradeoff
+        if others or datasets or protocols or epsilons:
             raise InputError(f"{file} holds an attack: its figure takes no other option but --output and --overwrite")
         written = [plots.check_target(path, overwrite) for path in targets or [plots.beside(file)]]
         figure = attack_figure(open_attacks(file))

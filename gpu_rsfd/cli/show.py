@@ -68,16 +68,21 @@ def show(
         raise InputError(f"compare={compare} names {len(pair)}; two protocols are needed, such as rsfd-adp,smp-adp")
     form = "csv" if csv else "json" if json else "table"
     if is_attack(file):
-        if postprocess or compare or per or datasets or protocols or epsilons:
-            raise InputError(f"{file} holds an attack: its table takes no other option but --csv and --json")
+        others = [compare, per, datasets, protocols, epsilons, postprocess]
+        for name, given in zip(
+            ("compare", "per", "dataset", "protocol", "epsilon", "postprocess"), others, strict=True
+        ):
+            if given is not None:
+                raise InputError(f"--{name} is for the results of a sweep; {file} holds an attack")
         show_attacks(open_attacks(file), form)
         return
-    results, after = open_results(file), postprocess or DEFAULT_POSTPROCESS
+    postprocess = postprocess or DEFAULT_POSTPROCESS
+    results = open_results(file)
     names = parse.items(datasets or [], "dataset", exact=results)
     results = select(results, names, parse.items(protocols or [], "protocol"), parse.epsilons(epsilons or []))
     if pair:
-        details.compare(results, pair[0], pair[1], after, form)
+        details.compare(results, pair[0], pair[1], postprocess, form)
     elif per is not None:
-        details.per(results, per, after, form)
+        details.per(results, per, postprocess, form)
     else:
-        tables.show(results, after, form)
+        tables.show(results, postprocess, form)

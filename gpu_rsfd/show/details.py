@@ -159,7 +159,7 @@ def per(results: Results, what: str, postprocess: str, form: str = "table") -> N
         raise InputError(f"per={what} must be one of {', '.join(PER)}")
     if form != "table":
         attributes = what == "attribute"
-        rows = (_attribute_rows if attributes else _value_rows)(results, postprocess)
+        rows = (attribute_rows if attributes else value_rows)(results, postprocess)
         write(results, form, PER_ATTRIBUTE if attributes else PER_VALUE, rows)
         return
     console = Console(width=WIDTH, highlight=False)
@@ -216,7 +216,8 @@ def _value_tables(result: Result, postprocess: str) -> Iterator[Table | str]:
             yield table
 
 
-def _attribute_rows(results: Results, postprocess: str) -> Iterator[dict[str, Any]]:
+def attribute_rows(results: Results, postprocess: str) -> Iterator[dict[str, Any]]:
+    """One row per data set, protocol, epsilon and attribute."""
     for name, result in results.items():
         found = attributes_of(result, postprocess)
         reported = (result.reporters > 0).sum(axis=2)
@@ -231,7 +232,8 @@ def _attribute_rows(results: Results, postprocess: str) -> Iterator[dict[str, An
                     yield dict(zip(PER_ATTRIBUTE, row, strict=True))
 
 
-def _value_rows(results: Results, postprocess: str) -> Iterator[dict[str, Any]]:
+def value_rows(results: Results, postprocess: str) -> Iterator[dict[str, Any]]:
+    """One row per data set, protocol, epsilon and value."""
     for name, result in results.items():
         found = values_of(result, postprocess)
         reported = (result.reporters > 0).sum(axis=2)

@@ -16,14 +16,18 @@ import numpy as np
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import POSTPROCESS
+from gpu_rsfd.privacy.attacking import AttackResult
+from gpu_rsfd.privacy.files import AttackResults
 from gpu_rsfd.protocols import REGISTRY, label
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.show import charts, headline
 from gpu_rsfd.show.comparison import maybe_best
 from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.plots import differ_in_users
+from gpu_rsfd.show.privacy import GOALS, exact_losses, means
 from gpu_rsfd.show.published import caveats, published
 from gpu_rsfd.show.recipe import command_of
+from gpu_rsfd.show.selection import part_of
 from gpu_rsfd.show.summary import expected, rough, show_epsilon, source_of, summary
 from gpu_rsfd.store.files import replace_file
 from gpu_rsfd.version import __version__
@@ -35,7 +39,7 @@ LEVELS = 65_535  # an estimate is kept to this part of the range of its data set
 LIGHT, DARK = "#ffffff", "#15181c"  # backgrounds that colours must stand out from
 CONTRAST = 3.0  # of lines and points, as WCAG 2.2 asks for graphics
 
-Privacy = Mapping[str, Mapping[str, Any]]  # data set -> {"privacy loss": [protocol][epsilon], …}
+ONE, ANY = "privacy loss, one attribute differs", "privacy loss, any two users"
 
 
 def check_page(path: Path, overwrite: bool = False) -> Path:
@@ -52,19 +56,19 @@ def check_page(path: Path, overwrite: bool = False) -> Path:
 
 
 def write_page(
-    results: Results, path: Path, title: str, overwrite: bool = False, privacy: Privacy | None = None
+    results: Results, path: Path, title: str, overwrite: bool = False, attacks: AttackResults | None = None
 ) -> None:
     """The page of results, wholly or not at all."""
     check_page(path, overwrite)
-    replace_file(path, page(results, title, privacy).encode())
+    replace_file(path, page(results, title, attacks).encode())
 
 
-def page(results: Results, title: str, privacy: Privacy | None = None) -> str:
+def page(results: Results, title: str, attacks: AttackResults | None = None) -> str:
     """The page as text."""
     if not results:
         raise InputError("the results file has no finished repetitions yet; nothing to show")
     charts.altair()
-    content = document(results, title, privacy)
+    content = document(results, title, attacks)
     folder = resources.files("gpu_rsfd.show").joinpath("resources")
     parts = {name: folder.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
     filled = {
@@ -79,14 +83,15 @@ def page(results: Results, title: str, privacy: Privacy | None = None) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda place: filled[place[1]], parts["page.html"])
 
 
-def document(results: Results, title: str, privacy: Privacy | None = None) -> dict[str, Any]:
-    """All that the page shows, as plain data."""
+def document(results: Results, title: str, attacks: AttackResults | None = None) -> dict[str, Any]:
+    """All that the page shows, as plain data; of attacks, those on data sets, protocols and epsilons of the results."""
     first = next(iter(results.values()))
     protocols, epsilons = first.protocols, first.epsilons
     kept = _kept(results)
     over_users = differ_in_users(results)
     kinds = ["epsilon", *(["users"] if over_users else [])]
-    losses = list(dict.fromkeys(kind for entry in (privacy or {}).values() for kind in entry))
+    private = {name: _privacy(result, attacks.get(name) if attacks else None) for name, result in results.items()}
+    losses = list(dict.fromkeys(kind for entry in private.values() for kind in entry))
     return {
         "title": title,
         "version": __version__,
@@ -100,7 +105,7 @@ def document(results: Results, title: str, privacy: Privacy | None = None) -> di
         "default": DEFAULT,
         "overUsers": over_users,
         "headlines": {name: headline.overall(results, name) for name in POSTPROCESS},
-        "datasets": [_dataset(results, name, kept, (privacy or {}).get(name, {})) for name in results],
+        "datasets": [_dataset(results, name, kept, private[name]) for name in results],
         "losses": losses,
         "charts": {
             **{f"{x}-{y}": charts.error_chart(x, y, protocols, epsilons) for x in kinds for y in ("log", "linear")},
@@ -153,10 +158,29 @@ def _errors(name: str, result: Result, postprocess: str) -> dict[str, Any]:
     }
 
 
+def _privacy(result: Result, attack: AttackResult | None) -> dict[str, Any]:
+    """[protocol][epsilon] each: the exact loss, and what was guessed where there was an attack."""
+    one, any_two = exact_losses(result)
+    found: dict[str, Any] = {ONE: one, ANY: any_two} if len(result.domain) > 1 else {ANY: any_two}
+    if attack is None:
+        return found
+    for goal, words in GOALS.items():
+        mean, _ = means(attack, goal)
+        known = {
+            (protocol, epsilon): mean[p, e]
+            for p, protocol in enumerate(attack.protocols)
+            for e, epsilon in enumerate(attack.epsilons)
+        }
+        cells = [[known.get((p, e), math.nan) for e in result.epsilons] for p in result.protocols]
+        if np.isfinite(cells).any():
+            found[f"{words} guessed"] = cells
+    return found
+
+
 def _kept(results: Results) -> list[str]:
     """The post-processings whose estimates go into the page: all, or the default one if all would be too much."""
     numbers = sum(3 * len(r.protocols) * len(r.epsilons) * r.domain.total for r in results.values())
-    if numbers > MOST_NUMBERS:
+    if numbers > MOST_NUMBERS or not all(getattr(r, "has_counts", True) for r in results.values()):
         return []
     return list(POSTPROCESS) if numbers * len(POSTPROCESS) <= MOST_NUMBERS else [DEFAULT]
 
@@ -166,8 +190,8 @@ def _estimates(result: Result, postprocess: str) -> dict[str, Any]:
 
     The last step stands for no estimate at all.
     """
-    found = values_of(result, postprocess)
-    numbers = np.stack([found.estimate, found.low, found.high], axis=-1)
+    parts = [values_of(part_of(result, [protocol]), postprocess) for protocol in result.protocols]  # less memory
+    numbers = np.concatenate([np.stack([found.estimate, found.low, found.high], axis=-1) for found in parts])
     known = np.isfinite(numbers)
     low, high = (float(numbers[known].min()), float(numbers[known].max())) if known.any() else (0.0, 1.0)
     step = (high - low) / (LEVELS - 1) or 1.0

@@ -31,20 +31,18 @@ def columns_of(count: int) -> int:
 
 
 class Page:
-    """A figure with a panel for each of `count` things, and room below for the legend.
+    """A figure with a panel for each of `count` things, and room below for the legend."""
 
-    `named`: every panel has names of its own at its axes, and room for them.
-    """
-
-    def __init__(self, count: int, legend: Mapping[str, Any], explained: Sequence[str], named: bool = False) -> None:
+    def __init__(
+        self, count: int, legend: Mapping[str, Any], explained: Sequence[str], columns: int | None = None
+    ) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        self.columns = columns_of(count)
+        self.columns = columns or columns_of(count)
         self.lines = -(-count // self.columns)
         panel_width, panel_height = SIZES.get(count, SIZE)
-        between, below = (BETWEEN + 0.3, BELOW + 0.25) if named else (BETWEEN, BELOW)
-        width = LEFT + self.columns * (panel_width + between) - between + RIGHT
+        width = LEFT + self.columns * (panel_width + BETWEEN) - BETWEEN + RIGHT
         text = "\n".join(textwrap.wrap("; ".join(explained), int((width - 0.4) / LETTER)))
         across = int((width - 0.2) // (max(map(len, legend), default=1) * LETTER + HANDLE)) or 1
         across = (
@@ -52,14 +50,14 @@ class Page:
         )  # lines of equal length
         rows = -(-len(legend) // across) + (text.count("\n") + 1 if text else 0)
         foot = 0.5 + rows * LINE + 0.1  # tick labels, the axis' name, the legend
-        line = ABOVE + panel_height + below
-        height = TOP + self.lines * line - below + foot
+        line = ABOVE + panel_height + BELOW
+        height = TOP + self.lines * line - BELOW + foot
         self.figure = Figure(figsize=(width, height))
         FigureCanvasAgg(self.figure)
         self.axes = []
         for i in range(count):
             row, column = divmod(i, self.columns)
-            left = LEFT + column * (panel_width + between)
+            left = LEFT + column * (panel_width + BETWEEN)
             bottom = height - TOP - row * line - ABOVE - panel_height
             place = (left / width, bottom / height, panel_width / width, panel_height / height)
             self.axes.append(self.figure.add_axes(place))
@@ -81,13 +79,14 @@ class Page:
         )
         drawn.get_title().set_multialignment("center")
 
-    def name_axes(self, x: str, y: str) -> None:
-        """Once each: under the lowest panel of a column, beside the first of a line."""
+    def name_axes(self, x: str | Sequence[str], y: str) -> None:
+        """Once each: under the lowest panel of a column, beside the first of a line.  Several names take turns."""
+        names = [x] if isinstance(x, str) else list(x)
         for i, axis in enumerate(self.axes):
             if i % self.columns == 0:
                 axis.set_ylabel(y)
             if i + self.columns >= len(self.axes):
-                axis.set_xlabel(x)
+                axis.set_xlabel(names[i % len(names)])
 
 
 def epsilon_ticks(axis: Any, epsilons: Sequence[float]) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import Floats, check_postprocess
-from gpu_rsfd.privacy import AttackResult
 from gpu_rsfd.protocols import REGISTRY, label
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.show.lettering import lettered
@@ -139,7 +138,8 @@ def _against_epsilon(results: Results, postprocess: str) -> Any:
     for axis, (name, result) in zip(page.axes, results.items(), strict=True):
         mean, error = summary(result, postprocess)
         curves(axis, protocols, result.epsilons, mean, error, theory[name], points[name])
-        title(axis, name, result)
+        (title,), families = lettered([name], TITLE_LETTERS)
+        axis.set_title(f"{title}: n = {result.n:,}, d = {len(result.domain)}", fontsize=10, fontfamily=families)
         epsilon_ticks(axis, result.epsilons)
     page.name_axes("ε", metric(postprocess))
     return page.figure
@@ -167,21 +167,20 @@ def curves(
     x: Sequence[float] | Floats,
     mean: Floats,
     error: Floats,
-    theory: Floats | None,
+    theory: Floats | None = None,
     points: Floats | None = None,
 ) -> None:
     """A panel: a curve with error bars for each protocol, closed forms as thin lines, published points as circles.
 
-    `x` is the same for all protocols, or [protocol, point].
+    `x` is the same for all protocols, or has a line for each.
     """
-    places = np.broadcast_to(np.asarray(x, np.float64), np.shape(mean))
     for p, protocol in enumerate(protocols):
-        look = style(protocol)
-        axis.errorbar(places[p], mean[p], yerror(error[p]), label=label(protocol), capsize=2, **look)
+        look, at = style(protocol), x[p] if np.ndim(x) == 2 else x
+        axis.errorbar(at, mean[p], yerror(error[p]), label=label(protocol), capsize=2, **look)
         if theory is not None:
-            axis.plot(places[p], theory[p], color=look["color"], linewidth=0.6)
+            axis.plot(at, theory[p], color=look["color"], linewidth=0.6)
         if points is not None and np.isfinite(points[p]).any():
-            axis.plot(places[p], points[p], **_CIRCLE, markeredgecolor=look["color"])
+            axis.plot(at, points[p], **_CIRCLE, markeredgecolor=look["color"])
     drawn = [part for part in (mean, mean + error, theory, points) if part is not None]
     axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
     if not log_ticks(axis, np.concatenate(drawn, axis=None)):  # Smp on tiny data: nothing to draw
@@ -200,18 +199,6 @@ def metric(postprocess: str) -> str:
     return "MSE$_{avg}$" + ("" if postprocess == "none" else f" ({postprocess})")
 
 
-def title(axis: Any, name: str, result: Result | AttackResult) -> None:
-    (text,), families = lettered([name], TITLE_LETTERS)
-    axis.set_title(f"{text}: n = {result.n:,}, d = {len(result.domain)}", fontsize=10, fontfamily=families)
-
-
-def error_bars(results: Iterable[Result | AttackResult]) -> list[str]:
-    """What error bars are, and what the results were run under if it is not the usual."""
-    found = list(results)
-    lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in found) else []
-    return [*lines, *unusual(found[0].spec)]
-
-
 def _theory(result: Result, postprocess: str) -> Floats | None:
     """The closed form, [protocol, epsilon]; nothing (NaN) where it is no more than a guide."""
     closed = expected(result, postprocess)
@@ -224,7 +211,8 @@ def _explained(
     theory: Iterable[Floats | None],
     points: Mapping[str, Floats | None] = MappingProxyType({}),
 ) -> list[str]:
-    lines = error_bars(results.values())
+    lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in results.values()) else []
+    lines += unusual(next(iter(results.values())).spec)
     if any(form is not None for form in theory):
         lines.append("thin lines: closed form")
     known = [name for name, numbers in points.items() if numbers is not None]

@@ -21,6 +21,7 @@ from gpu_rsfd.protocols import label
 from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.show import plots
+from gpu_rsfd.show.lettering import lettered
 from gpu_rsfd.show.panels import Page, epsilon_ticks
 from gpu_rsfd.show.summary import show_epsilon, summary, unusual
 from gpu_rsfd.show.tables import WIDTH, concise
@@ -105,8 +106,8 @@ def attack_figure(results: AttackResults) -> Any:
 
     panels = [(name, result, goal) for name, result in results.items() for goal in GOALS]
     first = next(iter(results.values()))
-    legend = {**plots.handles(first.protocols), "without a report": Line2D([], [], color="black", linewidth=0.8)}
-    page = Page(len(panels), legend, plots.error_bars(results.values()), named=True)
+    handles = {**plots.handles(first.protocols), "without a report": Line2D([], [], color="black", linewidth=0.8)}
+    page = Page(len(panels), handles, _explained(first), columns=len(GOALS) * min(2, len(results)))
     for axis, (name, result, goal) in zip(page.axes, panels, strict=True):
         mean, error = means(result, goal)
         for p, protocol in enumerate(result.protocols):
@@ -114,13 +115,17 @@ def attack_figure(results: AttackResults) -> Any:
                 bars = plots.yerror(error[p])
                 axis.errorbar(result.epsilons, mean[p], bars, label=label(protocol), capsize=2, **plots.style(protocol))
         axis.axhline(getattr(result, f"{goal}_baseline"), color="black", linewidth=0.8, label="without a report")
-        plots.title(axis, name, result)
-        axis.set_xlabel("ε")
-        axis.set_ylabel(f"{GOALS[goal]} guessed")
+        (title,), families = lettered([name], plots.TITLE_LETTERS)
+        axis.set_title(f"{title}: {GOALS[goal]} guessed", fontsize=10, fontfamily=families)
         epsilon_ticks(axis, result.epsilons)
         axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
         axis.tick_params(which="both", labelsize=8)
+    page.name_axes("ε", "share of the users")
     return page.figure
+
+
+def _explained(result: AttackResult | Result) -> list[str]:
+    return [*(["error bars: one standard error"] if len(result.repetitions) > 1 else []), *unusual(result.spec)]
 
 
 def tradeoff(results: Results, postprocess: str = "clip-normalize") -> Any:
@@ -130,17 +135,18 @@ def tradeoff(results: Results, postprocess: str = "clip-normalize") -> Any:
         raise InputError("the results file has no finished repetitions yet; nothing to plot")
     panels = [(name, result, kind) for name, result in results.items() for kind in (0, 1)]
     first = next(iter(results.values()))
-    page = Page(len(panels), plots.handles(first.protocols), plots.error_bars(results.values()), named=True)
+    page = Page(len(panels), plots.handles(first.protocols), _explained(first), columns=2 * min(2, len(results)))
     for axis, (name, result, kind) in zip(page.axes, panels, strict=True):
         mean, error = summary(result, postprocess)
-        plots.curves(axis, result.protocols, _losses(result)[kind], mean, error, None)
-        plots.title(axis, name, result)
-        axis.set_xlabel(("loss, users who differ in one attribute", "loss, any two users")[kind])
-        axis.set_ylabel(plots.metric(postprocess))
+        loss = exact_losses(result)[kind]
+        plots.curves(axis, result.protocols, loss, mean, error)
+        (title,), families = lettered([name], plots.TITLE_LETTERS)
+        axis.set_title(f"{title}: n = {result.n:,}, d = {len(result.domain)}", fontsize=10, fontfamily=families)
+    page.name_axes(("loss, users who differ in one attribute", "loss, any two users"), plots.metric(postprocess))
     return page.figure
 
 
-def _losses(result: Result) -> tuple[Floats, Floats]:
+def exact_losses(result: Result) -> tuple[Floats, Floats]:
     """[protocol, epsilon] each: for one attribute, and for all."""
     table = np.array([[losses(ms, [1, len(ms)]) for ms in row] for row in result.plan.mechanisms])
     finite = np.where(np.isfinite(table), table, np.nan)

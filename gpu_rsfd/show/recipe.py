@@ -10,6 +10,11 @@ from typing import Any
 from gpu_rsfd.datasets import available
 from gpu_rsfd.show.summary import show_epsilon
 
+TERMS_OF_SPEC = {  # and their defaults, which a command need not name
+    **{"assignment": "uniform", "sampler": "users", "first_report": 0.5},
+    **{"guarantee": "paper", "prior": "uniform", "prior_seed": 0},
+}
+
 
 def command_of(spec: Mapping[str, Any]) -> str | None:
     """`gpu-rsfd sweep …`, with every option that decides about the numbers; None for data that were in memory only.
@@ -37,7 +42,9 @@ def command_of(spec: Mapping[str, Any]) -> str | None:
     words += ["--epsilon", ",".join(_epsilon(e) for e in spec["epsilons"])]
     words += ["--protocol", ",".join(spec["protocols"])]
     words += ["--repetitions", str(spec["repetitions"][1]), "--seed", str(spec["seed"])]
-    for key, default in (("assignment", "uniform"), ("sampler", "users"), ("first_report", 0.5)):
+    if not isinstance(spec.get("prior", ""), str):
+        return None  # frequencies that were in memory or in a file
+    for key, default in TERMS_OF_SPEC.items():
         if spec.get(key, default) != default:
             words += [f"--{key.replace('_', '-')}", str(spec[key])]
     return shlex.join(words)

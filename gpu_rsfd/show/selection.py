@@ -25,7 +25,7 @@ def select(
             raise InputError(f"no data set {name!r} in the results; data sets: {', '.join(results)}")
     chosen = {name: result for name, result in results.items() if not datasets or name in datasets}
     if protocols or epsilons:
-        chosen = {name: _part(result, protocols, epsilons) for name, result in chosen.items()}
+        chosen = {name: part_of(result, protocols, epsilons) for name, result in chosen.items()}
     return Results(
         chosen,
         spec=results.spec,
@@ -38,7 +38,8 @@ def select(
     )
 
 
-def _part(result: Result, protocols: Sequence[str], epsilons: Sequence[float]) -> Result:
+def part_of(result: Result, protocols: Sequence[str] = (), epsilons: Sequence[float] = ()) -> Result:
+    """The same of one data set."""
     for name in protocols:
         if name not in result.protocols:
             raise InputError(f"no protocol {name!r} in the results; protocols: {', '.join(result.protocols)}")

@@ -14,6 +14,7 @@ from files import store
 
 import gpu_rsfd
 from gpu_rsfd.estimate import POSTPROCESS
+from gpu_rsfd.privacy.files import AttackResults
 from gpu_rsfd.results import Results
 from gpu_rsfd.show import headline
 from gpu_rsfd.show.comparison import maybe_best
@@ -123,14 +124,26 @@ def test_results_without_estimates_and_of_one_repetition(data):
     assert page["command"] is None
 
 
-def test_privacy_is_shown_where_it_is_known(results):
+def test_privacy_is_exact_and_guesses_are_those_of_the_attack(results, data):
     pytest.importorskip("vl_convert")
-    from gpu_rsfd.show.page import document
+    from gpu_rsfd.show.page import ANY, ONE, document
 
-    page = document(results, "t", {"mine": {"privacy loss": np.ones((4, 3))}})
-    assert page["losses"] == ["privacy loss"]
-    assert page["datasets"][0]["losses"]["privacy loss"][3] == [1.0] * 3
-    assert page["charts"]["privacy loss-log"]["layer"]
+    result = results["mine"]
+    attack = gpu_rsfd.attack(data, result.epsilons, ["smp-adp", "rsfd-adp"], 2, workers=1)
+    page = document(results, "t", AttackResults({"mine": attack, "other": attack}))
+    assert page["losses"] == [ONE, ANY, "sampled attribute guessed", "value guessed"]
+    losses = page["datasets"][0]["losses"]
+    for p, protocol in enumerate(PROTOCOLS):
+        for e, epsilon in enumerate(result.epsilons):
+            for kind, differing in ((ONE, 1), (ANY, 2)):
+                exact = gpu_rsfd.privacy_loss(protocol, epsilon, (3, 4))[differing - 1]
+                assert losses[kind][p][e] == pytest.approx(exact, rel=1e-5)
+    guessed = np.array(losses["value guessed"], float)
+    assert np.allclose(guessed[3], attack.value[0].mean(axis=-1), rtol=1e-5)
+    assert np.allclose(guessed[1], attack.value[1].mean(axis=-1), rtol=1e-5)
+    assert np.isnan(guessed[[0, 2]]).all()  # not attacked
+    assert page["charts"]["value guessed-log"]["layer"]
+    assert document(results, "t")["losses"] == [ONE, ANY]
 
 
 def test_large_results_keep_to_what_fits(monkeypatch, results):
@@ -146,7 +159,17 @@ def test_large_results_keep_to_what_fits(monkeypatch, results):
 def test_the_command_repeats_the_sweep(tmp_path, monkeypatch):
     """Run, it makes a file with the same spec."""
     made = ["--users", "100,200", "--domain", "3x2,4", "--distribution", "zipf:1.2", "--data-seed", "7", "--quiet"]
-    more = ["--repetitions", "2", "--epsilon", "ln2,0.7", "--protocol", "smp-grr,spl-l-sue", "--first-report", "0.3"]
+    more = [
+        "--repetitions",
+        "2",
+        "--epsilon",
+        "ln2,0.7",
+        "--protocol",
+        "smp-grr,spl-l-sue,rsrfd-grr",
+        "--first-report",
+        "0.3",
+    ]
+    more += ["--guarantee", "user", "--prior", "dirichlet:2", "--prior-seed", "3"]
     fixed = ["--no-plot", "--workers", "1", "--output"]
     assert call(monkeypatch, "sweep", *made, *more, *fixed, str(tmp_path / "a.h5")) == 0
     spec = gpu_rsfd.open_results(tmp_path / "a.h5").spec
@@ -192,6 +215,7 @@ def test_bad_input_of_page(monkeypatch, capsys, file):
         (["r.h5", "--output", "r.h5"], "page=r.h5 is the results file itself"),
         (["r.h5", "--output", "r.png"], "page=r.png must end in .html"),
         (["r.h5", "--output", "no/r.html"], "page=no/r.html: the folder no does not exist"),
+        (["r.h5", "--attack", "r.h5"], "attack=r.h5 holds a sweep; a results file of gpu-rsfd attack is needed"),
     ]:
         assert message in refusal(monkeypatch, capsys, folder, ["page", *arguments])[-1]
     assert (folder / "mine.html").read_text() == "<p>a page of mine"

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
+from gpu_rsfd.privacy.files import AttackResults
 from gpu_rsfd.results import Results
 from gpu_rsfd.show import headline
 from gpu_rsfd.sweeping import describe
@@ -27,12 +28,21 @@ if BROWSER is None:
     pytest.skip("no Chromium on this machine (apt install chromium)", allow_module_level=True)
 
 PROTOCOLS = ["rsfd-grr", "rsfd-adp", "smp-adp"]
+ONE, ANY = "privacy loss, one attribute differs", "privacy loss, any two users"
+
+
+def people_data():
+    codes = np.random.Generator(np.random.Philox(3)).integers(0, (3, 4), (2000, 2))
+    labels = [["<b>no</b>", "yes & no", "{{data}}"], ["São Paulo", "上海", "c", "</script>"]]
+    return gpu_rsfd.Dataset(codes, (3, 4), names=["answer", "town"], labels=labels, name="people")
+
+
+def attacked(data, result):
+    return gpu_rsfd.attack(data, result.epsilons, result.protocols, 2, workers=1)
 
 
 def people():
-    codes = np.random.Generator(np.random.Philox(3)).integers(0, (3, 4), (2000, 2))
-    labels = [["<b>no</b>", "yes & no", "{{data}}"], ["São Paulo", "上海", "c", "</script>"]]
-    data = gpu_rsfd.Dataset(codes, (3, 4), names=["answer", "town"], labels=labels, name="people")
+    data = people_data()
     result = gpu_rsfd.simulate(data, [math.log(2), 1.0, 3.0], PROTOCOLS, 20, seed=5, workers=1)
     other = gpu_rsfd.load_dataset("nursery")
     spec = gpu_rsfd.Spec.of(PROTOCOLS, result.epsilons, 20, 5)
@@ -57,8 +67,8 @@ def folder(tmp_path_factory, results):
     from gpu_rsfd.show.page import write_page
 
     folder = tmp_path_factory.mktemp("pages")
-    loss = {name: {"privacy loss": 1 + np.arange(9).reshape(3, 3)} for name in results}
-    write_page(results, folder / "people.html", "people.h5", privacy=loss)
+    guessed = AttackResults({"people": attacked(people_data(), results["people"])})
+    write_page(results, folder / "people.html", "people.h5", attacks=guessed)
     write_page(over_users(), folder / "users.html", "users.h5")
     return folder
 
@@ -219,11 +229,23 @@ def test_against_users(visit):
     assert not page.is_visible("#at")
 
 
-def test_privacy_where_it_is_known(visit):
+def test_privacy_where_it_is_known(visit, results):
     page = visit()
-    assert page.is_visible("#privacy")
-    assert len(marks(page, "privacy-chart")) == 9
-    assert not visit("users.html").is_visible("#privacy")
+    options = page.locator("#loss option").all_inner_texts()
+    assert options == [ONE, ANY, "sampled attribute guessed", "value guessed"]
+
+    def drawn():
+        return {(m["protocol"], m["at"]): float(next(iter(m.values()))) for m in marks(page, "privacy-chart")}
+
+    result = results["people"]
+    loss = gpu_rsfd.privacy_loss("smp-adp", 1.0, result.domain)[0]
+    assert drawn()["Smp[ADP]", "ε = 1, people"] == pytest.approx(loss, rel=1e-4)
+    assert len(drawn()) == 9
+    after(page, "privacy-chart", lambda: page.select_option("#loss", "value guessed"))
+    assert 0 < drawn()["Smp[ADP]", "ε = 1, people"] < 1
+    page.select_option("#dataset", label="nursery")  # which was not attacked
+    page.wait_for_function("!document.querySelector('#privacy-chart svg')")
+    assert "There is none" in page.inner_text("#privacy-note")
 
 
 def test_the_table_is_sorted_and_copied(visit, results):
@@ -264,8 +286,8 @@ def test_the_keyboard_reaches_every_control(visit):
     for _ in range(60):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.id || document.activeElement.value || ''"))
-    controls = "dataset postprocess log theory rsfd-grr smp-adp attribute protocol epsilon loss copy-csv copy-latex"
-    for control in controls.split():
+    selects = ("dataset", "postprocess", "attribute", "protocol", "epsilon", "loss")
+    for control in (*selects, "log", "theory", "rsfd-grr", "smp-adp", "copy-csv", "copy-latex"):
         assert control in reached, control
     page.focus("#postprocess")
     after(page, "error-chart", lambda: page.keyboard.press("ArrowDown"))

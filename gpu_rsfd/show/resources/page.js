@@ -119,8 +119,13 @@
 
   function drawPrivacy() {
     const kind = $("loss").value, losses = dataset().losses[kind];
-    $("privacy").hidden = !losses;
-    if (!losses) return undefined;
+    $("privacy-note").textContent = losses
+      ? "Each curve goes through the epsilons of a protocol: the lower and the further left, the better."
+      : `There is none for ${dataset().name} in this file.`;
+    if (!losses) {
+      $("privacy-chart").replaceChildren();
+      return undefined;
+    }
     const curves = shown().flatMap((p) => page.epsilons.map((_, e) => point(dataset(), p, e, losses[p][e])))
       .filter((row) => row.mean > 0 && row.x !== null).map((row) => ({ ...row, theory: null, published: null }));
     return draw("privacy-chart", page.charts[`${kind}-${scale()}`], { curves });
