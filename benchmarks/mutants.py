@@ -1,6 +1,6 @@
 """Mutants of the CUDA backend: each is one small mistake.  Tests that let one pass are not good enough.
 
-    python benchmarks/mutants.py [--jobs N] [--only TEXT]      (pip install -e ".[test]"; g++)
+    python benchmarks/mutants.py [--jobs N] [--only TEXT] [--skip N]      (pip install -e ".[test]"; g++)
 
 Each mutant is made in a copy of the project, and the tests of the CUDA backend are run on it, the quick ones first, up
 to the first that fails.  Prints how many mutants were made, what found each of them, and those that nobody found; exit
@@ -27,7 +27,7 @@ BACKENDS = "tests/backends"
 # Tests that make mutants themselves look for the original text.
 DESELECTED = "not mutant and not sanitize and not caught and not sabotaged and not can_fail and not barriers"
 STAGES = (  # tests, options
-    ("host", [f"{BACKENDS}/test_cuda_host.py", f"{BACKENDS}/test_cuda_work.py"], ["-m", "not slow"]),
+    ("host", [f"{BACKENDS}/test_cuda_{name}.py" for name in ("work", "passes", "host")], ["-m", "not slow"]),
     ("source", [f"{BACKENDS}/test_cuda_kernels.py", f"{BACKENDS}/test_cuda_backend.py"], []),
     ("ptx", [f"{BACKENDS}/test_cuda_ptx.py", f"{BACKENDS}/test_cuda_host.py"], []),
     ("binary", [f"{BACKENDS}/test_cuda_compile.py", "tests/project/test_doctor.py"], []),
@@ -41,6 +41,7 @@ class Mutant:
     old: str
     new: str
     which: int = 0  # occurrence of `old`
+    first: str = "host"  # the stage that is likely to find it
 
     def apply(self, folder: Path) -> None:
         path = folder / CUDA / self.file
@@ -55,8 +56,13 @@ class Mutant:
         return f"{self.file}: {self.old} -> {self.new or 'nothing'}{number}"
 
 
-def kernel(file: str, old: str, new: str, which: int = 0) -> Mutant:
-    return Mutant(f"kernels/{file}", old, new, which)
+def kernel(file: str, old: str, new: str, which: int = 0, first: str = "host") -> Mutant:
+    return Mutant(f"kernels/{file}", old, new, which, first)
+
+
+def ptx(file: str, old: str, new: str, which: int = 0) -> Mutant:
+    """A race, an access outside an array, or inline assembly."""
+    return kernel(file, old, new, which, "ptx")
 
 
 KNOWN = [  # each of these once passed every test
@@ -65,24 +71,24 @@ KNOWN = [  # each of these once passed every test
     kernel("values.cu", "block = (first_group + group)", "block = (u64)(group)"),
     Mutant("runner.py", "dataset.column(a.plan.index, first, last)", "dataset.column(a.plan.index, 0, last - first)"),
     Mutant("runner.py", "if self.d > 1 else part.users", "if self.d > 1 else self.n"),
-    kernel("unary.cu", "if (sum) atomicAdd(&counts_cells_repetitions_k[(u64)i * columns + column], sum)",
+    ptx("unary.cu", "if (sum) atomicAdd(&counts_cells_repetitions_k[(u64)i * columns + column], sum)",
            "if (sum) counts_cells_repetitions_k[(u64)i * columns + column] += sum"),
-    kernel("values.cu", "atomicAdd(&global[(u64)row * stride + value], (u64)(long long)change)",
+    ptx("values.cu", "atomicAdd(&global[(u64)row * stride + value], (u64)(long long)change)",
            "global[(u64)row * stride + value] += (u64)(long long)change"),
-    kernel("values.cu", "atomicAdd(&bins.global[(u64)(i / k) * bins.stride + i % k],",
+    ptx("values.cu", "atomicAdd(&bins.global[(u64)(i / k) * bins.stride + i % k],",
            "(bins.global[(u64)(i / k) * bins.stride + i % k] +="),
-    kernel("unary.cu", "atomicAdd(ones + t / STEP * 64, sum)", "ones[t / STEP * 64] += sum"),
-    kernel("unary.cu", "atomicAdd(ones + t / STEP * 64 + 32, random_sum)", "ones[t / STEP * 64 + 32] += random_sum"),
-    kernel("unary.cu", '"r"(a), "r"(b), "r"(c)', '"r"(b), "r"(a), "r"(c)'),
-    kernel("unary.cu", '"r"(a), "r"(b), "r"(c)', '"r"(a), "r"(c), "r"(b)'),
+    ptx("unary.cu", "atomicAdd(ones + t / STEP * 64, sum)", "ones[t / STEP * 64] += sum"),
+    ptx("unary.cu", "atomicAdd(ones + t / STEP * 64 + 32, random_sum)", "ones[t / STEP * 64 + 32] += random_sum"),
+    ptx("unary.cu", '"r"(a), "r"(b), "r"(c)', '"r"(b), "r"(a), "r"(c)'),
+    ptx("unary.cu", '"r"(a), "r"(b), "r"(c)', '"r"(a), "r"(c), "r"(b)'),
     kernel("planes.cuh", "Planes<16>", "Planes<12>"),
     Mutant("runner.py", "words = MAX_INDEX // max(self", "words = 2**62 // max(self"),
     Mutant("runner.py", "MAX_INDEX // words, share", "2**62, share"),
     Mutant("runner.py", "min(words, MAX_BLOCKS //", "min(words, 2**62 //"),
     Mutant("runner.py", "min(MAX_BLOCKS // blocks,", "min("),
     Mutant("runner.py", "            cupy.cuda.runtime.CUDARuntimeError,\n", ""),
-    Mutant("runner.py", "U32(a.digits * self.groups if random is not None else 0)", "U32(a.digits * self.groups)"),
-    Mutant("runner.py", "U64(last - first)", "U64(job.n)"),
+    Mutant("runner.py", "self.groups if random is not None else 0)", "self.groups)", first="ptx"),
+    Mutant("runner.py", "U64(last - first)", "U64(job.n)", first="ptx"),
     Mutant("runner.py", " + pool.free_bytes()", ""),
     Mutant("runner.py", "get_default_memory_pool().free_all_blocks()", "get_default_memory_pool()"),
     kernel("users.cu", "n <= 1ull << 32 ? ((c.w[0] >> 32) * n) >> 32 : c.w[0] % n", "((c.w[0] >> 32) * n) >> 32"),
@@ -106,7 +112,7 @@ MORE = [
     kernel("planes.cuh", "b < digits; b++) lanes", "b + 1 < digits; b++) lanes"),
     kernel("planes.cuh", "if (b < digits) out[", "if (b <= digits) out["),
     kernel("users.cu", "group * LANES + lane + i < users", "group * LANES + lane + i + 1 < users"),
-    kernel("users.cu", "group * LANES + lane + i < users", "group * LANES + lane + i <= users"),
+    ptx("users.cu", "group * LANES + lane + i < users", "group * LANES + lane + i <= users"),
     kernel("users.cu", "return x >= n ? x - n : x;", "return x > n ? x - n : x;"),
     kernel("users.cu", "} while (x >= n);", "} while (false);"),
     kernel("users.cu", "i < BALANCE_ROUNDS; i += 2", "i < BALANCE_ROUNDS - 2; i += 2"),
@@ -118,8 +124,8 @@ MORE = [
     kernel("users.cu", "first_repetition + row * repetition_step", "first_repetition + row"),
     kernel("users.cu", "ASSIGN, 0, repetition, (first_group + group)", "ASSIGN, 0, repetition, (u64)(group)"),
     kernel("users.cu", "group + 1 < groups ? ~0ull", "group < groups ? ~0ull"),
-    kernel("users.cu", "atomicAdd(&total, sum)", "total += sum"),
-    kernel("users.cu", "if (threadIdx.x == 0) total = 0;", ""),
+    ptx("users.cu", "atomicAdd(&total, sum)", "total += sum"),
+    ptx("users.cu", "if (threadIdx.x == 0) total = 0;", ""),
     kernel("values.cu", "bins.add(0, own ? y : fake, 1)", "bins.add(0, y, 1)"),
     kernel("values.cu", "if (own) bins.add(1, y, 1)", "bins.add(1, y, 1)"),
     kernel("values.cu", "bins.add(2 + step, y, -1)", "bins.add(2 + step, fake, -1)"),
@@ -132,8 +138,8 @@ MORE = [
     kernel("values.cu", "bins_rows_repetitions_k + (u64)row * k", "bins_rows_repetitions_k"),
     kernel("values.cu", "(u64)row * digits + b", "(u64)row + b"),
     kernel("values.cu", "shared_bins[i] = 0", "shared_bins[i] = 1"),
-    kernel("values.cu", "__syncthreads();", ";"),
-    kernel("values.cu", "__syncthreads();", ";", 1),
+    ptx("values.cu", "__syncthreads();", ";"),
+    ptx("values.cu", "__syncthreads();", ";", 1),
     kernel("unary.cu", "half = ~words.w[3]", "half = words.w[3]"),
     kernel("unary.cu", "others = all ^ encode", "others = all"),
     kernel("unary.cu", "stray = x & absent", "stray = x & all"),
@@ -145,11 +151,11 @@ MORE = [
     kernel("unary.cu", "group + 1 < groups ? ~0ull", "group < groups ? ~0ull"),
     kernel("unary.cu", "bank < 32; bank++", "bank < 31; bank++"),
     kernel("unary.cu", "row * attribute_digits * groups", "row * groups"),
-    kernel("unary.cu", "__syncthreads();", ";"),
-    kernel("unary.cu", "__syncthreads();", ";", 1),
+    ptx("unary.cu", "__syncthreads();", ";"),
+    ptx("unary.cu", "__syncthreads();", ";", 1),
     kernel("unary.cu", "(A & B) | (~C & (A | B))", "(A & B) | (C & (A | B))"),
     kernel("unary.cu", "partial_slot, half_of(absent, h)", "own_slot, half_of(absent, h)"),
-    kernel("unary.cu", "__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200", "__CUDA_ARCH__ == 1000"),
+    kernel("unary.cu", "__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200", "__CUDA_ARCH__ == 1000", first="binary"),
     Mutant("runner.py", "(1 << tail) - 1 if tail", "(1 << tail) if tail"),
     Mutant("runner.py", "        self._turn ^= 1\n", "        self._turn = 0\n"),
     Mutant("runner.py", "        self.output.copied.synchronize()\n", ""),
@@ -179,7 +185,9 @@ MORE = [
     Mutant("passes.py", "int(r.others is Others.NOTHING)", "0"),
     Mutant("passes.py", "len(self.mine) + self.all.index(t)", "self.all.index(t)"),
     Mutant("passes.py", "slot in self.slots and r.prior == self.prior", "slot in self.slots"),
-    Mutant("passes.py", "                out[i] += rows[kept]\n", ""),
+    Mutant("passes.py", "                out[recipes] += rows[kept]\n", ""),
+    Mutant("passes.py", "step if count > 1 else 1", "step"),
+    Mutant("passes.py", "step > 0 and pairs", "pairs"),
     Mutant("passes.py", "            at += v.rows\n        for p in", "        for p in"),
     Mutant("devices.py", "(range(count) if wanted is None else wanted)", "range(count)"),
     Mutant("devices.py", "or [type(error).__name__]", ""),
@@ -210,7 +218,7 @@ def try_out(mutant: Mutant, libraries: str) -> tuple[str, str]:
         folder = copied(Path(temporary))
         mutant.apply(folder)
         environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": libraries}
-        for stage, tests, options in STAGES:
+        for stage, tests, options in sorted(STAGES, key=lambda stage: stage[0] != mutant.first):
             command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-k", DESELECTED]
             try:
                 done = subprocess.run(
@@ -232,8 +240,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="mutants with this in their description")
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first so many")
     options = parser.parse_args()
-    mutants = [m for m in [*KNOWN, *MORE] if options.only in str(m)]
+    mutants = [m for m in [*KNOWN, *MORE] if options.only in str(m)][options.skip :]
     started = time.monotonic()
     found: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as libraries, ThreadPoolExecutor(options.jobs) as threads:

@@ -7,7 +7,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from gpu_rsfd.backends.cuda.backend import CupyBackend, Limits
 from gpu_rsfd.backends.cuda.devices import probe
 from gpu_rsfd.backends.literal import reports
 from gpu_rsfd.datasets import Dataset, SyntheticDataset
-from gpu_rsfd.plan import AttributePlan, Counts, Plan
-from gpu_rsfd.protocols import PAPER, PROTOCOLS, Others
+from gpu_rsfd.plan import Counts, Plan
+from gpu_rsfd.protocols import PAPER, PROTOCOLS, TERMS, Terms
+from gpu_rsfd.protocols.form import Thresholds
 from gpu_rsfd.spec import PAPER_EPSILONS
 from gpu_rsfd.tape import ASSIGNMENTS, STREAM_VERSION
 from gpu_rsfd.version import __version__
@@ -81,7 +82,7 @@ class Case:
     epsilons: tuple[float, ...]
     protocols: tuple[str, ...] = PROTOCOLS
     repetitions: range = range(3, 8, 2)
-    priors: bool = False  # fake values follow a law of their own, which no protocol of the registry asks for yet
+    priors: bool = False  # fake values of protocols that have a prior follow a law of their own
     limits: Limits = NONE  # a device takes so much at a time
 
     def data(self, assignment: str) -> Dataset:
@@ -91,9 +92,12 @@ class Case:
             return drawn
         return Dataset(np.stack([drawn.column(j, 0, drawn.n) for j in range(drawn.d)], axis=1), self.domain)
 
+    @property
+    def terms(self) -> Terms:
+        return Terms(priors=tuple(map(_growing, self.domain))) if self.priors else TERMS
+
     def plan(self, assignment: str) -> Plan:
-        plan = Plan.of(self.domain, self.protocols, self.epsilons, assignment)
-        return replace(plan, attributes=tuple(map(_with_priors, plan.attributes))) if self.priors else plan
+        return Plan.of(self.domain, self.protocols, self.epsilons, assignment, self.terms)
 
     @property
     def name(self) -> str:
@@ -101,19 +105,15 @@ class Case:
         return f"users={self.users}, domain={_short(self.domain)}{', priors' * self.priors}{limits}"
 
 
-def _with_priors(attribute: AttributePlan) -> AttributePlan:
-    """Every second recipe with fake values gets a prior: the larger a value, the more often it comes, and 0 never."""
-    weights = np.cumsum(np.arange(attribute.k))
-    prior = tuple(int(t) for t in weights[:-1] * 2**32 // weights[-1])
-    recipes = tuple(
-        replace(r, prior=prior) if r.others is Others.FAKE and i % 2 == 0 else r
-        for i, r in enumerate(attribute.recipes)
-    )
-    return replace(attribute, recipes=recipes)
+def _growing(k: int) -> Thresholds:
+    """A prior: the larger a value, the more often it comes, and 0 never."""
+    weights = np.cumsum(np.arange(k))
+    return tuple(int(t) for t in weights[:-1] * 2**32 // weights[-1])
 
 
 GRR = ("rsfd-grr", "spl-grr", "smp-grr")  # without unary encodings, whose work grows with the number of values
 FAKES = ("rsfd-grr", "spl-grr", "rsfd-oue-r", "rsfd-sue-r", "rsfd-oue-z", "smp-oue")
+PRIORS = (*FAKES, "rsrfd-grr", "rsrfd-oue-r", "rsrfd-sue-r")
 FEW = Limits(groups=2, repetitions=1)
 
 CASES = (
@@ -133,10 +133,10 @@ CASES = (
     Case(131, (5000, 2), (1.0,), GRR),  # codes of 13 digits
     Case(70_000, (2,), (1.0,), PAPER, range(1)),  # more users than a block takes
     Case(4097, (10, 11), PAPER_EPSILONS, PAPER),
-    Case(400, (33, 2, 9), (1.0, 3.0), FAKES, priors=True),
+    Case(400, (33, 2, 9), (1.0, 3.0), PRIORS, priors=True),
     Case(401, (5, 70), (0.5, 2.0), (*FAKES, "smp-grr"), limits=FEW),
     Case(402, (6,), (0.5,), (*FAKES, "smp-grr"), limits=FEW),  # everyone reports the only attribute
-    Case(333, (4, 3), (1.0,), FAKES, priors=True, limits=FEW),
+    Case(333, (4, 3), (1.0,), PRIORS, priors=True, limits=FEW),
 )
 
 # What only a device gets to do, since it takes a CPU too long to repeat it: many blocks that add to few counts.
@@ -146,7 +146,7 @@ DEVICE_CASES = (
     Case(150_001, (2500, 2), (1.0,), (*GRR, "rsfd-oue-r"), range(1)),
     Case(120_000, (5000, 3), (1.0,), GRR, range(2)),
     Case(300_000, (10,) * 5, PAPER_EPSILONS, PAPER, range(2)),
-    Case(500_000, (7, 5), (1.0, 2.0), FAKES, range(2), priors=True),
+    Case(500_000, (7, 5), (1.0, 2.0), PRIORS, range(2), priors=True),
     Case(500_001, (7, 5, 3), (1.0,), FAKES, range(5), limits=Limits(groups=1500, repetitions=2)),
 )
 
@@ -197,7 +197,7 @@ def _verdict(backend: Backend, difference: str | None, where: str) -> str:
 
 
 def _is_compared(backend: Backend, case: Case) -> bool:
-    return backend.name != "numpy" or (not case.priors and case.users * sum(case.domain) <= LITERAL_POSITIONS)
+    return backend.name != "numpy" or case.users * sum(case.domain) <= LITERAL_POSITIONS
 
 
 def _differences(backend: Backend, cases: Iterable[Case], seed: int = 2**63 + 12345, times: int = 2) -> Iterator[str]:
@@ -257,7 +257,7 @@ def random_case(random: np.random.Generator, positions: int) -> Case:
         tuple(float(e) for e in random.uniform(0.05, 6, int(random.integers(1, 7)))),
         tuple(str(p) for p in random.permutation(PROTOCOLS)[: int(random.integers(1, 9))]),
         range(first, first + int(random.integers(1, 5))),
-        priors=bool(random.integers(4) == 0) and positions > LITERAL_POSITIONS,
+        priors=bool(random.integers(4) == 0),
         limits=few if random.integers(2) else NONE,
     )
 
@@ -268,7 +268,7 @@ def _literal(
     """The first epsilon and repetition from the literal reports; the rest as given."""
     counts, reporters = counts.copy(), reporters.copy()
     for p, protocol in enumerate(case.protocols):
-        sent = reports(data, protocol, case.epsilons[0], seed, case.repetitions[0], assignment)
+        sent = reports(data, protocol, case.epsilons[0], seed, case.repetitions[0], assignment, case.terms)
         counts[p, 0, 0] = sent.counts()
         reporters[p, 0, 0] = [len(values) for values in sent.values]
     return counts, reporters

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -13,12 +13,25 @@ import numpy as np
 from gpu_rsfd import estimate
 from gpu_rsfd.datasets.base import Dataset, Labels
 from gpu_rsfd.domain import Domain
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import POSTPROCESS, Floats
 from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.protocols import TERMS, Mechanism, Terms
 from gpu_rsfd.spec import Spec
 from gpu_rsfd.tape import STREAM_VERSION
 from gpu_rsfd.viewing import Viewed
+
+LATE = ("counts", "reporters", "errors")  # what may be read from a file only when it is asked for
+
+
+@dataclass(frozen=True)
+class NotKept:
+    """Stands for counts that a file has not; says so when they are asked for."""
+
+    where: str
+
+    def __call__(self) -> Counts:
+        raise InputError(f"{self.where} holds errors only (--keep mse), no counts; --keep counts would have kept them")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,6 +40,8 @@ class Result(Viewed):
 
     counts     int64 [protocol, epsilon, repetition, value]: reports of each value, over all attributes' values in order
     reporters  int64 [protocol, epsilon, repetition, attribute]: the users behind a count: n, or n_j for Smp
+
+    In place of an array there may be a function that gives it: it is called when the array is first asked for.
     """
 
     n: int
@@ -38,7 +53,24 @@ class Result(Viewed):
     reporters: Counts
     labels: Labels | None = None  # what each value stands for, [attribute][value]
     terms: Terms = TERMS
-    errors: Floats | None = None  # MSE_avg [postprocess, protocol, epsilon, repetition], once it has been worked out
+    # MSE_avg [postprocess, protocol, epsilon, repetition], once it has been worked out
+    errors: Floats | None = field(default_factory=lambda: None)  # no attribute of the class, see __getattr__
+
+    def __post_init__(self) -> None:
+        late: dict[str, Callable[[], Any]] = {n: self.__dict__.pop(n) for n in LATE if callable(self.__dict__[n])}
+        self.__dict__["_late"] = late
+
+    def __getattr__(self, name: str) -> Any:
+        """What is not there yet."""
+        late = self.__dict__.get("_late", {})
+        if name not in late:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self.__dict__.setdefault(name, late[name]())
+
+    @property
+    def has_counts(self) -> bool:
+        """False: the file was made with `--keep mse`."""
+        return not isinstance(self.__dict__["_late"].get("counts"), NotKept)
 
     @classmethod
     def of(cls, data: Dataset, plan: Plan, spec: Spec, counts: Sequence[Counts], sampled: Counts) -> Result:
@@ -57,26 +89,11 @@ class Result(Viewed):
 
     def with_errors(self) -> Result:
         """This result with MSE_avg after every post-processing, so that nothing is estimated twice."""
-        raw = estimate.estimates(self.plan, self.counts, self.reporters)
-        errors = [
-            estimate.mse_avg(self.frequencies, estimate.postprocess(name, raw, self.domain), self.domain)
-            for name in POSTPROCESS
+        each = [
+            errors_of(of_protocols(self.plan, slice(p, p + 1)), self.frequencies, self.counts[p : p + 1], reporters)
+            for p, reporters in enumerate(self.reporters[:, None])
         ]
-        return replace(self, errors=np.stack(errors))
-
-    def extended(self, other: Result) -> Result:
-        """This result, then the repetitions of `other`, which must follow on."""
-        mine, more = self.repetitions, other.repetitions
-        errors = None
-        if self.errors is not None and other.errors is not None:
-            errors = np.concatenate([self.errors, other.errors], axis=-1)
-        return replace(
-            self,
-            spec=replace(self.spec, repetitions=range(mine.start, more.stop, mine.step)),
-            counts=np.concatenate([self.counts, other.counts], axis=2),
-            reporters=np.concatenate([self.reporters, other.reporters], axis=2),
-            errors=errors,
-        )
+        return replace(self, errors=np.concatenate(each, axis=1))
 
     @property
     def protocols(self) -> tuple[str, ...]:
@@ -116,6 +133,24 @@ class Result(Viewed):
             return self.errors[list(POSTPROCESS).index(postprocess)]
         average: Floats = self.mse_per_attribute(postprocess).mean(axis=-1)
         return average
+
+
+def of_protocols(plan: Plan, chosen: slice) -> Plan:
+    """A plan with some of its protocols, everything else being equal."""
+    part = replace(plan, protocols=plan.protocols[chosen], cells=plan.cells[chosen])
+    part.__dict__["mechanisms"] = plan.mechanisms[chosen]
+    return part
+
+
+def errors_of(plan: Plan, frequencies: Floats, counts: Counts, reporters: Counts) -> Floats:
+    """MSE_avg after every post-processing, [postprocess, protocol, epsilon, repetition]."""
+    raw = estimate.estimates(plan, counts, reporters)
+    return np.stack(
+        [
+            estimate.mse_avg(frequencies, estimate.postprocess(name, raw, plan.domain), plan.domain)
+            for name in POSTPROCESS
+        ]
+    )
 
 
 class Results(Viewed, dict[str, Result]):

@@ -1,20 +1,19 @@
-"""`sweep`: data sets x repetitions in blocks, each block saved before the next begins.  The only loop."""
+"""`sweep`: data sets x repetitions in blocks, each block saved when it is done.  The only loop."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, SupportsIndex
+from typing import Any, NamedTuple, Protocol, SupportsIndex
 
 import numpy as np
 
 from gpu_rsfd.backends import open_backend
-from gpu_rsfd.backends.base import Backend
+from gpu_rsfd.backends.base import Backend, Progress
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.errors import InputError
@@ -22,14 +21,19 @@ from gpu_rsfd.plan import Plan
 from gpu_rsfd.protocols import PAPER, TERMS
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.spec import PAPER_EPSILONS, Spec
-from gpu_rsfd.store.files import FIGURES, locked
-from gpu_rsfd.store.hdf5 import save
+from gpu_rsfd.store.blocks import BlockFile, Blocks, folder_of, spec_of
+from gpu_rsfd.store.files import FIGURES, locked, replaced
+from gpu_rsfd.store.growing import Store
+from gpu_rsfd.store.hdf5 import chunk_rows
+from gpu_rsfd.store.identity import KEEP, continues, differences
 from gpu_rsfd.store.reading import check_results_file, open_results
 from gpu_rsfd.tape import STREAM_VERSION
-from gpu_rsfd.version import __version__
 
 SAVE_EVERY = 2.0  # seconds of work that a killed run may lose, as far as blocks can be cut
-SAVE_SHARE = 20  # a block takes at least this many times as long as saving it
+SAVE_SHARE = 20  # work takes at least this many times as long as bringing the file up to date
+SHORTEST_BLOCK = 0.05  # seconds of work: making a file for each takes a tenth of that
+BLOCK_BYTES = 96 << 20  # counts in memory at a time
+MOST_PARTS = 100_000
 FIRST_SPEED = 1e8  # positions per second, a guess until the first block has been timed
 
 
@@ -53,7 +57,7 @@ class Silent:
     def end(self) -> None: ...
 
 
-def describe(datasets: Sequence[Dataset], spec: Spec) -> dict[str, Any]:
+def describe(datasets: Sequence[Dataset], spec: Spec, keep: str = "counts") -> dict[str, Any]:
     """The whole spec as plain data: equal descriptions mean equal results."""
     return {
         "datasets": [dataset.describe() for dataset in datasets],
@@ -61,22 +65,8 @@ def describe(datasets: Sequence[Dataset], spec: Spec) -> dict[str, Any]:
         "stream_version": STREAM_VERSION,
         # the tape is the same for ever; a sampler's draws are NumPy's, and those of one version
         **({} if spec.sampler == "users" else {"numpy_version": np.__version__}),
+        **({} if keep == "counts" else {"keep": keep}),
     }
-
-
-def _identity(described: dict[str, Any]) -> dict[str, Any]:
-    """What must be equal for a file to be continued: a data set's source is words, its codes have a checksum."""
-    datasets = [{k: v for k, v in d.items() if k != "source"} for d in described.get("datasets", [])]
-    return {**described, "datasets": datasets}
-
-
-def differences(have: dict[str, Any], want: dict[str, Any]) -> list[str]:
-    """What differs between two specs, a line each."""
-    return [
-        f"{key}: the file has {have.get(key)}, this command asks for {want.get(key)}"
-        for key in dict.fromkeys([*have, *want])
-        if have.get(key) != want.get(key)
-    ]
 
 
 def check_output(path: Path, inputs: Iterable[Path] = ()) -> Path:
@@ -138,98 +128,270 @@ def sweep(
     workers: int | None = None,
     devices: Sequence[int] | None = None,
     save_every: float = SAVE_EVERY,
+    keep: str = "counts",
+    part: tuple[int, int] | None = None,
     reporter: Reporter | None = None,
 ) -> Results:
     """Simulate data sets x protocols x epsilons x repetitions into one HDF5 file, and give what it then holds.
 
-    A file that has a part of this very sweep is continued, one that has all of it is read; one with another sweep is
-    refused unless `overwrite` is given.  `datasets`: one or several, as `simulate` takes them.  `backend`: a name, or
-    an open backend, which stays open.  `save_every`: seconds of work between saves.  `reporter` is told what happens.
-    All else is as in `simulate`.
+    A file that has a part of this very sweep is continued, also by more repetitions than it was to have; one that has
+    all of it is read; one with another sweep is refused unless `overwrite` is given.  `datasets`: one or several, as
+    `simulate` takes them.  `backend`: a name, or an open backend, which stays open.  `save_every`: seconds of work
+    between saves.  `keep`: `mse` keeps the errors alone, no counts.  `part`: (3, 16) simulates the third of sixteen
+    parts into blocks beside the file, which `merge` joins.  `reporter` is told what happens.  All else is as in
+    `simulate`.
     """
     spec = Spec.of(
         protocols, epsilons, repetitions, seed, assignment, sampler, first_report, guarantee, prior, prior_seed
     )
     if not isinstance(save_every, (int, float)) or not 0 <= save_every < math.inf:
         raise InputError(f"save_every={save_every} must be a number of seconds >= 0")
+    if keep not in KEEP:
+        raise InputError(f"keep={keep!r} is unknown; available: {', '.join(KEEP)}")
+    if part is not None:
+        check_part(*part)
+        if overwrite:
+            raise InputError("overwrite can't be used with a part: other parts may be under way")
     found = check_datasets(datasets, spec.sampler)
     path = Path(output)
     target = check_output(path)
     opened = open_backend(backend, workers, devices, spec.sampler)[0] if isinstance(backend, str) else None
     engine: Any = backend if opened is None else opened
-    with opened or nullcontext(), locked(target):
-        return _run(found, spec, path, target, engine, reporter or Silent(), overwrite, save_every)
+    with opened or nullcontext():
+        return _Sweep(found, spec, path, target, engine, reporter or Silent(), save_every, keep).run(overwrite, part)
 
 
-def _run(
-    datasets: Sequence[Dataset],
-    spec: Spec,
-    path: Path,
-    target: Path,
-    backend: Backend,
-    reporter: Reporter,
-    overwrite: bool,
-    save_every: float,
-) -> Results:
-    want = describe(datasets, spec)
-    plans = [Plan.of(d.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms_for(d)) for d in datasets]
-    results = Results(spec=want, complete=False, package_version=__version__)
-    if path.exists() and not overwrite:
-        results = open_results(path)
-        if _identity(results.spec) != _identity(want):
-            lines = "\n  ".join(differences(results.spec, want))
-            raise InputError(
-                f"output={path} holds another sweep; give another --output, or --overwrite to replace it\n  {lines}"
-            )
-        for dataset, plan in zip(datasets, plans, strict=True):
-            if dataset.name in results and results[dataset.name].terms != plan.terms:
+def check_part(number: object, parts: object) -> tuple[int, int]:
+    """Which of how many parts."""
+    if not isinstance(number, int) or not isinstance(parts, int) or not 1 <= number <= parts <= MOST_PARTS:
+        raise InputError(f"part={number}/{parts} must be a part and their number, from 1/1 to {MOST_PARTS:,} parts")
+    return number, parts
+
+
+def shares(sizes: Sequence[int], total: int, number: int, parts: int) -> list[tuple[int, int]]:
+    """First and stop of the repetitions of each data set that are part `number` of `parts`: equal amounts of work.
+
+    `sizes` is the work of a repetition of each.  A repetition belongs to the part in which its middle falls.
+    """
+    work = sum(sizes) * total
+    found, before = [], 0
+    for size in sizes:
+        # the smallest r with before + size * (r + 1/2) >= work * limit / parts
+        bounds = [
+            min(total, max(0, -((before * 2 * parts + size * parts - 2 * work * limit) // (2 * size * parts))))
+            for limit in (number - 1, number)
+        ]
+        found.append((bounds[0], bounds[1]))
+        before += size * total
+    return found
+
+
+class _Block(NamedTuple):
+    """Repetitions number `first` … `stop` - 1 of a data set, made at once."""
+
+    number: int  # of the data set
+    first: int
+    stop: int
+
+
+class _Sweep:
+    def __init__(
+        self,
+        datasets: Sequence[Dataset],
+        spec: Spec,
+        path: Path,
+        target: Path,
+        backend: Backend,
+        reporter: Reporter,
+        save_every: float,
+        keep: str,
+    ) -> None:
+        self.datasets, self.spec, self.path, self.target = datasets, spec, path, target
+        self.backend, self.reporter, self.save_every = backend, reporter, save_every
+        self.want = describe(datasets, spec, keep)
+        self.plans = [
+            Plan.of(d.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms_for(d)) for d in datasets
+        ]
+        self.sizes = [plan.positions(d.n) for d, plan in zip(datasets, self.plans, strict=True)]
+        # Repetitions that are drawn at once cost the same, however few of them are asked for.
+        at_once = getattr(backend, "rows_at_once", lambda plan: 1)
+        self.units = [at_once(plan) for plan in self.plans]
+        self.speed, self.computed = FIRST_SPEED, 0
+
+    def run(self, overwrite: bool, part: tuple[int, int] | None) -> Results:
+        if part is None:
+            with locked(self.target):
+                return self._whole(overwrite)
+        folder = folder_of(self.target)
+        if folder.exists():
+            spec_of(folder)  # refuses what is not ours
+        else:
+            folder.mkdir()
+        with locked(self.target, folder / f"part-{part[0]}-of-{part[1]}.lock"):
+            return self._part(*part)
+
+    def _store(self, overwrite: bool) -> tuple[Store, Results | None]:
+        existing = None
+        if self.path.exists() and not overwrite:
+            existing = open_results(self.path)
+            if not continues(self.want, existing.spec):
+                lines = "\n  ".join(differences(existing.spec, self.want))
                 raise InputError(
-                    f"output={path} has another realised prior for {dataset.name} (drawn by another NumPy?); "
-                    "give another --output, or --overwrite to replace it"
+                    f"output={self.path} holds another sweep; give another --output, or --overwrite to replace it\n"
+                    f"  {lines}"
                 )
-        results.spec = want
-    total = len(spec.repetitions)
-    done = {name: len(result.repetitions) for name, result in results.items()}
-    if all(done.get(d.name) == total for d in datasets):
+            for dataset, plan in zip(self.datasets, self.plans, strict=True):
+                if dataset.name in existing and existing[dataset.name].terms != plan.terms:
+                    raise InputError(
+                        f"output={self.path} has another realised prior for {dataset.name} (drawn by another NumPy?); "
+                        "give another --output, or --overwrite to replace it"
+                    )
+        Blocks(self.target, self.want).check(overwrite)
+        total = len(self.spec.repetitions)
+        rows = [
+            chunk_rows(plan.values, len(self.spec.epsilons), total, unit)
+            for plan, unit in zip(self.plans, self.units, strict=True)
+        ]
+        heads = [_head(d, plan, self.spec) for d, plan in zip(self.datasets, self.plans, strict=True)]
+        return Store(self.target, self.want, heads, rows, existing), existing
+
+    def _whole(self, overwrite: bool) -> Results:
+        store, existing = self._store(overwrite)
+        total = len(self.spec.repetitions)
+        todo = [store.missing(index, 0, total) for index in range(len(self.datasets))]
+        if existing is not None and existing.complete and not store.outdated:
+            store.blocks.end()
+            existing.spec = self.want
+            return existing
+        saved, saving, fresh, written = -math.inf, 0.0, 0, 0
+        try:
+            for block in self._blocks(store, todo):
+                now = time.perf_counter()
+                fresh += block.stop - block.first
+                if now - saved >= max(self.save_every, SAVE_SHARE * saving) or fresh >= written:
+                    store.bring_up_to_date()
+                    written, fresh, saved = written + fresh, 0, time.perf_counter()
+                    saving = saved - now
+            if store.outdated:
+                store.bring_up_to_date()
+        except BaseException:
+            store.keep_what_is_done()
+            raise
+        store.blocks.end()
+        self.reporter.end()
+        return self._results()
+
+    def _part(self, number: int, parts: int) -> Results:
+        store, existing = self._store(overwrite=False)
+        share = shares(self.sizes, len(self.spec.repetitions), number, parts)
+        todo = [store.missing(index, *bounds) for index, bounds in enumerate(share)]
+        for _ in self._blocks(store, todo):
+            pass
+        self.reporter.end()
+        results = existing or Results(spec=self.want, complete=False)
+        results.computed = self.computed
         return results
-    results.backend, results.device = backend.name, backend.device
-    sizes = [plan.positions(d.n) for d, plan in zip(datasets, plans, strict=True)]
-    finished = sum(size * done.get(d.name, 0) for size, d in zip(sizes, datasets, strict=True))
-    reporter.begin(total * sum(sizes), finished)
-    speed, saving = FIRST_SPEED, 0.0
-    for dataset, plan, size in zip(datasets, plans, sizes, strict=True):
-        first = done.get(dataset.name, 0)
-        if first < total:
-            reporter.dataset(dataset.name)
-        while first < total:
-            seconds = max(save_every, SAVE_SHARE * saving)
-            wanted = max(1, int(seconds * speed / size))
-            # whole batches for every worker, and no small rest at the end
-            grain = backend.grain(dataset.n) if wanted >= backend.grain(dataset.n) else 1
-            count = -(-wanted // grain) * grain
-            if total - first < 1.5 * count:
-                count = total - first
+
+    def _results(self) -> Results:
+        results = open_results(self.path)
+        results.spec, results.computed = self.want, self.computed
+        return results
+
+    def _blocks(self, store: Store, todo: Sequence[Sequence[tuple[int, int]]]) -> Iterator[_Block]:
+        """Makes all blocks that are to be done; each is on disk when it is given."""
+        left = sum(size * (b - a) for size, gaps in zip(self.sizes, todo, strict=True) for a, b in gaps)
+        if not left:
+            return
+        store.backend, store.device = self.backend.name, self.backend.device
+        store.blocks.begin(store.heads)
+        every = len(self.spec.repetitions) * sum(self.sizes)
+        self.reporter.begin(every, every - left)
+        for block in self._cut(store, todo):
             started = time.perf_counter()
-            block = _block(dataset, plan, spec, spec.repetitions[first : first + count], backend, reporter)
-            took = time.perf_counter() - started
-            before = results.get(dataset.name)
-            if before is not None and before.errors is None:  # older than a post-processing
-                before = before.with_errors()
-            results[dataset.name] = block if before is None else before.extended(block)
-            results.seconds[dataset.name] = results.seconds.get(dataset.name, 0.0) + took
-            results.computed += count
-            speed = size * count / took
-            first += count
-            results.complete = all(d.name in results and len(results[d.name].repetitions) == total for d in datasets)
-            started = time.perf_counter()
-            save(target, results)
-            saving = time.perf_counter() - started
-    reporter.end()
-    return results
+            with replaced(store.blocks.path(*block)) as image:
+                n = block.number
+                repetitions = self.spec.repetitions[block.first : block.stop]
+                form = Form(store.heads[n], store.rows[n], store.counts, store.blocks.key, self.units[n])
+                _block(image, form, self.datasets[n], repetitions, self.backend, self.reporter.advance)
+            count = block.stop - block.first
+            self.computed += count
+            self.speed = self.sizes[block.number] * count / (time.perf_counter() - started)
+            yield block
+
+    def _cut(self, store: Store, todo: Sequence[Sequence[tuple[int, int]]]) -> Iterator[_Block]:
+        for index, gaps in enumerate(todo):
+            if gaps:
+                self.reporter.dataset(self.datasets[index].name)
+            for first, stop in gaps:
+                while first < stop:
+                    count = self._size(index, first, stop - first, store.rows[index])
+                    yield _Block(index, first, first + count)
+                    first += count
+
+    def _size(self, index: int, first: int, left: int, rows: int) -> int:
+        """Repetitions of the next block: seconds of work, whole batches, few in memory, and no small rest."""
+        size, unit, grain = self.sizes[index], self.units[index], self.backend.grain(self.datasets[index].n)
+        wanted = max(1, int(max(self.save_every, SHORTEST_BLOCK) * self.speed / size))
+        count = -(-wanted // grain) * grain if wanted >= grain else wanted
+        room = max(
+            1, BLOCK_BYTES // (8 * len(self.spec.protocols) * len(self.spec.epsilons) * self.plans[index].values)
+        )
+        if unit > 1:  # memory is saved by protocols, not by repetitions
+            room = max(room, unit)
+        if left < 1.5 * count:
+            count = left
+        count = min(count, room)
+        for whole in (rows, unit):  # up to where chunks end, and where what is drawn at once ends
+            if count >= whole and count < left and (first + count) // whole * whole > first:
+                count = (first + count) // whole * whole - first
+        if unit > 1 and count < unit:
+            count = (first // unit + 1) * unit - first
+        return min(count, left)
+
+
+class Form(NamedTuple):
+    """How the blocks of a data set are made."""
+
+    head: Result
+    rows: int  # repetitions in a chunk
+    counts: bool  # whether they are kept
+    key: str
+    unit: int  # repetitions that are drawn at once
+
+
+def _head(data: Dataset, plan: Plan, spec: Spec) -> Result:
+    """A result without repetitions."""
+    empty = [np.empty((len(a.recipes), 0, a.k), np.int64) for a in plan.attributes]
+    head = Result.of(data, plan, spec, empty, np.empty((0, plan.d), np.int64))
+    head.__dict__["plan"] = plan
+    return head
 
 
 def _block(
-    dataset: Dataset, plan: Plan, spec: Spec, repetitions: range, backend: Backend, reporter: Reporter
-) -> Result:
-    counts, sampled = backend.count(plan, dataset, spec.seed, repetitions, reporter.advance)
-    return Result.of(dataset, plan, replace(spec, repetitions=repetitions), counts, sampled).with_errors()
+    image: Any,
+    form: Form,
+    dataset: Dataset,
+    repetitions: range,
+    backend: Backend,
+    progress: Progress | None = None,
+) -> None:
+    """Simulates repetitions and writes them to a block."""
+    spec, plan, seconds = form.head.spec, form.head.plan, 0.0
+    each = 8 * len(repetitions) * len(spec.epsilons) * plan.values
+    step = max(1, BLOCK_BYTES // each) if form.unit > 1 else len(spec.protocols)
+    groups = [slice(p, p + step) for p in range(0, len(spec.protocols), step)]
+    with BlockFile(image, form.head, len(repetitions), form.rows, form.counts, form.key) as file:
+        for chosen in groups:
+            part = plan
+            if len(groups) > 1:
+                part = Plan.of(plan.domain, plan.protocols[chosen], plan.epsilons, plan.assignment, plan.terms)
+            started = time.perf_counter()
+            told = progress if progress is None or len(groups) == 1 else _divided(progress, len(groups))
+            counted, sampled = backend.count(part, dataset, spec.seed, repetitions, told)
+            seconds += time.perf_counter() - started
+            file.put(chosen.start, part, counted, sampled)
+        file.end(seconds)
+
+
+def _divided(progress: Progress, number: int) -> Progress:
+    return lambda positions: progress(positions // number)

@@ -3,7 +3,11 @@
 A worker is a fresh interpreter: nothing is forked and the caller's script is not imported
 again, so `simulate` works the same in a script, a notebook, a thread or beside a GPU.
 It imports from where its parent does and from nowhere else, and what it prints goes to standard error.
+A data set's large arrays are mapped by all workers, not copied (sharing.py).
 """
+
+# Why no library's pool: loky, joblib's and the closest, starts its processes with `python -m`, so that a pickle.py or
+# random.py in the current directory is imported and ends them; Ctrl-C and a batch system's SIGTERM reach them, too.
 
 from __future__ import annotations
 
@@ -20,6 +24,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import IO, Any
 
+from gpu_rsfd.backends.sharing import Shared, received
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.errors import InputError, RunError
@@ -86,7 +91,7 @@ def bootstrap() -> list[str]:
 
 
 def code_bytes(dataset: Dataset) -> int:
-    """What the codes of a data set take in each process that has them."""
+    """What the codes of a data set take: in each process if they are drawn, else in this one and in what all map."""
     every = dataset.n * sum(code_dtype(k).itemsize for k in dataset.domain)
     return min(CACHED_BYTES, every) if isinstance(dataset, SyntheticDataset) else every * dataset.has_rows
 
@@ -96,16 +101,16 @@ class Worker:
 
     def __init__(self) -> None:
         # A session of its own: Ctrl-C reaches the parent alone, which then decides what is kept.
-        self._process = subprocess.Popen(
-            bootstrap(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
+        alone: dict[str, Any] = {"start_new_session": True}
+        if sys.platform == "win32":
+            alone = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+        self._process = subprocess.Popen(bootstrap(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, **alone)
         self._greeted = False
-        self._dataset: Dataset | None = None
+        self.dataset: Shared | None = None  # what it has
 
-    def run(self, dataset: Dataset, work: Work, arguments: tuple[Any, ...]) -> Any:
+    def run(self, dataset: Shared, work: Work, arguments: tuple[Any, ...]) -> Any:
         """Blocks until `work(columns, *arguments)` is done; the data set is sent when it changes."""
-        fresh = dataset if dataset is not self._dataset else None
-        self._dataset = dataset
+        fresh = dataset.content if dataset is not self.dataset else None
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -116,6 +121,7 @@ class Worker:
             pickle.dump((fresh, work, arguments), process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
             process.stdin.flush()
             answer = pickle.load(process.stdout)
+            self.dataset = dataset
         except (OSError, EOFError, pickle.UnpicklingError, ValueError) as error:
             raise RunError(f"a worker process ended early: {self._end()}") from error
         if isinstance(answer, Failure):
@@ -153,12 +159,27 @@ class Pool:
 
     def __init__(self) -> None:
         self.workers: list[Worker] = []
+        self._sent: tuple[Dataset, Shared] | None = None
 
     def close(self) -> None:
         """Ends the processes, whatever they are doing."""
         workers, self.workers = self.workers, []
         for worker in workers:
             worker.close()
+        if self._sent is not None:
+            self._sent[1].forget()
+            self._sent = None
+
+    def _shared(self, dataset: Dataset, workers: list[Worker]) -> Shared:
+        """The data set as it is sent; again only if there are workers who could not map it any more."""
+        sent = self._sent
+        if sent is not None:
+            has = all(worker.dataset is sent[1] for worker in workers)
+            if sent[0] is dataset and (has or not sent[1].forgotten):
+                return sent[1]
+            sent[1].forget()
+        self._sent = (dataset, Shared(dataset))
+        return self._sent[1]
 
     def each(
         self, workers: int, dataset: Dataset, work: Work, items: Iterable[tuple[Any, ...]]
@@ -167,13 +188,15 @@ class Pool:
         while len(self.workers) < workers:
             self.workers.append(Worker())
         idle: SimpleQueue[Worker] = SimpleQueue()
-        for worker in self.workers[:workers]:
+        chosen = self.workers[:workers]
+        for worker in chosen:
             idle.put(worker)
+        shared = self._shared(dataset, chosen)
 
         def call(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
             worker = idle.get()
             try:
-                return arguments, worker.run(dataset, work, arguments)
+                return arguments, worker.run(shared, work, arguments)
             finally:
                 idle.put(worker)
 
@@ -189,6 +212,8 @@ class Pool:
                     if not running:
                         return
                     done, running = wait(running, return_when=FIRST_COMPLETED)
+                    if all(worker.dataset is shared for worker in chosen):
+                        shared.forget()  # all have it: it takes no room once they end, however they end
                     for future in done:
                         yield future.result()
             except BaseException:
@@ -226,7 +251,7 @@ def serve(requests_from: int, answers_to: int) -> None:
                 readable = False  # what follows half a request means nothing
                 fresh, work, arguments = pickle.load(requests)
                 readable = True
-                columns = columns if fresh is None else Columns(fresh)
+                columns = columns if fresh is None else Columns(received(fresh))
                 answer = work(columns, *arguments)
             except EOFError:
                 if not readable:

@@ -16,9 +16,11 @@ from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.cli.progress import amount, duration
 from gpu_rsfd.datasets import Dataset
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.estimate import POSTPROCESS
 from gpu_rsfd.plan import Plan
 from gpu_rsfd.show.tables import WIDTH
 from gpu_rsfd.spec import Spec
+from gpu_rsfd.sweeping import BLOCK_BYTES
 
 DAY = 86_400.0
 ALL_TIMING = 2.0  # seconds, for all data sets; those that are left are taken to be as fast as the ones before
@@ -50,11 +52,14 @@ def expected_seconds(datasets: Sequence[Dataset], spec: Spec, backend: Backend) 
 
 
 def expected_memory(datasets: Sequence[Dataset], spec: Spec, backend: Backend) -> int:
-    """Bytes of all processes: what makes the counts, the results of all data sets, and what their table takes."""
+    """Bytes of all processes: what makes the counts, the counts of a block, and errors and reporters for the table."""
     repetitions, cells = len(spec.repetitions), len(spec.protocols) * len(spec.epsilons)
     engine = max(backend.memory(d, plan_of(d, spec), repetitions) for d in datasets)
-    results = [8 * repetitions * cells * sum(d.domain) for d in datasets]
-    return engine + sum(results) + max(results) * 27 // 10
+    block = max(
+        min(repetitions * 8 * cells * d.domain.total, max(BLOCK_BYTES, 8 * cells * d.domain.total)) for d in datasets
+    )
+    table = max(8 * repetitions * cells * (len(POSTPROCESS) + d.d) for d in datasets)
+    return engine + 3 * block + table
 
 
 def available_memory() -> int | None:

@@ -93,6 +93,12 @@ SaveEvery = Annotated[
 Yes = Annotated[
     bool, option("--yes", "Go on with more than a day of work, or more than the memory has room for.", OUTPUT)
 ]
+Keep = Annotated[
+    str,
+    option(
+        "--keep", "counts, or mse: errors alone, in a far smaller file.  --keep mse  (default: counts)", OUTPUT, "NAME"
+    ),
+]
 DryRun = Annotated[bool, option("--dry-run", "Print the plan, expected time and memory; simulate nothing.", OUTPUT)]
 Quiet = Annotated[bool, option("--quiet", "Print nothing but errors.", OUTPUT)]
 ShownPostprocess = Annotated[

@@ -16,6 +16,7 @@ from gpu_rsfd.cli.options import (
     DeviceNumbers,
     DryRun,
     Epsilon,
+    Keep,
     Overwrite,
     Plot,
     Protocol,
@@ -66,6 +67,7 @@ def paper(
     overwrite: Overwrite = False,
     plot: Plot = True,
     save_every: SaveEvery = 2.0,
+    keep: Keep = "counts",
     dry_run: DryRun = False,
     yes: Yes = False,
     quiet: Quiet = False,
@@ -81,7 +83,7 @@ def paper(
         "assignment": assignment,
         "sampler": sampler,
     }
-    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet)
+    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet, keep)
     options = {"assignment": "balanced", **read_spec(None, given)}  # as the authors' experiments
     if quick:
         if "repetitions" in options:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 from gpu_rsfd.cli import parse
@@ -140,4 +141,6 @@ def plan(
             plans.append(tables.Planned(data, n, decision.marked(rows)))
     if not plans:
         raise InputError("users is empty; give a number of users, such as --users 1e6")
+    if attack and not json and any(not plan.rows[0].attacked_users for plan in plans):
+        print("no attack was simulated where the domains are too large for that", file=sys.stderr)
     tables.show_plan(plans, target_rmse, postprocess, against, spec.guarantee, json=json)

@@ -22,6 +22,8 @@ from gpu_rsfd.datasets.paper.originals import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.results import Results
 from gpu_rsfd.spec import UNIFORM, Spec
+from gpu_rsfd.store.blocks import folder_of
+from gpu_rsfd.store.identity import KEEP
 from gpu_rsfd.sweeping import check_output, sweep
 
 DEFAULT_POSTPROCESS = "clip-normalize"  # the paper's figures
@@ -43,6 +45,7 @@ class Run:
     dry_run: bool
     yes: bool
     quiet: bool
+    keep: str = "counts"
 
 
 class Terminated(KeyboardInterrupt):
@@ -107,6 +110,8 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
 
     if not 0 <= how.save_every < math.inf:
         raise InputError(f"save-every={how.save_every} must be a number of seconds >= 0")
+    if how.keep not in KEEP:
+        raise InputError(f"keep={how.keep} is unknown; available: {', '.join(KEEP)}")
     if how.dry_run and how.quiet:
         raise InputError("--dry-run and --quiet exclude each other")
     workers = None if how.workers is None else parse.whole("workers", how.workers)
@@ -142,11 +147,13 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
                 overwrite=how.overwrite,
                 backend=engine,
                 save_every=how.save_every,
+                keep=how.keep,
                 reporter=reporter,
             )
         except (KeyboardInterrupt, RunError, MemoryError) as error:  # Ctrl-C; a full disk, a lost worker or device
             reporter.end()
-            end_early(error, how.output, how.overwrite, before, lambda path: bool(open_results(path)))
+            blocks = folder_of(check_output(how.output))
+            end_early(error, how.output, how.overwrite, before, lambda path: bool(open_results(path)), blocks)
         elapsed, worked = time.monotonic() - started, results.computed > 0
         try:  # drawn first: printing ends early in `sweep | head`
             figures = draw(results, not worked) if how.plot else []
@@ -165,17 +172,25 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
 
 
 def end_early(
-    error: BaseException, output: Path, overwrite: bool, before: os.stat_result | None, finished: Callable[[Path], bool]
+    error: BaseException,
+    output: Path,
+    overwrite: bool,
+    before: os.stat_result | None,
+    finished: Callable[[Path], bool],
+    blocks: Path | None = None,
 ) -> NoReturn:
     """Says what ended the work, what is kept of it, and how to continue.
 
-    `before`: the output as it was.  `finished`: whether a file holds any finished repetition.
+    `before`: the output as it was.  `finished`: whether a file holds any finished repetition.  `blocks`: the folder of
+    those that are not in the file yet.
     """
     saved = output.exists() and output.stat() != before
-    kept = "nothing was finished yet"
+    places = []
     with contextlib.suppress(InputError):
         if (saved or not overwrite) and finished(output):
-            kept = f"what is done is kept in {output}"
+            places = [str(output)]
+    places += [str(blocks)] if blocks is not None and blocks.is_dir() else []
+    kept = f"what is done is kept in {' and '.join(places)}" if places else "nothing was finished yet"
     arguments = [a for a in sys.argv[1:] if a != "--overwrite" or not saved]
     known = shutil.which("gpu-rsfd") or sys.argv[0].endswith("__main__.py")
     again = shlex.join(["gpu-rsfd" if known else sys.argv[0], *arguments])

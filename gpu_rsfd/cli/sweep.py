@@ -24,6 +24,7 @@ from gpu_rsfd.cli.options import (
     Epsilon,
     FirstReport,
     Guarantee,
+    Keep,
     Missing,
     Overwrite,
     Plot,
@@ -89,6 +90,7 @@ def sweep(
     overwrite: Overwrite = False,
     plot: Plot = True,
     save_every: SaveEvery = 2.0,
+    keep: Keep = "counts",
     dry_run: DryRun = False,
     yes: Yes = False,
     quiet: Quiet = False,
@@ -117,7 +119,7 @@ def sweep(
         "prior-seed": prior_seed,
         "sampler": sampler,
     }
-    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet)
+    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet, keep)
     options = read_spec(spec, given)
     chosen = spec_of(options)
     check_files(how, input_files(options, spec))

@@ -148,7 +148,7 @@ def report_chunks(
     """What each user sends in one repetition, `users` of them at a time (default: as many as fit in a few megabytes).
 
     The same reports as `gpu_rsfd.reports`, bit by bit, made for attacks and estimators of one's own: data sets of any
-    size, and hundreds of times faster.
+    size, and dozens of times faster.
     """
     check_assignment(assignment)
     check_rows(data, "users")

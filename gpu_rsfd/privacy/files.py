@@ -25,8 +25,9 @@ from gpu_rsfd.privacy.attacking import Attacker, AttackResult, check_knowledge
 from gpu_rsfd.spec import Spec
 from gpu_rsfd.store.files import locked, replace_file
 from gpu_rsfd.store.hdf5 import prior_column
+from gpu_rsfd.store.identity import differences
 from gpu_rsfd.store.reading import FORMAT, Reader, opened
-from gpu_rsfd.sweeping import SAVE_EVERY, Reporter, Silent, check_output, describe, differences
+from gpu_rsfd.sweeping import SAVE_EVERY, Reporter, Silent, check_output, describe
 from gpu_rsfd.tape import STREAM_VERSION
 from gpu_rsfd.version import __version__
 

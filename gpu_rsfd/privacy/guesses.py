@@ -24,6 +24,7 @@ Frequencies = Callable[[int, int], Floats]  # (attribute, recipe) -> what the at
 
 _NEVER = 1e-250  # stands for the probability 0 of a fake: the report then outweighs everything else
 
+STEPS = 32  # values that are looked at one by one: most users are done after a few
 BYTES_PER_RECIPE = 28  # of a user, while a chunk is attacked
 
 
@@ -47,6 +48,25 @@ class Evidence:
         return np.where(b < a * (1 - TIE), self.supported, np.where(a < b * (1 - TIE), self.other, either))
 
 
+def first(sent: npt.NDArray[np.bool_], order: Indices, bit: bool) -> Indices:
+    """Of bits [value, user]: the first value in an order that has this bit, for each user; k if there is none."""
+    k, users = sent.shape
+    found = np.full(users, k, np.uint16)
+    left = np.arange(users)
+    for v in order[:STEPS]:
+        hit = sent[v, left] == bit
+        found[left[hit]] = v
+        left = left[~hit]
+        if not len(left):
+            return found
+    rest = order[STEPS:]
+    if len(rest):
+        bits = sent[rest][:, left] == bit
+        place = bits.argmax(axis=0)
+        found[left] = np.where(bits[place, np.arange(len(left))], rest[place], np.uint16(k))
+    return found
+
+
 def look(chunk: Chunk, j: int, recipe: Recipe, f: Floats) -> Evidence:
     """The evidence in the reports of attribute j, to an attacker who knows its marginal f."""
     k, noise = len(f), recipe.noise
@@ -56,11 +76,7 @@ def look(chunk: Chunk, j: int, recipe: Recipe, f: Floats) -> Evidence:
     sent = chunk.sent(j, recipe)
     if isinstance(noise, Bits):
         high, low = p / q, (1 - p) / (1 - q)
-        supported, other = np.full((2, sent.shape[1]), k, np.uint16)
-        clear = ~sent
-        for v in order[::-1]:  # the last one that is written is the most frequent
-            np.copyto(supported, v, where=sent[v])
-            np.copyto(other, v, where=clear[v])
+        supported, other = first(sent, order, True), first(sent, order, False)
         mean = f @ sent.astype(np.float64)
     else:
         high, low = p, q

@@ -31,7 +31,7 @@ def summary(result: Result, postprocess: str) -> tuple[Any, Any]:
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = mse.sum(axis=-1) / count
         error = np.sqrt(((mse - mean[..., None]) ** 2).sum(axis=-1) / (count - 1) / count)
-        if not (missing := np.isnan(mean)).any():
+        if not (missing := np.isnan(mean)).any() or not result.has_counts:  # errors alone: no attribute has its own
             return mean, error
         means, away = attribute_deviations(result.mse_per_attribute(postprocess)[missing])  # [cell, …, attribute]
         mean[missing] = means.mean(axis=-1)

@@ -215,7 +215,7 @@ def _plain(row: PlanRow) -> dict[str, Any]:
 def _blind(rows: Sequence[PlanRow]) -> str:
     """What an attacker achieves without any report."""
     if not rows or not rows[0].attacked_users:
-        return ""
+        return ""  # it was not asked for, or the domains are too large
     row = rows[0]
     return f"; guessed without a report: sampled {row.sampled_baseline:.2f}, value {row.value_baseline:.2f}"
 

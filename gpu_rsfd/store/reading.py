@@ -1,4 +1,7 @@
-"""A results file, read and checked once when it is opened: what is wrong with it is one line with file and field."""
+"""A results file, checked when it is opened: what is wrong with it is one line with file and field.
+
+What takes no time to read is read and checked at once; large arrays are, when they are first asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,8 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, TypeGuard, TypeVar
 
@@ -21,12 +24,14 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import POSTPROCESS
 from gpu_rsfd.protocols import TERMS
 from gpu_rsfd.protocols.form import Thresholds
-from gpu_rsfd.results import Result, Results
+from gpu_rsfd.results import NotKept, Result, Results
 from gpu_rsfd.spec import Spec
+from gpu_rsfd.store.identity import KEEP, key_of
 from gpu_rsfd.tape import KEEP_ONE, STREAM_VERSION
 
 FORMAT = 1  # of the file; the stream has a version of its own
 SUM_TOLERANCE = 1e-6  # frequencies of an attribute sum to 1
+AT_ONCE = 32 << 20  # bytes of a data set that are read when the file is opened
 
 T = TypeVar("T")
 
@@ -41,6 +46,17 @@ def check_results_file(path: Path) -> None:
     """Refuses what is not a results file of gpu-rsfd, finished or not, damaged or not."""
     with opened(path):
         pass
+
+
+def read_head(path: Path, document: Mapping[str, Any], dataset: dict[str, Any]) -> Result:
+    """A data set without repetitions, as it lies beside blocks."""
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {(str(error).splitlines() or ['?'])[0]}") from error
+    with file:
+        reader = Reader(path, file)
+        return reader.head(file, dataset["name"], dataset, reader.spec(dict(document)))
 
 
 @contextlib.contextmanager
@@ -134,6 +150,8 @@ class Reader:
         spec = self.spec(document)
         if document.get("stream_version", stream) != stream:
             self.refuse("spec", f"says stream_version {_short(document['stream_version'])}, the file says {stream}")
+        if document.get("keep", "counts") not in KEEP:
+            self.refuse("spec", f"has keep {_short(document['keep'])}; one of {', '.join(KEEP)} is needed")
         described = {dataset["name"]: dataset for dataset in document["datasets"]}
         results = Results(
             spec=document,
@@ -146,7 +164,7 @@ class Reader:
         wall_time = self.json("wall_time")
         for name, dataset in described.items():
             if self.read(name, lambda name=name: name in self.file):  # type: ignore[misc]
-                results[name] = self.group(name, dataset, spec)
+                results[name] = self.group(name, dataset, spec, document)
                 results.seconds[name] = self.seconds(wall_time, name)
         if not results:
             self.refuse("spec", "names data sets, but the file holds none of them")
@@ -206,7 +224,12 @@ class Reader:
     # ------------------------------------------------------------------------------------------------ a data set
 
     def array(self, group: Any, field: str, kinds: str, shape: tuple[int | None, ...]) -> Any:
-        """A data set of numbers of these kinds and this shape; None in the shape is any size."""
+        """A data set of numbers of these kinds and this shape, read; None in the shape is any size."""
+        node = self.node(group, field, kinds, shape)
+        return self.read(field, lambda: node[()])
+
+    def node(self, group: Any, field: str, kinds: str, shape: tuple[int | None, ...]) -> Any:
+        """The same, not read yet."""
         node = self.read(field, lambda: group[field.rpartition("/")[2]])
         if not isinstance(node, h5py.Dataset):
             self.refuse(field, "is not a data set of HDF5")
@@ -214,7 +237,7 @@ class Reader:
         if has[0].kind not in kinds or has[0].itemsize > 8:
             self.refuse(field, f"has dtype {has[0]}; {'whole ' * ('f' not in kinds)}numbers are needed")
         self.check_shape(field, has[1], shape)
-        return self.read(field, lambda: node[()])
+        return node
 
     def texts(self, group: Any, field: str, size: int) -> tuple[str, ...]:
         node = self.read(field, lambda: group[field.rpartition("/")[2]])
@@ -229,10 +252,58 @@ class Reader:
             valid = ", ".join("any" if size is None else str(size) for size in shape)
             self.refuse(field, f"has shape {has}; ({valid}{',' * (len(shape) == 1)}) is needed")
 
-    def group(self, name: str, dataset: dict[str, Any], spec: Spec) -> Result:
+    def group(self, name: str, dataset: dict[str, Any], spec: Spec, document: dict[str, Any]) -> Result:
         group = self.read(name, lambda: self.file[name])
         if not isinstance(group, h5py.Group):
             self.refuse(name, "is not a group of HDF5")
+        head = self.head(group, name, dataset, spec)
+        cell, counted = (len(spec.protocols), len(spec.epsilons)), document.get("keep", "counts") == "counts"
+        field, last = ("counts", head.domain.total) if counted else ("reporters", len(head.domain))
+        node = self.node(group, f"{name}/{field}", "iu", (*cell, None, last))
+        done = node.shape[2]
+        if not 1 <= done <= len(spec.repetitions):
+            self.refuse(f"{name}/{field}", f"has {done} repetitions; 1 to {len(spec.repetitions)} are valid")
+        self.check_scales(group, name, spec, spec.repetitions[:done])
+        nodes = {field: node, "reporters": self.node(group, f"{name}/reporters", "iu", (*cell, done, len(head.domain)))}
+        if self.has_errors(group, name):
+            nodes["errors"] = self.node(group, f"{name}/mse", "f", (len(POSTPROCESS), *cell, done))
+        found: dict[str, Any] = {"counts": NotKept(str(self.path))}
+        if sum(node.size * node.dtype.itemsize for node in nodes.values()) <= AT_ONCE:
+            found |= self.repetitions(group, name, head, done, list(nodes))
+        else:
+            where = self.path.absolute()
+            found |= {field: _Late(where, name, dataset, key_of(document), field, done) for field in nodes}
+        return replace(head, spec=replace(spec, repetitions=spec.repetitions[:done]), **found)
+
+    def repetitions(self, group: Any, name: str, head: Result, done: int, fields: Sequence[str]) -> dict[str, Any]:
+        """The first repetitions of some variables, read and checked."""
+        spec, domain = head.spec, head.domain
+        cell = (len(spec.protocols), len(spec.epsilons))
+        found: dict[str, Any] = {}
+        wanted = dict.fromkeys([*fields, *(["reporters"] if "counts" in fields else [])])
+        for field, size in (("counts", domain.total), ("reporters", len(domain))):
+            if field in wanted:
+                node = self.node(group, f"{name}/{field}", "iu", (*cell, None, size))
+                found[field] = self.read(f"{name}/{field}", lambda node=node: node[:, :, :done])  # type: ignore[misc]
+        if "errors" in wanted:
+            node = self.node(group, f"{name}/mse", "f", (len(POSTPROCESS), *cell, None))
+            found["errors"] = self.read(f"{name}/mse", lambda: node[..., :done]).astype(np.float64, copy=False)
+        self.check_counts(name, found.get("counts"), found.get("reporters"), head.n, domain)
+        for field in ("counts", "reporters"):
+            if field in found:
+                found[field] = found[field].astype(np.int64, copy=False)
+        return {field: found[field] for field in fields}
+
+    def has_errors(self, group: Any, name: str) -> bool:
+        """Not if the file was written before a post-processing was added, or without any."""
+        field = f"{name}/postprocess"
+        if not self.read(field, lambda: "postprocess" in group and "mse" in group):
+            return False
+        size = self.read(field, lambda: len(group["postprocess"]))
+        return self.texts(group, field, size) == tuple(POSTPROCESS)
+
+    def head(self, group: Any, name: str, dataset: dict[str, Any], spec: Spec) -> Result:
+        """All about a data set but its repetitions."""
         users = self.whole(f"{name}/users", 1, MAX_USERS, group)
         if users != dataset["users"]:
             self.refuse(f"{name}/users", f"is {users}, but spec says {dataset['users']}")
@@ -240,31 +311,22 @@ class Reader:
         if sizes != dataset["domain"]:
             self.refuse(f"{name}/domain", f"is {_short(sizes)}, but spec says {_short(dataset['domain'])}")
         domain = Domain(sizes)
-        cell, values = (len(spec.protocols), len(spec.epsilons)), domain.total
-        counts = self.array(group, f"{name}/counts", "iu", (*cell, None, values))
-        done = counts.shape[2]
-        if not 1 <= done <= len(spec.repetitions):
-            self.refuse(f"{name}/counts", f"has {done} repetitions; 1 to {len(spec.repetitions)} are valid")
-        reporters = self.array(group, f"{name}/reporters", "iu", (*cell, done, len(domain)))
-        repetitions = spec.repetitions[:done]
-        self.check_scales(group, name, spec, repetitions)
-        self.check_counts(name, counts, reporters, users, domain)
         labels = None
         if self.read(f"{name}/label", lambda: "label" in group):
-            texts = self.texts(group, f"{name}/label", values)
+            texts = self.texts(group, f"{name}/label", domain.total)
             parts = [texts[columns] for columns in domain.slices]
             labels = self.checked(f"{name}/label", lambda: check_labels(parts, domain))
+        cell = (len(spec.protocols), len(spec.epsilons), 0)
         result = Result(
             n=users,
             domain=domain,
             names=self.texts(group, f"{name}/attribute", len(domain)),
             frequencies=self.frequencies(group, name, domain),
-            spec=replace(spec, repetitions=repetitions),
-            counts=counts.astype(np.int64, copy=False),
-            reporters=reporters.astype(np.int64, copy=False),
+            spec=spec,
+            counts=np.empty((*cell, domain.total), np.int64),
+            reporters=np.empty((*cell, len(domain)), np.int64),
             labels=labels,
             terms=spec.terms_with(self.priors(group, name, domain)),
-            errors=self.errors(group, name, (*cell, done)),
         )
         self.checked("spec", lambda: self.read("spec", lambda: result.plan))  # an epsilon that no protocol can use
         return result
@@ -284,16 +346,6 @@ class Reader:
             rows.append(None if uniform else tuple(row[:-1]))
         return tuple(rows)
 
-    def errors(self, group: Any, name: str, cells: tuple[int, ...]) -> Any:
-        """The stored MSE_avg; None if the file was written before a post-processing was added, or without it."""
-        field = f"{name}/postprocess"
-        if not self.read(field, lambda: "postprocess" in group and "mse" in group):
-            return None
-        size = self.read(field, lambda: len(group["postprocess"]))
-        if self.texts(group, field, size) != tuple(POSTPROCESS):
-            return None
-        return self.array(group, f"{name}/mse", "f", (size, *cells)).astype(np.float64, copy=False)
-
     def check_scales(self, group: Any, name: str, spec: Spec, repetitions: range) -> None:
         """What xarray shows beside the counts is what the spec says."""
         protocols = self.texts(group, f"{name}/protocol", len(spec.protocols))
@@ -308,11 +360,13 @@ class Reader:
                 self.refuse(f"{name}/{field}", f"is {_short(has)}, but spec says {_short(wanted)}")
 
     def check_counts(self, name: str, counts: Any, reporters: Any, users: int, domain: Domain) -> None:
-        for field, least in (("counts", counts.min()), ("reporters", reporters.min())):
-            if least < 0:
+        for field, numbers in (("counts", counts), ("reporters", reporters)):
+            if numbers is not None and numbers.size and (least := numbers.min()) < 0:
                 self.refuse(f"{name}/{field}", f"has {least}; numbers from 0 to users={users} are valid")
-        if reporters.max() > users:
+        if reporters is not None and reporters.max() > users:
             self.refuse(f"{name}/reporters", f"has {reporters.max()}; numbers from 0 to users={users} are valid")
+        if counts is None:
+            return
         for j, columns in enumerate(domain.slices):
             if (counts[..., columns].max(axis=-1) > reporters[..., j]).any():
                 self.refuse(f"{name}/counts", f"has more reports of a value of attribute {j} than reporters")
@@ -326,6 +380,29 @@ class Reader:
             if abs((total := float(frequencies[columns].sum())) - 1) > SUM_TOLERANCE:
                 self.refuse(field, f"sums to {total:g} over attribute {j}; it must be 1")
         return frequencies
+
+
+@dataclass(frozen=True)
+class _Late:
+    """Reads a large variable when it is asked for, from whatever file is at the path then."""
+
+    path: Path
+    name: str
+    dataset: dict[str, Any]
+    key: str
+    field: str
+    done: int
+
+    def __call__(self) -> Any:
+        with opened(self.path) as file:
+            reader = Reader(self.path, file)
+            document = reader.json("spec")
+            spec = reader.spec(document)
+            if key_of(document) != self.key:
+                raise InputError(f"{self.path} holds another sweep than when it was opened")
+            group = reader.read(self.name, lambda: file[self.name])
+            head = reader.head(group, self.name, self.dataset, spec)
+            return reader.repetitions(group, self.name, head, self.done, [self.field])[self.field]
 
 
 def _number(value: object) -> TypeGuard[float]:

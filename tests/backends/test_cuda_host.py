@@ -117,6 +117,17 @@ def test_the_grid_and_the_index_have_limits(machine, monkeypatch):
     assert launches(standin, "draw_codes") >= 4
 
 
+def test_the_grid_limits_the_users_too(machine, monkeypatch):
+    """Many tiles: even one repetition would be too many blocks."""
+    standin = machine(max_blocks=40)
+    monkeypatch.setattr(runner, "MAX_BLOCKS", 40)
+    monkeypatch.setattr(runner, "TILE", 2)
+    data = gpu_rsfd.SyntheticDataset(3000, (5, 3), seed=1)
+    with CupyBackend() as backend:
+        check(backend, Plan.of(data.domain, WAYS, [1.0]), data, range(3))
+    assert launches(standin, "draw_codes") == 2 * 3  # 47 groups: 16, 16, 15
+
+
 def test_a_batch_is_no_larger_than_the_host_unpacks_at_a_time(machine, monkeypatch):
     standin = machine()
     data = gpu_rsfd.SyntheticDataset(200, (5, 3))
@@ -223,6 +234,19 @@ def test_memory_in_the_pool_is_free(standin):
             check(backend, plan, in_memory(5000, (9, 8), seed=6), range(10))
             assert launches(standin, "assign") == first
     assert first > 1
+
+
+@pytest.mark.parametrize("hidden,batches", [(850_000, 4), (890_000, 4), (960_000, 21)])
+def test_a_batch_that_does_not_fit_is_halved_until_it_does(standin, hidden, batches):
+    """Memory that another program took: what the first try held is given back before the next one."""
+    data = gpu_rsfd.SyntheticDataset(5000, (9, 8))
+    standin._reset(memory=1_000_000)
+    standin._settings.hidden = hidden
+    with CupyBackend() as backend, pytest.warns(UserWarning, match=r"\(repetitions at a time: 40 -> 20\)") as caught:
+        check(backend, Plan.of(data.domain, WAYS, [1.0]), data, range(40))
+    assert len(caught) == 1
+    assert launches(standin, "assign") == batches
+    assert launches(standin, "draw_codes") == 2
 
 
 def test_close_gives_everything_back(standin):

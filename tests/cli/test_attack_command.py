@@ -146,4 +146,4 @@ def test_options_that_an_attacks_figure_does_not_take(tmp_path, capsys, monkeypa
         (error,) = refusal(monkeypatch, capsys, tmp_path, ["plot", "attack.h5", *option])
         assert "holds an attack" in error
     (error,) = refusal(monkeypatch, capsys, tmp_path, ["show", "attack.h5", "--postprocess", "none"])
-    assert "--postprocess is for the results of a sweep" in error
+    assert "its table takes no other option but --csv and --json" in error

@@ -107,6 +107,7 @@ def test_killed_at_random_moments(tmp_path):
         run("sweep", *LONG, "--quiet", "--no-plot", "--output", output, cwd=tmp_path)
         assert same_counts(gpu_rsfd.open_results(output), reference)
     assert kills == 20
+    assert sorted(p.name for p in tmp_path.iterdir()) == [*(f"{cycle}.h5" for cycle in range(5)), "reference.h5"]
     assert partial >= 3, "the kills never hit a run in the middle"
 
 
@@ -178,9 +179,11 @@ def test_full_disk_loses_nothing(tmp_path):
     assert "Traceback" not in failed.stderr
     kept = gpu_rsfd.open_results(tmp_path / "results.h5")
     assert 0 < len(next(iter(kept.values())).repetitions) < 80
-    assert [p.name for p in tmp_path.iterdir()] == ["results.h5"]
+    assert "what is done is kept in results.h5 and results.h5.blocks; to continue" in failed.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["results.h5", "results.h5.blocks"]  # what had no room
     run(*command, "--quiet", cwd=tmp_path)
     assert gpu_rsfd.open_results(tmp_path / "results.h5").complete
+    assert [p.name for p in tmp_path.iterdir()] == ["results.h5"]
 
 
 @pytest.mark.slow

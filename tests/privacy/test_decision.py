@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
+from gpu_rsfd.plan import Plan
 from gpu_rsfd.privacy import decision, privacy_loss
 from gpu_rsfd.protocols import Terms
 from gpu_rsfd.show import privacy as shown
@@ -54,10 +55,13 @@ def test_success_is_that_of_the_attack():
 
 
 def test_large_domains_are_sampled_less(monkeypatch):
-    monkeypatch.setattr(decision, "MOST_WORK", 1000)
-    rows = decision.attacked(plan_table(50, DOMAIN, [3.0], PROTOCOLS), DOMAIN, np.concatenate(
-        [np.full(k, 1 / k) for k in DOMAIN]), workers=1)  # fmt: skip
-    assert {r.attacked_users for r in rows} == {decision.FEWEST_USERS}
+    uniform = np.concatenate([np.full(k, 1 / k) for k in DOMAIN])
+    rows = plan_table(50, DOMAIN, [3.0], PROTOCOLS)
+    work = sum(a.k * len(a.recipes) for a in Plan.of(DOMAIN, PROTOCOLS, [3.0]).attributes)
+    monkeypatch.setattr(decision, "MOST_WORK", 1234 * work)
+    assert {r.attacked_users for r in decision.attacked(rows, DOMAIN, uniform, workers=1)} == {1234}
+    monkeypatch.setattr(decision, "MOST_WORK", 999 * work)
+    assert {r.attacked_users for r in decision.attacked(rows, DOMAIN, uniform, workers=1)} == {0}
 
 
 def test_error_against_loss(tmp_path):

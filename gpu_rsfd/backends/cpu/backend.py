@@ -103,10 +103,12 @@ class NumpyBackend:
     def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
         """Bytes that all processes are expected to need: interpreters, words and planes of a task, codes."""
         size, batch = self.shape(dataset.n, repetitions)
-        each = 40 * size * min(batch, repetitions) + code_bytes(dataset)
+        drawn = isinstance(dataset, SyntheticDataset)
+        each = 40 * size * min(batch, repetitions) + drawn * code_bytes(dataset)
+        stored = 2 * (not drawn) * code_bytes(dataset)  # here, and mapped by the workers
         tasks = 1000 * plan.d * (dataset.n // size) // max(1, POSITIONS_PER_TASK // (size * batch))
         workers = self.workers if self.workers > 1 and not self._small(plan, dataset, repetitions) else 0
-        return COMMAND_BYTES + each + workers * (WORKER_BYTES + each) + tasks
+        return COMMAND_BYTES + stored + each + workers * (WORKER_BYTES + each) + tasks
 
     def _small(self, plan: Plan, dataset: Dataset, repetitions: int) -> bool:
         return plan.positions(dataset.n) * repetitions < INLINE_POSITIONS and self._requested is None

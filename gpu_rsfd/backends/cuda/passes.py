@@ -157,6 +157,22 @@ def _parts(slots: Sequence[Slot], most: int) -> list[tuple[Slot, ...]]:
     return [tuple(slots[i : i + size]) for i in range(0, len(slots), size)] if parts else []
 
 
+def _runs(pairs: Sequence[tuple[int, int]]) -> list[tuple[slice, slice]]:
+    """Pairs as few slices: neighbours on the left that stand equally far apart on the right are one run."""
+    runs: list[tuple[slice, slice]] = []
+    at = 0
+    while at < len(pairs):
+        (i, row), stop = pairs[at], at + 1
+        step = pairs[stop][1] - row if stop < len(pairs) else 1
+        while stop < len(pairs) and step > 0 and pairs[stop] == (i + stop - at, row + (stop - at) * step):
+            stop += 1
+        count = stop - at
+        step = step if count > 1 else 1
+        runs.append((slice(i, i + count), slice(row, row + (count - 1) * step + 1, step)))
+        at = stop
+    return runs
+
+
 @dataclass(frozen=True)
 class AttributeJob:
     """All that a device does for an attribute in a batch of repetitions."""
@@ -165,20 +181,24 @@ class AttributeJob:
     digits: int
     values: tuple[ValuePass, ...]
     passes: tuple[UnaryPass, ...]
-    sums: tuple[tuple[int, int, int], ...]  # (recipe, row, row): the recipe's counts are the sum of two rows
-    copies: tuple[tuple[int, int], ...]  # (recipe, row)
+    sums: tuple[tuple[slice, int, slice], ...]  # (recipes, row, rows): a recipe's counts are the sum of two rows
+    copies: tuple[tuple[slice, slice], ...]  # (recipes, rows)
 
     @classmethod
     def of(cls, attribute: AttributePlan) -> AttributeJob:
         priors = dict.fromkeys(r.prior for r in attribute.recipes)
         values = tuple(v for prior in priors if (v := ValuePass.of(attribute, prior)) is not None)
         passes = tuple(unary_passes(attribute))
-        sums, copies, at = [], [], 0
+        sums: list[tuple[slice, int, slice]] = []
+        copies: list[tuple[slice, slice]] = []
+        at = 0
         for v in values:
-            sums += [(i, at + none, at + kept) for i, none, kept in v.places(attribute)]
+            for row in (0, 1):
+                kept = [(i, at + kept) for i, none, kept in v.places(attribute) if none == row]
+                sums += [(recipes, at + row, rows) for recipes, rows in _runs(kept)]
             at += v.rows
         for p in passes:
-            copies += [(i, at + cell) for i, cell in p.places(attribute)]
+            copies += _runs([(i, at + cell) for i, cell in p.places(attribute)])
             at += p.cells
         return cls(attribute, digits_of(attribute.k), values, passes, tuple(sums), tuple(copies))
 
@@ -207,14 +227,14 @@ class AttributeJob:
             if v.rows:
                 v.accumulate(rows[at : at + v.rows])
             at += v.rows
-        for i, none, kept in self.sums:
+        for recipes, none, kept in self.sums:
             if add:
-                out[i] += rows[none]
-                out[i] += rows[kept]
+                out[recipes] += rows[none]
+                out[recipes] += rows[kept]
             else:
-                np.add(rows[none], rows[kept], out=out[i])
-        for i, row in self.copies:
+                np.add(rows[none], rows[kept], out=out[recipes])
+        for recipes, copied in self.copies:
             if add:
-                out[i] += rows[row]
+                out[recipes] += rows[copied]
             else:
-                out[i] = rows[row]
+                out[recipes] = rows[copied]

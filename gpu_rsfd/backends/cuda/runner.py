@@ -234,12 +234,13 @@ class Runner:
                     if launched is not None:
                         yield launched.part()
                         launched = None
-                    users = users if batch > 1 else None
+                    size = share[1] - share[0]
+                    users = users if size > 1 else None
                     if users is not None:
                         users.drop_scratch()
                     self._cp.get_default_memory_pool().free_all_blocks()
-                    self._say(f"repetitions at a time: {batch} -> {batch // 2 or 1}")
-                    batch = batch // 2 or 1
+                    batch = size // 2 or 1
+                    self._say(f"repetitions at a time: {size} -> {batch}")
                     continue
                 if launched is not None:
                     yield launched.part()

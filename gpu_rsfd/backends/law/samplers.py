@@ -142,12 +142,12 @@ class CountsSampler(Sampler):
     def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
         """Bytes that all processes are expected to need: interpreters, table of values and words it is made of."""
         users = min(dataset.n, self._users_at_a_time(plan))
-        stored = 0 if isinstance(dataset, SyntheticDataset) else code_bytes(dataset)
+        stored = 0 if isinstance(dataset, SyntheticDataset) else 2 * code_bytes(dataset)  # here, and mapped by workers
         words = 14 * users if isinstance(dataset, SyntheticDataset) else 0
-        each = stored + users * plan.d * code_dtype(plan.values).itemsize + words
+        each = users * plan.d * code_dtype(plan.values).itemsize + words
         many = self.workers > 1 and repetitions > 1 and dataset.n * repetitions >= INLINE_USERS
         threads = min(self.workers, plan.d)
-        return COMMAND_BYTES + each + (threads - 1) * words + many * self.workers * (WORKER_BYTES + each)
+        return COMMAND_BYTES + stored + each + (threads - 1) * words + many * self.workers * (WORKER_BYTES + each)
 
     @staticmethod
     def _users_at_a_time(plan: Plan) -> int:
@@ -276,6 +276,10 @@ class MarginalsSampler(Sampler):
     """Each attribute's law exactly, attributes independent of each other.  Cost: the values, whatever n is."""
 
     name = "marginals"
+
+    def rows_at_once(self, plan: Plan) -> int:
+        """Repetitions that are drawn together: asking for some of them takes as long as asking for all."""
+        return min(group.block_rows for group in groups_of(plan))
 
     def work(self, dataset: Dataset, plan: Plan) -> int:
         return timing.draws(plan)

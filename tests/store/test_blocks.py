@@ -1,0 +1,438 @@
+"""A results file that grows: blocks beside it, chunks copied as they are, extension, and what is read late."""
+
+import contextlib
+import json
+import random
+import time
+from dataclasses import replace
+
+import h5py
+import numpy as np
+import pytest
+from command import call, refusal, run, start
+
+import gpu_rsfd
+from gpu_rsfd import sweeping
+from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.store import files, growing, pieces, reading
+from gpu_rsfd.store.blocks import Blocks, folder_of
+from gpu_rsfd.store.hdf5 import chunk_rows
+from gpu_rsfd.sweeping import sweep
+
+DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), "zipf:1", name="mine")
+OTHER = gpu_rsfd.SyntheticDataset(300, (4,), name="other")
+PROTOCOLS = ["rsfd-grr", "smp-adp"]
+KILLS = 6  # twenty more are in tests/cli/test_sweep.py
+OPTIONS = {"epsilons": [1.0, 2.0], "protocols": PROTOCOLS, "seed": 3, "backend": "numpy", "workers": 1}
+
+
+def direct(data, repetitions, **options):
+    return gpu_rsfd.simulate(data, **{**OPTIONS, **options}, repetitions=repetitions)
+
+
+def same(result, truth):
+    assert np.array_equal(result.counts, truth.counts)
+    assert np.array_equal(result.reporters, truth.reporters)
+    for name in ("none", "clip", "clip-normalize", "simplex"):
+        assert np.array_equal(result.mse(name), truth.mse(name))
+    assert result.repetitions == truth.repetitions
+
+
+def small_blocks(monkeypatch, size=3):
+    monkeypatch.setattr(sweeping._Sweep, "_size", lambda self, index, first, left, rows: min(size, left))
+
+
+class StopError(Exception):
+    pass
+
+
+def stop_after(monkeypatch, number, error=StopError):
+    """The sweep ends early: after so many blocks, however it is saved."""
+    block, made = sweeping._block, []
+
+    def stopped(*arguments):
+        if len(made) == number:
+            raise error
+        made.append(block(*arguments))
+
+    monkeypatch.setattr(sweeping, "_block", stopped)
+
+
+# ------------------------------------------------------------------------------------------------------- blocks
+
+
+@pytest.mark.parametrize("size", [1, 3, 4, 7])
+def test_blocks_of_any_size_give_the_same_file(tmp_path, monkeypatch, size):
+    monkeypatch.setattr("gpu_rsfd.store.hdf5.MOST_ROWS", 4)
+    small_blocks(monkeypatch, size)
+    results = sweep([DATA, OTHER], repetitions=14, output=tmp_path / "r.h5", save_every=0, **OPTIONS)
+    assert results.complete
+    assert results.computed == 28
+    for data in (DATA, OTHER):
+        same(results[data.name], direct(data, 14))
+    assert [p.name for p in tmp_path.iterdir()] == ["r.h5"]
+    with h5py.File(tmp_path / "r.h5") as file:
+        assert file["mine/counts"].chunks == (1, 1, 4, 8)
+
+
+def test_chunks_are_copied_as_they_are(tmp_path, monkeypatch):
+    """Blocks that end where chunks end are never taken apart; what lies across is."""
+    monkeypatch.setattr("gpu_rsfd.store.hdf5.MOST_ROWS", 4)
+    copied = []
+    inner = pieces._copied
+    monkeypatch.setattr(pieces, "_copied", lambda *given: copied.append(inner(*given)) or copied[-1])
+    small_blocks(monkeypatch, 4)
+    same(sweep(DATA, repetitions=16, output=tmp_path / "a.h5", **OPTIONS)["mine"], direct(DATA, 16))
+    assert copied
+    assert all(copied)
+    small_blocks(monkeypatch, 3)
+    same(sweep(DATA, repetitions=16, output=tmp_path / "b.h5", **OPTIONS)["mine"], direct(DATA, 16))
+    assert not all(copied)
+
+
+def test_a_kill_loses_at_most_a_block(tmp_path, monkeypatch):
+    """Nothing is done after a kill: blocks that never came into the file are found by the next run."""
+    small_blocks(monkeypatch)
+    stop_after(monkeypatch, 4)
+    monkeypatch.setattr(growing.Store, "keep_what_is_done", lambda self: None)
+    monkeypatch.setattr(growing.Store, "bring_up_to_date", lambda self: False)
+    with pytest.raises(StopError):
+        sweep(DATA, repetitions=20, output=tmp_path / "r.h5", **OPTIONS)
+    assert [p.name for p in tmp_path.iterdir()] == ["r.h5.blocks"]
+    monkeypatch.undo()
+    results = sweep(DATA, repetitions=20, output=tmp_path / "r.h5", **OPTIONS)
+    assert results.computed == 8
+    same(results["mine"], direct(DATA, 20))
+    assert [p.name for p in tmp_path.iterdir()] == ["r.h5"]
+
+
+def test_blocks_in_any_order(tmp_path, monkeypatch):
+    """A file holds the first repetitions without a gap; blocks behind a gap wait."""
+    small_blocks(monkeypatch)
+    path = tmp_path / "r.h5"
+    monkeypatch.setattr(growing.Store, "missing", lambda self, index, first, stop: [(6, 9), (0, 3)])
+    results = sweep(DATA, repetitions=9, output=path, **OPTIONS)
+    assert not results.complete
+    same(results["mine"], direct(DATA, 3))
+    assert [p.name for p in folder_of(path).glob("*-*.h5")] == ["0-6-9.h5"]
+    monkeypatch.undo()
+    results = sweep(DATA, repetitions=9, output=path, **OPTIONS)
+    assert results.computed == 3
+    same(results["mine"], direct(DATA, 9))
+
+
+def test_an_early_end_keeps_what_is_done_in_the_file(tmp_path, monkeypatch):
+    small_blocks(monkeypatch)
+    stop_after(monkeypatch, 5, RunError("a lost worker"))
+    with pytest.raises(RunError):
+        sweep(DATA, repetitions=20, output=tmp_path / "r.h5", save_every=1000, **OPTIONS)
+    same(gpu_rsfd.open_results(tmp_path / "r.h5")["mine"], direct(DATA, 15))
+    assert [p.name for p in tmp_path.iterdir()] == ["r.h5"]
+
+
+def interrupted(path, monkeypatch, repetitions=9, **options):
+    with monkeypatch.context() as then:
+        small_blocks(then)
+        stop_after(then, 2)
+        then.setattr(growing.Store, "keep_what_is_done", lambda self: None)
+        then.setattr(growing.Store, "bring_up_to_date", lambda self: False)
+        with pytest.raises(StopError):
+            sweep(DATA, repetitions=repetitions, output=path, **{**OPTIONS, **options})
+
+
+def test_blocks_of_another_sweep_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "r.h5"
+    interrupted(path, monkeypatch)
+    before = sorted(p.name for p in folder_of(path).iterdir())
+    with pytest.raises(InputError, match=r"(?s)holds blocks of another sweep.*seed: the file has 3, .* asks for 4"):
+        sweep(DATA, repetitions=9, output=path, **{**OPTIONS, "seed": 4})
+    assert sorted(p.name for p in folder_of(path).iterdir()) == before
+    results = sweep(DATA, repetitions=9, output=path, overwrite=True, **{**OPTIONS, "seed": 4})
+    same(results["mine"], direct(DATA, 9, seed=4))
+
+
+def test_a_folder_of_somebody_else_is_refused(tmp_path):
+    (tmp_path / "r.h5.blocks").mkdir()
+    (tmp_path / "r.h5.blocks" / "letter.txt").write_text("mine")
+    for overwrite in (False, True):
+        with pytest.raises(InputError, match="is a folder of yours"):
+            sweep(DATA, repetitions=2, output=tmp_path / "r.h5", overwrite=overwrite, **OPTIONS)
+    (tmp_path / "r.h5.blocks" / "sweep.json").write_text("[]")
+    with pytest.raises(InputError, match=r"has no valid sweep\.json"):
+        sweep(DATA, repetitions=2, output=tmp_path / "r.h5", overwrite=True, **OPTIONS)
+    assert (tmp_path / "r.h5.blocks" / "letter.txt").read_text() == "mine"
+
+
+def test_a_damaged_block_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "r.h5"
+    interrupted(path, monkeypatch)
+    block = folder_of(path) / "0-3-6.h5"
+    block.write_bytes(block.read_bytes()[:500])
+    with pytest.raises(InputError, match=r"0-3-6\.h5 is damaged: .*simulated again"):
+        sweep(DATA, repetitions=9, output=path, **OPTIONS)
+    block.unlink()
+    same(sweep(DATA, repetitions=9, output=path, **OPTIONS)["mine"], direct(DATA, 9))
+
+
+def test_a_block_that_strayed_in_is_named(tmp_path, monkeypatch):
+    interrupted(tmp_path / "r.h5", monkeypatch)
+    interrupted(tmp_path / "s.h5", monkeypatch, seed=4)
+    name = "0-3-6.h5"
+    (folder_of(tmp_path / "r.h5") / name).write_bytes((folder_of(tmp_path / "s.h5") / name).read_bytes())
+    with pytest.raises(InputError, match=r"0-3-6\.h5 is of another sweep"):
+        sweep(DATA, repetitions=9, output=tmp_path / "r.h5", **OPTIONS)
+
+
+def state(folder):
+    """Changes with every file that is written, but not with locks."""
+    found = set()
+    with contextlib.suppress(FileNotFoundError):  # one that is just being moved away
+        for path in folder.rglob("*.h5"):
+            found.add((path.name, path.stat().st_mtime_ns))
+    return found
+
+
+@pytest.mark.slow
+def test_killed_while_the_file_is_brought_up_to_date(tmp_path):
+    """Many times SIGKILL, the file being written all the time: same integers, and nothing is left over."""
+    command = ["--users", "3000", "--domain", "40x5", "--repetitions", "400", "--workers", "1", "--save-every", "0"]
+    command = ["sweep", *command, "--no-plot", "--quiet"]
+    data = gpu_rsfd.SyntheticDataset(3000, (40,) * 5)
+    truth = gpu_rsfd.simulate(data, repetitions=400)
+    rng, output, kills, unfinished = random.Random(13), tmp_path / "r.h5", 0, 0
+    while kills < KILLS:
+        before = state(tmp_path)
+        process = start(*command, "--output", output, cwd=tmp_path)
+        while process.poll() is None and state(tmp_path) == before:
+            time.sleep(0.005)
+        time.sleep(rng.uniform(0, 0.25))
+        process.kill()
+        process.communicate()
+        kills += 1
+        if output.exists():
+            result = gpu_rsfd.open_results(output)["uniform-n3000-d5"]
+            done = len(result.repetitions)
+            unfinished += done < 400
+            assert np.array_equal(result.counts, truth.counts[:, :, :done])
+            if done == 400 and kills < KILLS:
+                output.unlink()
+    run(*command, "--output", output, cwd=tmp_path)
+    assert np.array_equal(gpu_rsfd.open_results(output)["uniform-n3000-d5"].counts, truth.counts)
+    assert [p.name for p in tmp_path.iterdir()] == ["r.h5"]
+    assert unfinished >= 2
+
+
+# ---------------------------------------------------------------------------------------------------- extension
+
+
+def test_more_repetitions_extend_a_finished_sweep(tmp_path):
+    path = tmp_path / "r.h5"
+    sweep([DATA, OTHER], repetitions=5, output=path, **OPTIONS)
+    results = sweep([DATA, OTHER], repetitions=12, output=path, **OPTIONS)
+    assert results.computed == 14
+    for data in (DATA, OTHER):
+        same(results[data.name], direct(data, 12))
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=r"repetitions: the file has \[0, 12, 1\], this command asks for \[0, 5, 1\]"):
+        sweep([DATA, OTHER], repetitions=5, output=path, **OPTIONS)
+    assert path.read_bytes() == before
+
+
+def test_blocks_are_extended_too(tmp_path, monkeypatch):
+    interrupted(tmp_path / "r.h5", monkeypatch, repetitions=9)
+    results = sweep(DATA, repetitions=11, output=tmp_path / "r.h5", **OPTIONS)
+    assert results.computed == 5
+    same(results["mine"], direct(DATA, 11))
+
+
+def test_another_first_repetition_is_another_sweep(tmp_path):
+    sweep(DATA, repetitions=range(2, 6), output=tmp_path / "r.h5", **OPTIONS)
+    with pytest.raises(InputError, match="holds another sweep"):
+        sweep(DATA, repetitions=range(0, 8), output=tmp_path / "r.h5", **OPTIONS)
+    same(sweep(DATA, repetitions=range(2, 9), output=tmp_path / "r.h5", **OPTIONS)["mine"], direct(DATA, range(2, 9)))
+
+
+@pytest.mark.slow
+def test_the_paper_after_a_quick_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = ["paper", "--sampler", "marginals", "--epsilon", "1", "--no-plot", "--quiet"]
+    assert call(monkeypatch, *command, "--quick") == 0
+    quick = gpu_rsfd.open_results("paper.h5")
+    first = {name: result.counts for name, result in quick.items()}
+    assert call(monkeypatch, *command, "--repetitions", "13") == 0
+    results = gpu_rsfd.open_results("paper.h5")
+    assert results.complete
+    for name, result in results.items():
+        assert len(result.repetitions) == 13
+        assert np.array_equal(result.counts[:, :, :10], first[name])
+
+
+# ------------------------------------------------------------------------------------------------------ keep
+
+
+def test_errors_alone(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "r.h5"
+    results = sweep(DATA, repetitions=7, output=path, keep="mse", **OPTIONS)
+    truth = direct(DATA, 7)
+    for result in (results["mine"], gpu_rsfd.open_results(path)["mine"]):
+        assert not result.has_counts
+        assert np.array_equal(result.mse("clip"), truth.mse("clip"))
+        assert np.array_equal(result.reporters, truth.reporters)
+        with pytest.raises(InputError, match=r"r\.h5 holds errors only \(--keep mse\)"):
+            result.counts  # noqa: B018
+    assert sweep(DATA, repetitions=9, output=path, keep="mse", **OPTIONS).computed == 2
+    assert np.array_equal(gpu_rsfd.open_results(path)["mine"].mse(), direct(DATA, 9).mse())
+    with pytest.raises(InputError, match="keep: the file has mse, this command asks for None"):
+        sweep(DATA, repetitions=9, output=path, **OPTIONS)
+    monkeypatch.chdir(tmp_path)
+    assert call(monkeypatch, "show", "r.h5") == 0
+    assert call(monkeypatch, "plot", "r.h5") == 0
+    (line,) = refusal(monkeypatch, capsys, tmp_path, ["sweep", "--keep", "all"])
+    assert "keep=all is unknown; available: counts, mse" in line
+
+
+def test_errors_alone_open_in_xarray(tmp_path):
+    xarray = pytest.importorskip("xarray")
+    sweep(DATA, repetitions=7, output=tmp_path / "r.h5", keep="mse", **OPTIONS)
+    with xarray.open_dataset(tmp_path / "r.h5", engine="h5netcdf", group="mine") as dataset:
+        assert "counts" not in dataset
+        assert dataset.mse.dims == ("postprocess", "protocol", "epsilon", "repetition")
+
+
+def test_errors_alone_of_other_post_processings_are_not_continued(tmp_path, monkeypatch):
+    from gpu_rsfd import estimate
+
+    old = {name: f for name, f in estimate.POSTPROCESS.items() if name != "simplex"}
+    with monkeypatch.context() as then:
+        for module in ("hdf5", "pieces", "blocks", "reading"):
+            then.setattr(f"gpu_rsfd.store.{module}.POSTPROCESS", old)
+        then.setattr("gpu_rsfd.results.POSTPROCESS", old)
+        sweep(DATA, repetitions=3, output=tmp_path / "r.h5", keep="mse", **OPTIONS)
+    with pytest.raises(InputError, match=r"errors without counts .* it can't be continued"):
+        sweep(DATA, repetitions=5, output=tmp_path / "r.h5", keep="mse", **OPTIONS)
+
+
+# ------------------------------------------------------------------------------------------------- memory, reading
+
+
+def test_few_counts_are_in_memory(tmp_path, monkeypatch):
+    """Marginals draws repetitions together: memory is saved by protocols, and the integers are the same."""
+    monkeypatch.setattr(sweeping, "BLOCK_BYTES", 1)
+    seen = []
+    from gpu_rsfd.backends.law.samplers import Sampler
+
+    count = Sampler.count
+    monkeypatch.setattr(
+        Sampler, "count", lambda self, plan, *rest: seen.append(plan.protocols) or count(self, plan, *rest)
+    )
+    options = {"epsilons": [1.0, 2.0], "protocols": ["rsfd-grr", "smp-adp", "spl-oue"], "sampler": "marginals"}
+    results = sweep(DATA, repetitions=7, output=tmp_path / "r.h5", **options)
+    assert seen == [("rsfd-grr",), ("smp-adp",), ("spl-oue",)]
+    same(results["mine"], gpu_rsfd.simulate(DATA, repetitions=7, **options))
+
+
+def test_large_arrays_are_read_when_asked_for(tmp_path, monkeypatch):
+    path = tmp_path / "r.h5"
+    sweep(DATA, repetitions=6, output=path, **OPTIONS)
+    monkeypatch.setattr(reading, "AT_ONCE", 0)
+    read = []
+    inner = reading.Reader.repetitions
+    monkeypatch.setattr(
+        reading.Reader, "repetitions", lambda self, *given: read.append(given[-1]) or inner(self, *given)
+    )
+    result = gpu_rsfd.open_results(path)["mine"]
+    assert not read
+    assert result.has_counts
+    assert result.mse().shape == (2, 2, 6)
+    assert read == [["errors"]]
+    sweep(DATA, repetitions=8, output=path, **OPTIONS)  # the file grows: what was opened stays what it was
+    same(result, direct(DATA, 6))
+    assert len(read) == 3
+    late = gpu_rsfd.open_results(path)["mine"]
+    with h5py.File(path, "r+") as file:
+        file["mine/counts"][0, 0, 0, 0] = -1
+    with pytest.raises(InputError, match=r"r\.h5 is damaged: mine/counts has -1"):
+        late.counts  # noqa: B018
+    late = gpu_rsfd.open_results(path)["mine"]
+    sweep(DATA, repetitions=8, output=path, overwrite=True, **{**OPTIONS, "seed": 5})
+    with pytest.raises(InputError, match="holds another sweep than when it was opened"):
+        late.reporters  # noqa: B018
+
+
+def test_results_can_be_changed_and_copied(tmp_path, monkeypatch):
+    import copy
+    import pickle
+
+    sweep(DATA, repetitions=4, output=tmp_path / "r.h5", **OPTIONS)
+    monkeypatch.setattr(reading, "AT_ONCE", 0)
+    result = gpu_rsfd.open_results(tmp_path / "r.h5")["mine"]
+    for other in (copy.copy(result), pickle.loads(pickle.dumps(result)), replace(result, errors=None)):
+        same(other, direct(DATA, 4))
+    with pytest.raises(AttributeError):
+        result.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("values,epsilons,total,unit,rows", [
+    (5000, 20, 200, 52, 52), (5000, 20, 200, 1, 26), (50, 6, 100, 100, 100), (50, 6, 10, 100, 10),
+    (2, 1, 10**6, 1, 1024), (10**6, 6, 100, 1, 1), (7000, 6, 100, 37, 37),
+])  # fmt: skip
+def test_chunks(values, epsilons, total, unit, rows):
+    assert chunk_rows(values, epsilons, total, unit) == rows
+
+
+# -------------------------------------------------------------------------------------------------------- portable
+
+
+def test_a_file_that_is_being_read_is_waited_for(tmp_path, monkeypatch):
+    """As Windows does: an open file can't be replaced."""
+    tries, replaced = [], files.os.replace
+
+    def refused(a, b):
+        tries.append(a)
+        if len(tries) < 3:
+            raise PermissionError(13, "in use")
+        replaced(a, b)
+
+    class Windows:
+        name = "nt"
+
+        def __getattr__(self, attribute):
+            return refused if attribute == "replace" else getattr(__import__("os"), attribute)
+
+    monkeypatch.setattr(files, "os", Windows())
+    files.replace_file(tmp_path / "f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"new"
+    assert len(tries) == 3
+
+
+def test_folders_that_cannot_be_opened(tmp_path, monkeypatch):
+    opened = files.os.open
+
+    def refused(path, *rest):
+        if path == tmp_path:
+            raise PermissionError(13, "a folder")
+        return opened(path, *rest)
+
+    monkeypatch.setattr(files.os, "open", refused)
+    files.replace_file(tmp_path / "f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"new"
+
+
+def test_nothing_needs_posix():
+    """No module imports what only POSIX has."""
+    import ast
+    from pathlib import Path
+
+    only = {"fcntl", "resource", "termios", "pwd", "grp", "pty", "tty"}
+    for path in Path(gpu_rsfd.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not only & set(names), path
+
+
+def test_the_mark_names_the_spec(tmp_path, monkeypatch):
+    interrupted(tmp_path / "r.h5", monkeypatch)
+    document = json.loads((folder_of(tmp_path / "r.h5") / "sweep.json").read_text())
+    assert document["spec"]["seed"] == 3
+    assert len(Blocks(tmp_path / "r.h5", document["spec"]).found()) == 2
