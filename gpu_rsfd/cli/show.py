@@ -68,12 +68,8 @@ def show(
         raise InputError(f"compare={compare} names {len(pair)}; two protocols are needed, such as rsfd-adp,smp-adp")
     form = "csv" if csv else "json" if json else "table"
     if is_attack(file):
-        others = [compare, per, datasets, protocols, epsilons, postprocess]
-        for name, given in zip(
-            ("compare", "per", "dataset", "protocol", "epsilon", "postprocess"), others, strict=True
-        ):
-            if given is not None:
-                raise InputError(f"--{name} is for the results of a sweep; {file} holds an attack")
+        if any(given is not None for given in (compare, per, datasets, protocols, epsilons, postprocess)):
+            raise InputError(f"{file} holds an attack: its table takes no other option but --csv and --json")
         show_attacks(open_attacks(file), form)
         return
     postprocess = postprocess or DEFAULT_POSTPROCESS

@@ -104,7 +104,7 @@ def to_xarray(results: Result | Results) -> Any:
     names = [_value(result, j, v) for j, k in enumerate(result.domain) for v in range(k)]
     errors = result.errors if result.errors is not None else np.stack([result.mse(kind) for kind in POSTPROCESS])
     variables = {
-        "counts": ((*cell, "repetition", "value"), result.counts),
+        **({"counts": ((*cell, "repetition", "value"), result.counts)} if result.has_counts else {}),
         "reporters": ((*cell, "repetition", "attribute"), result.reporters),
         "mse": (("postprocess", *cell, "repetition"), errors),
         "mechanism": ((*cell, "attribute"), [[[m.name for m in row] for row in t] for t in result.plan.mechanisms]),

@@ -180,7 +180,7 @@ def _privacy(result: Result, attack: AttackResult | None) -> dict[str, Any]:
 def _kept(results: Results) -> list[str]:
     """The post-processings whose estimates go into the page: all, or the default one if all would be too much."""
     numbers = sum(3 * len(r.protocols) * len(r.epsilons) * r.domain.total for r in results.values())
-    if numbers > MOST_NUMBERS or not all(getattr(r, "has_counts", True) for r in results.values()):
+    if numbers > MOST_NUMBERS or not all(r.has_counts for r in results.values()):
         return []
     return list(POSTPROCESS) if numbers * len(POSTPROCESS) <= MOST_NUMBERS else [DEFAULT]
 

@@ -11,7 +11,7 @@ from gpu_rsfd.datasets import available
 from gpu_rsfd.show.summary import show_epsilon
 
 TERMS_OF_SPEC = {  # and their defaults, which a command need not name
-    **{"assignment": "uniform", "sampler": "users", "first_report": 0.5},
+    **{"assignment": "uniform", "sampler": "users", "first_report": 0.5, "keep": "counts"},
     **{"guarantee": "paper", "prior": "uniform", "prior_seed": 0},
 }
 

@@ -47,6 +47,8 @@ def part_of(result: Result, protocols: Sequence[str] = (), epsilons: Sequence[fl
     p = [i for i, name in enumerate(result.protocols) if not protocols or name in protocols]
     e = [i for i, known in enumerate(result.epsilons) if not epsilons or known in wanted]
     cells: Any = np.ix_(p, e)
+    counts: Any = lambda: result.counts[cells]  # noqa: E731  (read when they are asked for)
+    reporters: Any = lambda: result.reporters[cells]  # noqa: E731
     return replace(
         result,
         spec=replace(
@@ -54,8 +56,8 @@ def part_of(result: Result, protocols: Sequence[str] = (), epsilons: Sequence[fl
             protocols=tuple(result.protocols[i] for i in p),
             epsilons=tuple(result.epsilons[i] for i in e),
         ),
-        counts=result.counts[cells],
-        reporters=result.reporters[cells],
+        counts=counts if result.has_counts else vars(result)["_late"]["counts"],  # which says that there are none
+        reporters=reporters,
         errors=None if result.errors is None else np.stack([each[cells] for each in result.errors]),
     )
 

@@ -50,7 +50,7 @@ def deviations(result: Result, postprocess: str) -> tuple[Any, Any]:
     count = mse.shape[-1]
     with np.errstate(divide="ignore", invalid="ignore"):
         away = (mse - mean[..., None]) / np.sqrt(count * (count - 1.0))
-        if (missing := np.isnan(mse).any(axis=-1)).any():
+        if (missing := np.isnan(mse).any(axis=-1)).any() and result.has_counts:
             each = result.mse_per_attribute(postprocess)[missing]
             away[missing] = attribute_deviations(each)[1].mean(axis=-1)
     return mean, away
