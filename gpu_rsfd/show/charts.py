@@ -77,10 +77,11 @@ def loss_chart(x: str, y: str, protocols: Sequence[str]) -> Any:
     """MSE_avg against what a report gives away: `x` is its title."""
     alt = altair()
     horizontal = alt.X("x:Q", title=x, scale=alt.Scale(zero=False, padding=15))
-    return _specified(_curves(horizontal, protocols, y), f"MSE_avg against the {x}", {"height": 320})
+    return _specified(_curves(horizontal, protocols, y, back=True), f"MSE_avg against the {x}", {"height": 320})
 
 
-def _curves(x: Any, protocols: Sequence[str], kind: str) -> Any:
+def _curves(x: Any, protocols: Sequence[str], kind: str, back: bool = False) -> Any:
+    """`back`: x may go back along a curve, which runs through the epsilons; bars instead of bands, then."""
     alt = altair()
     scale = alt.Scale(type="log", nice=False, padding=8) if kind == "log" else alt.Scale(zero=True)
     axis = alt.Axis(format=".0e" if kind == "log" else ".1e", title="MSE_avg", tickCount=6)
@@ -99,8 +100,9 @@ def _curves(x: Any, protocols: Sequence[str], kind: str) -> Any:
         alt.Tooltip("paper:N", title="the paper"),
     ]
     base = alt.Chart(alt.NamedData("curves")).encode(x=x, color=tint)
-    band = base.mark_area(opacity=0.22, clip=True).encode(y=y("low"), y2="high:Q")
-    line = base.mark_line(strokeWidth=1.6).encode(y=y("mean"))
+    band = base.mark_rule() if back else base.mark_area(opacity=0.22, clip=True)
+    band = band.encode(y=y("low"), y2="high:Q")
+    line = base.mark_line(strokeWidth=1.6).encode(y=y("mean"), order="order:Q")
     theory = base.mark_line(strokeWidth=0.8, strokeDash=[3, 2]).encode(y=y("theory")).properties(name="theory")
     point = base.mark_point(size=55, filled=True, opacity=1).encode(y=y("mean"), shape=form, tooltip=shown)
     known = base.mark_point(size=170, shape="circle", filled=False, strokeWidth=1.1, opacity=1)

@@ -26,7 +26,7 @@ from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.plots import differ_in_users
 from gpu_rsfd.show.privacy import GOALS, exact_losses, means
 from gpu_rsfd.show.published import caveats, published
-from gpu_rsfd.show.recipe import command_of
+from gpu_rsfd.show.recipe import command_of, reads_files
 from gpu_rsfd.show.selection import part_of
 from gpu_rsfd.show.summary import expected, rough, show_epsilon, source_of, summary
 from gpu_rsfd.store.files import replace_file
@@ -113,6 +113,7 @@ def document(results: Results, title: str, attacks: AttackResults | None = None)
             "frequencies": charts.frequency_chart(),
         },
         "command": command_of(results.spec),
+        "readsFiles": reads_files(results.spec),
         "spec": json.dumps(results.spec, indent=1, ensure_ascii=False),
         "made": {
             "package": results.package_version,

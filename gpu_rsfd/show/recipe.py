@@ -50,6 +50,11 @@ def command_of(spec: Mapping[str, Any]) -> str | None:
     return shlex.join(words)
 
 
+def reads_files(spec: Mapping[str, Any]) -> bool:
+    """Whether the command needs options that a results file does not hold: how columns became values."""
+    return any(d["name"] not in available() and _law(d) is None for d in spec.get("datasets", []))
+
+
 def _law(dataset: Mapping[str, Any]) -> str | None:
     """The law of a data set made by size."""
     if "distribution" in dataset:

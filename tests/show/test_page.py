@@ -18,7 +18,7 @@ from gpu_rsfd.privacy.files import AttackResults
 from gpu_rsfd.results import Results
 from gpu_rsfd.show import headline
 from gpu_rsfd.show.comparison import maybe_best
-from gpu_rsfd.show.recipe import command_of
+from gpu_rsfd.show.recipe import command_of, reads_files
 from gpu_rsfd.show.summary import summary
 from gpu_rsfd.sweeping import describe
 
@@ -142,7 +142,9 @@ def test_privacy_is_exact_and_guesses_are_those_of_the_attack(results, data):
     assert np.allclose(guessed[3], attack.value[0].mean(axis=-1), rtol=1e-5)
     assert np.allclose(guessed[1], attack.value[1].mean(axis=-1), rtol=1e-5)
     assert np.isnan(guessed[[0, 2]]).all()  # not attacked
-    assert page["charts"]["value guessed-log"]["layer"]
+    marks = [layer["mark"]["type"] for layer in page["charts"]["value guessed-log"]["layer"]]
+    assert marks[:2] == ["rule", "line"]  # no band: a curve may go back
+    assert page["charts"]["value guessed-log"]["layer"][1]["encoding"]["order"]["field"] == "order"
     assert document(results, "t")["losses"] == [ONE, ANY]
 
 
@@ -188,6 +190,16 @@ def test_commands_of_named_data():
         "--sampler counts"
     )
     assert command_of({}) is None
+    assert not reads_files(spec)
+
+
+def test_the_command_of_a_file_says_that_it_is_not_all(tmp_path):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "people.csv").write_text("sex,age\nf,20\nm,30\nf,40\n")
+    data = gpu_rsfd.load_table(tmp_path / "people.csv", bins={"age": 2})
+    spec = describe([data], gpu_rsfd.Spec.of(repetitions=3))
+    assert command_of(spec).startswith("gpu-rsfd sweep --dataset people.csv --epsilon ln2")
+    assert reads_files(spec)
 
 
 @pytest.fixture

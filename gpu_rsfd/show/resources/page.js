@@ -50,7 +50,7 @@
     const published = errors.published && $("published").checked ? errors.published[p][e] : null;
     const low = error === null ? mean : Math.max(mean - error, mean / 1000);
     return {
-      protocol: page.protocols[p].label, x, mean, low, high: mean + (error || 0), theory, published,
+      protocol: page.protocols[p].label, x, order: set.n + set.x[e], mean, low, high: mean + (error || 0), theory, published,
       at: `ε = ${page.epsilons[e]}, ${set.name}`, value: withError(mean, error),
       closed: theory === null ? "–" : short(theory), paper: published === null ? "–" : short(published),
     };
@@ -286,7 +286,8 @@
     $("copy-latex").addEventListener("click", () => copy(latex(), "LaTeX"));
     for (const form of document.forms) form.addEventListener("submit", (event) => event.preventDefault());
     $("made").textContent = `gpu-rsfd ${page.made.package}, stream version ${page.made.stream}, backend ${page.made.backend || "unknown"}, ${page.made.seconds} s of simulation.` +
-      (page.command ? " The command:" : " The data were in memory only, so there is no command that repeats it.");
+      (page.command && page.readsFiles ? " The command, beside options that say how columns of the file became values (--columns, --bins, --missing, --domain-file):"
+        : page.command ? " The command:" : " The data were in memory only, so there is no command that repeats it.");
     $("command").hidden = !page.command;
     $("command").textContent = page.command || "";
     $("spec").textContent = page.spec;
