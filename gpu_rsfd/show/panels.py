@@ -91,6 +91,8 @@ class Page:
 
 def epsilon_ticks(axis: Any, epsilons: Sequence[float]) -> None:
     """`ln 2` rather than 0.693; labels that would collide are left out, the first and the last are not."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator
+
     if len(epsilons) > 8 or not all(show_epsilon(e).startswith("ln") for e in epsilons):
         return
     ordered = sorted(epsilons)
@@ -100,11 +102,14 @@ def epsilon_ticks(axis: Any, epsilons: Sequence[float]) -> None:
         fits = epsilon - last >= room and (epsilon == ordered[-1] or ordered[-1] - epsilon >= room)
         last = epsilon if fits else last
         shown.append(show_epsilon(epsilon) if fits else "")
-    axis.set_xticks(ordered, shown)
+    axis.xaxis.set_major_locator(FixedLocator(ordered))
+    axis.xaxis.set_major_formatter(FixedFormatter(shown))
 
 
 def log_ticks(axis: Any, values: Any) -> bool:
     """A logarithmic axis around the positive values, its ticks plain text; False if there is no such value."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator
+
     positive = np.asarray([v for v in values if v > 0 and math.isfinite(v)])
     if not positive.size:
         return False
@@ -115,7 +120,9 @@ def log_ticks(axis: Any, values: Any) -> bool:
     axis.set_ylim(10.0**low, 10.0**high)
     step = max(1, math.ceil((high - low) / 8))
     decades = [e for e in range(math.ceil(low), math.floor(high) + 1) if e % step == 0]
-    axis.set_yticks([10.0**e for e in decades], [power(e) for e in decades])
+    # locators, not set_yticks: that makes every tick and its text twice
+    axis.yaxis.set_major_locator(FixedLocator([10.0**e for e in decades]))
+    axis.yaxis.set_major_formatter(FixedFormatter([power(e) for e in decades]))
     between, names = [], []
     if high - low < 8:
         for e in range(math.floor(low), math.ceil(high)):
@@ -126,7 +133,8 @@ def log_ticks(axis: Any, values: Any) -> bool:
     if sum(map(bool, names)) + len(decades) < 2:  # a narrow range: three ticks of its own
         between = [10.0 ** (low + share * (high - low)) for share in (0.2, 0.5, 0.8)]
         names = [_number(value) for value in between]
-    axis.set_yticks(between, names, minor=True)
+    axis.yaxis.set_minor_locator(FixedLocator(between))
+    axis.yaxis.set_minor_formatter(FixedFormatter(names))
     return True
 
 
