@@ -242,6 +242,8 @@ def try_out(mutant: Mutant, libraries: str) -> tuple[str, str]:
                 return stage, "it never ends"
             if done.returncode == 0:
                 continue
+            if done.returncode < 0:
+                return stage, "it crashes"
             if done.returncode != 1 or "g++ failed" in done.stdout or "SyntaxError" in done.stdout:
                 return "invalid", done.stdout[-2000:] + done.stderr[-500:]
             failed = re.findall(r"^FAILED \S*::(\S+)", done.stdout, re.M)
