@@ -17,7 +17,7 @@ from gpu_rsfd.version import __version__
 
 if TYPE_CHECKING:
     from gpu_rsfd.store.reading import open_results
-    from gpu_rsfd.sweeping import sweep
+    from gpu_rsfd.sweeping import merge, sweep
 
 __all__ = [
     "PAPER",
@@ -42,6 +42,7 @@ __all__ = [
     "load_table",
     "mechanism",
     "mechanisms",
+    "merge",
     "open_results",
     "reports",
     "simulate",
@@ -49,6 +50,7 @@ __all__ = [
 ]
 
 _LATE = {  # found when first used: h5py is imported only where a file is read or written
+    "merge": "gpu_rsfd.sweeping",
     "open_results": "gpu_rsfd.store.reading",
     "sweep": "gpu_rsfd.sweeping",
 }

@@ -14,14 +14,15 @@ import numpy as np
 
 from gpu_rsfd.backends import open_backend
 from gpu_rsfd.backends.base import Backend, Progress
+from gpu_rsfd.backends.law.substreams import groups_of
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
-from gpu_rsfd.errors import InputError
+from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.plan import Plan
 from gpu_rsfd.protocols import PAPER, TERMS
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.spec import PAPER_EPSILONS, Spec
-from gpu_rsfd.store.blocks import BlockFile, Blocks, folder_of, spec_of
+from gpu_rsfd.store.blocks import BlockFile, Blocks, adopt, folder_of, heads_of, parts_of, spec_of
 from gpu_rsfd.store.files import FIGURES, locked, replaced
 from gpu_rsfd.store.growing import Store
 from gpu_rsfd.store.hdf5 import chunk_rows
@@ -181,6 +182,61 @@ def shares(sizes: Sequence[int], total: int, number: int, parts: int) -> list[tu
     return found
 
 
+def merge(output: str | os.PathLike[str], others: Sequence[str | os.PathLike[str]] = ()) -> Results:
+    """Joins the blocks that parts of a sweep left beside `output` into this file, and gives what it then holds.
+
+    `others`: outputs in other folders, whose blocks are of the same sweep and are copied first.  What is missing is a
+    `RunError` that names it; what is there is in the file nevertheless, as far as nothing before it is missing.
+    """
+    path = Path(output)
+    target = check_output(path)
+    with locked(target):
+        for other in others:
+            adopt(target, folder_of(Path(other)))
+        spec = spec_of(folder_of(target))
+        existing = open_results(path) if path.exists() else None
+        if spec is None:
+            if existing is None or not existing.complete:
+                raise InputError(
+                    f"{path} has no blocks beside it; `gpu-rsfd sweep --part 1/16 --output {path}` makes some"
+                )
+            return existing
+        if existing is not None and continues(existing.spec, spec):
+            spec = existing.spec
+        if existing is not None and not continues(spec, existing.spec):
+            lines = "\n  ".join(differences(existing.spec, spec))
+            raise InputError(f"{path} holds another sweep than the blocks beside it\n  {lines}")
+        heads = heads_of(folder_of(target), spec)
+        store = Store(target, spec, heads, [rows_of(head) for head in heads], existing)
+        missing = [store.missing(i, 0, len(head.repetitions)) for i, head in enumerate(heads)]
+        if store.outdated or existing is None:
+            store.bring_up_to_date()
+        if any(missing):
+            raise RunError(f"{path} is not complete; {_what_is_missing(store, missing)}")
+        store.blocks.end()
+    return open_results(path)
+
+
+def _what_is_missing(store: Store, missing: Sequence[Sequence[tuple[int, int]]]) -> str:
+    names = [dataset["name"] for dataset in store.want["datasets"]]
+    total = len(store.heads[0].repetitions)
+    lists = [
+        f"{name}: {', '.join(f'{a} … {b - 1}' if b - a > 1 else str(a) for a, b in gaps)}"
+        for name, gaps in zip(names, missing, strict=True)
+        if gaps
+    ]
+    line = f"missing repetitions (of 0 … {total - 1}): {'; '.join(lists)}"
+    if parts := parts_of(store.blocks.folder):
+        sizes = [head.plan.positions(head.n) for head in store.heads]
+        numbers = [
+            str(number)
+            for number in range(1, parts + 1)
+            if any(store.missing(i, *share) for i, share in enumerate(shares(sizes, total, number, parts)))
+        ]
+        line += f"; to be run again: part {', '.join(numbers)} of {parts}"
+    return line
+
+
 class _Block(NamedTuple):
     """Repetitions number `first` … `stop` - 1 of a data set, made at once."""
 
@@ -206,9 +262,7 @@ class _Sweep:
         self.want = describe(datasets, spec, keep)
         self.plans = [Plan.of(d.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms) for d in datasets]
         self.sizes = [plan.positions(d.n) for d, plan in zip(datasets, self.plans, strict=True)]
-        # Repetitions that are drawn at once cost the same, however few of them are asked for.
-        at_once = getattr(backend, "rows_at_once", lambda plan: 1)
-        self.units = [at_once(plan) for plan in self.plans]
+        self.units = [drawn_at_once(spec.sampler, plan) for plan in self.plans]
         self.speed, self.computed = FIRST_SPEED, 0
 
     def run(self, overwrite: bool, part: tuple[int, int] | None) -> Results:
@@ -216,10 +270,11 @@ class _Sweep:
             with locked(self.target):
                 return self._whole(overwrite)
         folder = folder_of(self.target)
-        if folder.exists():
-            spec_of(folder)  # refuses what is not ours
-        else:
-            folder.mkdir()
+        spec_of(folder)  # refuses what is not ours
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InputError(f"output={self.path} can't be written: {error.strerror}: {folder}") from None
         with locked(self.target, folder / f"part-{part[0]}-of-{part[1]}.lock"):
             return self._part(*part)
 
@@ -234,13 +289,8 @@ class _Sweep:
                     f"  {lines}"
                 )
         Blocks(self.target, self.want).check(overwrite)
-        total = len(self.spec.repetitions)
-        rows = [
-            chunk_rows(plan.values, len(self.spec.epsilons), total, unit)
-            for plan, unit in zip(self.plans, self.units, strict=True)
-        ]
         heads = [_head(d, plan, self.spec) for d, plan in zip(self.datasets, self.plans, strict=True)]
-        return Store(self.target, self.want, heads, rows, existing), existing
+        return Store(self.target, self.want, heads, [rows_of(head) for head in heads], existing), existing
 
     def _whole(self, overwrite: bool) -> Results:
         store, existing = self._store(overwrite)
@@ -272,7 +322,7 @@ class _Sweep:
         store, existing = self._store(overwrite=False)
         share = shares(self.sizes, len(self.spec.repetitions), number, parts)
         todo = [store.missing(index, *bounds) for index, bounds in enumerate(share)]
-        for _ in self._blocks(store, todo):
+        for _ in self._blocks(store, todo, parts):
             pass
         self.reporter.end()
         results = existing or Results(spec=self.want, complete=False)
@@ -284,14 +334,14 @@ class _Sweep:
         results.spec, results.computed = self.want, self.computed
         return results
 
-    def _blocks(self, store: Store, todo: Sequence[Sequence[tuple[int, int]]]) -> Iterator[_Block]:
+    def _blocks(self, store: Store, todo: Sequence[Sequence[tuple[int, int]]], parts: int = 0) -> Iterator[_Block]:
         """Makes all blocks that are to be done; each is on disk when it is given."""
         left = sum(size * (b - a) for size, gaps in zip(self.sizes, todo, strict=True) for a, b in gaps)
         if not left:
             return
         store.backend, store.device = self.backend.name, self.backend.device
-        store.blocks.begin(store.heads)
-        every = len(self.spec.repetitions) * sum(self.sizes)
+        store.blocks.begin(store.heads, parts)
+        every = left if parts else len(self.spec.repetitions) * sum(self.sizes)
         self.reporter.begin(every, every - left)
         for block in self._cut(store, todo):
             started = time.perf_counter()
@@ -336,6 +386,17 @@ class _Sweep:
         return min(count, left)
 
 
+def drawn_at_once(sampler: str, plan: Plan) -> int:
+    """Repetitions that take as long as one of them: marginals draws them together."""
+    return min(group.block_rows for group in groups_of(plan)) if sampler == "marginals" else 1
+
+
+def rows_of(head: Result) -> int:
+    """Repetitions in a chunk of a data set's counts."""
+    unit = drawn_at_once(head.spec.sampler, head.plan)
+    return chunk_rows(head.plan.values, len(head.epsilons), len(head.repetitions), unit)
+
+
 class Form(NamedTuple):
     """How the blocks of a data set are made."""
 
@@ -377,7 +438,7 @@ def _block(
             counted, sampled = backend.count(part, dataset, spec.seed, repetitions, told)
             seconds += time.perf_counter() - started
             file.put(chosen.start, part, counted, sampled)
-        file.end(seconds)
+        file.end(seconds, backend.name, backend.device)
 
 
 def _divided(progress: Progress, number: int) -> Progress:

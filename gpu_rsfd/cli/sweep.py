@@ -26,6 +26,7 @@ from gpu_rsfd.cli.options import (
     Keep,
     Missing,
     Overwrite,
+    Part,
     Plot,
     Protocol,
     Quiet,
@@ -85,6 +86,7 @@ def sweep(
     plot: Plot = True,
     save_every: SaveEvery = 2.0,
     keep: Keep = "counts",
+    part: Part = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     quiet: Quiet = False,
@@ -110,7 +112,7 @@ def sweep(
         "first-report": first_report,
         "sampler": sampler,
     }
-    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet, keep)
+    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet, keep, part)
     options = read_spec(spec, given)
     chosen = spec_of(options)
     check_files(how, input_files(options, spec))
