@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import time
@@ -12,18 +13,20 @@ from typing import Any, NamedTuple, Protocol, SupportsIndex
 
 import numpy as np
 
-from gpu_rsfd.backends import open_backend
 from gpu_rsfd.backends.base import Backend, Progress
+from gpu_rsfd.backends.cluster import ClusterBackend, Job, engine_here
 from gpu_rsfd.backends.law.substreams import groups_of
+from gpu_rsfd.backends.pool import Columns
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.plan import Plan
 from gpu_rsfd.protocols import PAPER, TERMS
 from gpu_rsfd.results import Result, Results
+from gpu_rsfd.simulation import open_engine
 from gpu_rsfd.spec import PAPER_EPSILONS, Spec
 from gpu_rsfd.store.blocks import BlockFile, Blocks, adopt, folder_of, heads_of, parts_of, spec_of
-from gpu_rsfd.store.files import FIGURES, locked, replaced
+from gpu_rsfd.store.files import FIGURES, locked, replace_file, replaced
 from gpu_rsfd.store.growing import Store
 from gpu_rsfd.store.hdf5 import chunk_rows
 from gpu_rsfd.store.identity import KEEP, continues, differences
@@ -32,7 +35,7 @@ from gpu_rsfd.tape import STREAM_VERSION
 
 SAVE_EVERY = 2.0  # seconds of work that a killed run may lose, as far as blocks can be cut
 SAVE_SHARE = 20  # work takes at least this many times as long as bringing the file up to date
-SHORTEST_BLOCK = 0.05  # seconds of work: making a file for each takes a tenth of that
+SHORTEST_BLOCK = 0.2  # seconds of work, once the speed is known: making a file for each takes a tenth of that
 BLOCK_BYTES = 96 << 20  # counts in memory at a time
 MOST_PARTS = 100_000
 FIRST_SPEED = 1e8  # positions per second, a guess until the first block has been timed
@@ -128,6 +131,7 @@ def sweep(
     save_every: float = SAVE_EVERY,
     keep: str = "counts",
     part: tuple[int, int] | None = None,
+    cluster: str | None = None,
     reporter: Reporter | None = None,
 ) -> Results:
     """Simulate data sets x protocols x epsilons x repetitions into one HDF5 file, and give what it then holds.
@@ -136,8 +140,8 @@ def sweep(
     all of it is read; one with another sweep is refused unless `overwrite` is given.  `datasets`: one or several, as
     `simulate` takes them.  `backend`: a name, or an open backend, which stays open.  `save_every`: seconds of work
     between saves.  `keep`: `mse` keeps the errors alone, no counts.  `part`: (3, 16) simulates the third of sixteen
-    parts into blocks beside the file, which `merge` joins.  `reporter` is told what happens.  All else is as in
-    `simulate`.
+    parts into blocks beside the file, which `merge` joins.  `cluster`: of Dask, as in `simulate`.  `reporter` is told
+    what happens.  All else is as in `simulate`.
     """
     spec = Spec.of(protocols, epsilons, repetitions, seed, assignment, sampler, first_report)
     if not isinstance(save_every, (int, float)) or not 0 <= save_every < math.inf:
@@ -151,7 +155,9 @@ def sweep(
     found = check_datasets(datasets, spec.sampler)
     path = Path(output)
     target = check_output(path)
-    opened = open_backend(backend, workers, devices, spec.sampler)[0] if isinstance(backend, str) else None
+    opened = None
+    if isinstance(backend, str):
+        opened = open_engine(cluster, backend, workers, devices, spec.sampler)[0]
     engine: Any = backend if opened is None else opened
     with opened or nullcontext():
         return _Sweep(found, spec, path, target, engine, reporter or Silent(), save_every, keep).run(overwrite, part)
@@ -343,6 +349,9 @@ class _Sweep:
         store.blocks.begin(store.heads, parts)
         every = left if parts else len(self.spec.repetitions) * sum(self.sizes)
         self.reporter.begin(every, every - left)
+        if isinstance(self.backend, ClusterBackend):
+            yield from self._on_cluster(self.backend, store, todo)
+            return
         for block in self._cut(store, todo):
             started = time.perf_counter()
             with replaced(store.blocks.path(*block)) as image:
@@ -353,6 +362,40 @@ class _Sweep:
             count = block.stop - block.first
             self.computed += count
             self.speed = self.sizes[block.number] * count / (time.perf_counter() - started)
+            yield block
+
+    def _on_cluster(
+        self, backend: ClusterBackend, store: Store, todo: Sequence[Sequence[tuple[int, int]]]
+    ) -> Iterator[_Block]:
+        """Workers make whole blocks, in any order; but where a repetition is too much for one, all make each block."""
+        split = [backend.splits_users(d, plan) for d, plan in zip(self.datasets, self.plans, strict=True)]
+        mine, theirs = ([gaps if flag is own else [] for gaps, flag in zip(todo, split, strict=True)]
+                        for own in (True, False))  # fmt: skip
+        forms = [
+            Form(head, rows, store.counts, store.blocks.key, unit)
+            for head, rows, unit in zip(store.heads, store.rows, self.units, strict=True)
+        ]
+
+        def jobs() -> Iterator[Job]:
+            for block in self._cut(store, theirs):
+                repetitions = self.spec.repetitions[block.first : block.stop]
+                arguments = (block, forms[block.number], repetitions, backend.backend, self.spec.sampler)
+                yield self.datasets[block.number], _block_there, arguments
+
+        for (_, _, (block, *_)), (image, seconds) in backend.pool.stream(jobs()):
+            replace_file(store.blocks.path(*block), image)
+            count = block.stop - block.first
+            self.computed += count
+            self.speed = self.sizes[block.number] * count / max(seconds, 1e-9)
+            self.reporter.advance(self.sizes[block.number] * count)
+            yield block
+        for block in self._cut(store, mine):
+            with replaced(store.blocks.path(*block)) as image:
+                repetitions = self.spec.repetitions[block.first : block.stop]
+                _block(
+                    image, forms[block.number], self.datasets[block.number], repetitions, backend, self.reporter.advance
+                )
+            self.computed += block.stop - block.first
             yield block
 
     def _cut(self, store: Store, todo: Sequence[Sequence[tuple[int, int]]]) -> Iterator[_Block]:
@@ -368,7 +411,8 @@ class _Sweep:
     def _size(self, index: int, first: int, left: int, rows: int) -> int:
         """Repetitions of the next block: seconds of work, whole batches, few in memory, and no small rest."""
         size, unit, grain = self.sizes[index], self.units[index], self.backend.grain(self.datasets[index].n)
-        wanted = max(1, int(max(self.save_every, SHORTEST_BLOCK) * self.speed / size))
+        seconds = max(self.save_every, SHORTEST_BLOCK) if self.computed else self.save_every
+        wanted = max(1, int(seconds * self.speed / size))
         count = -(-wanted // grain) * grain if wanted >= grain else wanted
         room = max(
             1, BLOCK_BYTES // (8 * len(self.spec.protocols) * len(self.spec.epsilons) * self.plans[index].values)
@@ -378,6 +422,8 @@ class _Sweep:
         if left < 1.5 * count:
             count = left
         count = min(count, room)
+        if isinstance(self.backend, ClusterBackend):  # something for everybody
+            count = min(count, -(-left // (2 * self.backend.pool.threads)))
         for whole in (rows, unit):  # up to where chunks end, and where what is drawn at once ends
             if count >= whole and count < left and (first + count) // whole * whole > first:
                 count = (first + count) // whole * whole - first
@@ -439,6 +485,15 @@ def _block(
             seconds += time.perf_counter() - started
             file.put(chosen.start, part, counted, sampled)
         file.end(seconds, backend.name, backend.device)
+
+
+def _block_there(
+    columns: Columns, block: _Block, form: Form, repetitions: range, backend: str, sampler: str
+) -> tuple[bytes, float]:
+    """What a worker of a cluster does: a block as it will lie on disk, and the seconds that it took."""
+    started, image = time.perf_counter(), io.BytesIO()
+    _block(image, form, columns.dataset, repetitions, engine_here(backend, sampler))
+    return image.getvalue(), time.perf_counter() - started
 
 
 def _divided(progress: Progress, number: int) -> Progress:

@@ -11,6 +11,7 @@ from gpu_rsfd.cli.options import (
     OUTPUT,
     SIMULATION,
     Backend,
+    Cluster,
     DataDir,
     DataSeed,
     DeviceNumbers,
@@ -70,6 +71,7 @@ def paper(
     save_every: SaveEvery = 2.0,
     keep: Keep = "counts",
     part: Part = None,
+    cluster: Cluster = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     quiet: Quiet = False,
@@ -85,7 +87,7 @@ def paper(
         "assignment": assignment,
         "sampler": sampler,
     }
-    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet, keep, part)
+    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet, keep, part, cluster)
     options = {"assignment": "balanced", **read_spec(None, given)}  # as the authors' experiments
     if quick:
         if "repetitions" in options:

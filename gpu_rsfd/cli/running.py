@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu_rsfd.backends import open_backend
 from gpu_rsfd.cli import parse, progress
 from gpu_rsfd.datasets import DATA_VARIABLE, Dataset, available
 from gpu_rsfd.datasets.paper.originals import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.results import Results
+from gpu_rsfd.simulation import open_engine
 from gpu_rsfd.spec import Spec
 from gpu_rsfd.store.blocks import folder_of
 from gpu_rsfd.store.identity import KEEP
@@ -47,6 +47,7 @@ class Run:
     quiet: bool
     keep: str = "counts"
     part: str | None = None
+    cluster: str | None = None
 
 
 class Terminated(KeyboardInterrupt):
@@ -115,7 +116,7 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
     part = None if how.part is None else parse.part(how.part)
     workers = None if how.workers is None else parse.whole("workers", how.workers)
     devices = None if not how.device else [parse.whole("device", text) for text in parse.items(how.device, "device")]
-    engine, reason = open_backend(how.backend, workers, devices, spec.sampler)
+    engine, reason = open_engine(how.cluster, how.backend, workers, devices, spec.sampler)
     with ended_by_sigterm(), engine, progress.reporter(how.quiet) as reporter:
         if how.dry_run:
             from gpu_rsfd.cli.dryrun import dry_run

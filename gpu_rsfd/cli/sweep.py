@@ -11,6 +11,7 @@ from gpu_rsfd.cli.options import (
     Assignment,
     Backend,
     Bins,
+    Cluster,
     Columns,
     DataDir,
     DataSeed,
@@ -87,6 +88,7 @@ def sweep(
     save_every: SaveEvery = 2.0,
     keep: Keep = "counts",
     part: Part = None,
+    cluster: Cluster = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     quiet: Quiet = False,
@@ -112,7 +114,7 @@ def sweep(
         "first-report": first_report,
         "sampler": sampler,
     }
-    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet, keep, part)
+    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet, keep, part, cluster)
     options = read_spec(spec, given)
     chosen = spec_of(options)
     check_files(how, input_files(options, spec))
