@@ -7,6 +7,7 @@ Nothing here schedules: which worker does what, and what a lost one had, is Dask
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import importlib
 import logging
 import os
@@ -26,6 +27,7 @@ from gpu_rsfd.backends.base import Backend, Progress
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.backends.pool import COMMAND_BYTES, Columns, Failure, code_bytes
 from gpu_rsfd.datasets.base import Dataset, importable
+from gpu_rsfd.datasets.table.load import load_table
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.tape import STREAM_VERSION
@@ -107,6 +109,7 @@ def carry_out(wanted: Versions, key: str, data: bytes | None, work: Callable[...
             raise RunError(f"a worker has {here}, this process has {wanted}; the same are needed")
         if key not in columns_here:
             dataset = data_here.get(key) if data is None else pickle.loads(data)
+            dataset = dataset.load() if isinstance(dataset, FromFile) else dataset
             if dataset is None:
                 return None  # it joined just now: asked again
             columns_here.clear()
@@ -116,6 +119,32 @@ def carry_out(wanted: Versions, key: str, data: bytes | None, work: Callable[...
         return Failure(error, traceback.format_exc())
     except Exception:
         return Failure(None, traceback.format_exc())
+
+
+class FromFile(NamedTuple):
+    """A table in a file that workers read themselves; their codes must be the client's."""
+
+    path: str
+    options: dict[str, Any]
+    sha256: str
+
+    def load(self) -> Dataset:
+        data = load_table(self.path, **self.options)
+        if data.describe()["sha256"] != self.sha256:
+            raise RunError(f"{self.path} is another file on a worker of the cluster")
+        return data
+
+
+def digest_of(path: str) -> str:
+    """Of a file's bytes; nothing if it can't be read."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while part := file.read(1 << 20):
+                digest.update(part)
+    except OSError:
+        return ""
+    return digest.hexdigest()
 
 
 def count_repetitions(
@@ -175,8 +204,9 @@ class DaskPool:
         self._backend, self.cluster, self._gone = backend, cluster, False
         self._asked, self._threads = -ASKED_EVERY, 1
         self._known: dict[int, tuple[Dataset, str, bytes | None]] = {}
-        self._quiet = [(logging.getLogger(name), logging.getLogger(name).level) for name in LOGGERS]
         self._distributed = _distributed()
+        names = [*LOGGERS, *(name for name in logging.root.manager.loggerDict if name.startswith("distributed."))]
+        self._quiet = [(logging.getLogger(name), logging.getLogger(name).level) for name in names]
         for logger, _ in self._quiet:
             logger.setLevel(logging.CRITICAL)
         try:
@@ -251,13 +281,26 @@ class DaskPool:
                 )
             content = pickle.dumps(dataset, pickle.HIGHEST_PROTOCOL)
             key = f"gpu-rsfd-{os.getpid()}-{time.time_ns()}-{len(self._known)}"
-            if len(content) > SENT_ALONG:
+            if len(content) > SENT_ALONG and (file := self._file(dataset)) is not None:
+                content = pickle.dumps(file, pickle.HIGHEST_PROTOCOL)
+            elif len(content) > SENT_ALONG:
                 from gpu_rsfd.backends.dask_plugin import HasData
 
                 self._client.register_plugin(HasData(key, content), name=key)
                 content = b""
             self._known[id(dataset)] = (dataset, key, content or None)
         return self._known[id(dataset)][1:]
+
+    def _file(self, dataset: Dataset) -> FromFile | None:
+        """Where the workers can load a data set from; None if they don't all see the same file."""
+        if dataset.origin is None or type(dataset) is not Dataset:
+            return None
+        path, options = dataset.origin
+        files = [path, *([options["domain_file"]] if options.get("domain_file") else [])]
+        for name in files:
+            if set(self._client.run(digest_of, name).values()) != {digest_of(name)} - {""}:
+                return None
+        return FromFile(path, options, dataset.describe()["sha256"])
 
     def each(
         self, workers: int, dataset: Dataset, work: Callable[..., Any], items: Iterable[tuple[Any, ...]]

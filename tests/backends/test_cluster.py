@@ -1,6 +1,7 @@
 """A real Dask scheduler and workers, processes of their own: same integers, whatever happens to them."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from command import refusal, start
 
 import gpu_rsfd
 from gpu_rsfd.backends import cluster as clusters
-from gpu_rsfd.backends.cluster import ClusterBackend, DaskPool
+from gpu_rsfd.backends.cluster import ClusterBackend, DaskPool, FromFile
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.store.blocks import folder_of
 from gpu_rsfd.sweeping import sweep
@@ -134,6 +135,22 @@ def test_a_table_goes_to_each_worker_once(two, monkeypatch):
         answers = [a for _, a in backend.pool.each(0, TABLE, clusters.count_repetitions, jobs_of(TABLE, 8))]
         assert len(answers) == 8
         assert third.poll() is None
+
+
+def test_workers_read_a_file_that_they_see(two, tmp_path):
+    rng = np.random.Generator(np.random.Philox(6))
+    codes = rng.integers(0, 4, (40_000, 2))
+    table = tmp_path / "people.csv"
+    table.write_text("a,b\n" + "\n".join(f"{a},{b}" for a, b in codes))
+    data = gpu_rsfd.load_table(table, columns=["b", "a"], name="people")
+    with ClusterBackend(str(two.file)) as backend:
+        assert isinstance(pickle.loads(backend.pool._reference(data)[1]), FromFile)
+    same(gpu_rsfd.simulate(data, **OPTIONS, repetitions=3, cluster=str(two.file)), truth(data, 3))
+    table.write_text(table.read_text() + "\n1,1")  # not what was loaded
+    with pytest.raises(RunError, match=r"people\.csv is another file on a worker"):
+        gpu_rsfd.simulate(data, **OPTIONS, repetitions=3, cluster=str(two.file))
+    table.unlink()
+    same(gpu_rsfd.simulate(data, **OPTIONS, repetitions=3, cluster=str(two.file)), truth(data, 3))
 
 
 def jobs_of(data, number):

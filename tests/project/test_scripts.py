@@ -111,7 +111,7 @@ def test_an_extra_that_is_no_more_is_forgotten(clone):
 
 def test_unknown_extras_are_refused(clone):
     assert clone("install", "date", code=2) == []
-    assert clone.errors == "unknown extra 'date'; available: cuda12 cuda13 data test bench \n"
+    assert clone.errors == "unknown extra 'date'; available: cuda12 cuda13 data cluster test bench \n"
 
 
 def test_lowest_versions():
