@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,23 @@ OF_CODES = (".npz", ".h5")
 MISSING_POLICIES = ("category", "drop", "error")
 
 
+def _remembered(load: Callable[..., Dataset]) -> Callable[..., Dataset]:
+    """The data set then knows how another process can load it from the same file."""
+
+    @functools.wraps(load)
+    def loaded(path: str | os.PathLike[str], *given: Any, **named: Any) -> Dataset:
+        data = load(path, *given, **named)
+        options = inspect.signature(load).bind(path, *given, **named).arguments
+        options.pop("path")
+        if options.get("domain_file") is not None:
+            options["domain_file"] = os.path.abspath(options["domain_file"])
+        data.origin = (os.path.abspath(path), {**options, "name": data.name})
+        return data
+
+    return loaded
+
+
+@_remembered
 def load_table(
     path: str | os.PathLike[str],
     columns: Sequence[str] | None = None,
