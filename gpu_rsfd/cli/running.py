@@ -153,7 +153,7 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
             saved = how.output.exists() and how.output.stat() != before
             blocks = folder_of(check_output(how.output))
             places = [str(how.output)] if (saved or not how.overwrite) and _has_results(how.output) else []
-            places += [str(blocks)] if blocks.is_dir() else []
+            places += [str(blocks)] if any(blocks.glob("*-*-*.h5")) else []
             kept = f"what is done is kept in {' and '.join(places)}" if places else "nothing was finished yet"
             arguments = [a for a in sys.argv[1:] if a != "--overwrite" or not saved]
             known = shutil.which("gpu-rsfd") or sys.argv[0].endswith("__main__.py")
