@@ -161,6 +161,8 @@ def sweep(
     path = Path(output)
     target = check_output(path)
     opened = None
+    if cluster is not None and not isinstance(backend, str):
+        raise InputError(f"cluster={cluster} and an open backend exclude each other")
     if isinstance(backend, str):
         opened = open_engine(cluster, backend, workers, devices, spec.sampler)[0]
     engine: Any = backend if opened is None else opened

@@ -199,7 +199,7 @@ def end_early(
     with contextlib.suppress(InputError):
         if (saved or not overwrite) and finished(output):
             places = [str(output)]
-    places += [str(blocks)] if blocks is not None and blocks.is_dir() else []
+    places += [str(blocks)] if blocks is not None and any(blocks.glob("*-*-*.h5")) else []
     kept = f"what is done is kept in {' and '.join(places)}" if places else "nothing was finished yet"
     arguments = [a for a in sys.argv[1:] if a != "--overwrite" or not saved]
     known = shutil.which("gpu-rsfd") or sys.argv[0].endswith("__main__.py")

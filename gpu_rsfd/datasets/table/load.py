@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -33,18 +33,19 @@ SUFFIXES = (*text.SUFFIXES, ".parquet", ".npz", ".h5")
 OF_CODES = (".npz", ".h5")
 MISSING_POLICIES = ("category", "drop", "error")
 
+P = ParamSpec("P")
 
-def _remembered(load: Callable[..., Dataset]) -> Callable[..., Dataset]:
+
+def _remembered(load: Callable[P, Dataset]) -> Callable[P, Dataset]:
     """The data set then knows how another process can load it from the same file."""
 
     @functools.wraps(load)
-    def loaded(path: str | os.PathLike[str], *given: Any, **named: Any) -> Dataset:
-        data = load(path, *given, **named)
-        options = inspect.signature(load).bind(path, *given, **named).arguments
-        options.pop("path")
+    def loaded(*given: P.args, **named: P.kwargs) -> Dataset:
+        data = load(*given, **named)
+        options: dict[str, Any] = inspect.signature(load).bind(*given, **named).arguments
         if options.get("domain_file") is not None:
             options["domain_file"] = os.path.abspath(options["domain_file"])
-        data.origin = (os.path.abspath(path), {**options, "name": data.name})
+        data.origin = (os.path.abspath(options.pop("path")), {**options, "name": data.name})
         return data
 
     return loaded
