@@ -12,7 +12,7 @@ from typing import Any
 from gpu_rsfd import __version__
 
 HERE = Path(__file__).parent
-COMMANDS = ("sweep", "paper", "plan", "attack", "show", "plot", "page", "doctor")
+COMMANDS = ("sweep", "merge", "paper", "plan", "attack", "show", "plot", "page", "doctor")
 
 project, author, release = "gpu-rsfd", "The gpu-rsfd authors", __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]

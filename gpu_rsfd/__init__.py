@@ -21,7 +21,7 @@ from gpu_rsfd.viewing import VIEWS
 if TYPE_CHECKING:
     from gpu_rsfd.privacy.files import open_attacks
     from gpu_rsfd.store.reading import open_results
-    from gpu_rsfd.sweeping import sweep
+    from gpu_rsfd.sweeping import merge, sweep
 
 __all__ = [
     "PAPER",
@@ -49,6 +49,7 @@ __all__ = [
     "load_table",
     "mechanism",
     "mechanisms",
+    "merge",
     "open_attacks",
     "open_results",
     "privacy_loss",
@@ -60,6 +61,7 @@ __all__ = [
 
 _LATE = {  # found when first used: h5py is imported only where a file is read or written
     "open_attacks": "gpu_rsfd.privacy.files",
+    "merge": "gpu_rsfd.sweeping",
     "open_results": "gpu_rsfd.store.reading",
     "sweep": "gpu_rsfd.sweeping",
 }

@@ -129,8 +129,8 @@ CASES = (
     Case(300, (7, 5), (60.0,)),
     Case(500, (6, 3), (1.0,), ("rsfd-sue-z", "spl-sue", "smp-sue")),  # the smallest kernel of pairs; no encoded fakes
     Case(90, (257, 3), (350.0,)),  # p is 1 after rounding
-    Case(70, (2500, 2), (1.0,), (*GRR, "rsfd-oue-r")),  # too large for shared memory
-    Case(131, (5000, 2), (1.0,), GRR),  # codes of 13 digits
+    Case(70, (2500, 2), (8.0,), (*GRR, "rsfd-oue-r")),  # too large for shared memory
+    Case(131, (5000, 2), (9.0,), GRR),  # codes of 13 digits, which some users keep
     Case(70_000, (2,), (1.0,), PAPER, range(1)),  # more users than a block takes
     Case(4097, (10, 11), PAPER_EPSILONS, PAPER),
     Case(400, (33, 2, 9), (1.0, 3.0), PRIORS, priors=True),
@@ -143,8 +143,8 @@ CASES = (
 DEVICE_CASES = (
     Case(3_000_001, (2, 3), (1.0,), FAKES, range(3)),
     Case(2_000_000, (2,), (0.5, 1.0), (*GRR, "spl-oue", "smp-sue"), range(2)),
-    Case(150_001, (2500, 2), (1.0,), (*GRR, "rsfd-oue-r"), range(1)),
-    Case(120_000, (5000, 3), (1.0,), GRR, range(2)),
+    Case(150_001, (2500, 2), (8.0,), (*GRR, "rsfd-oue-r"), range(1)),
+    Case(120_000, (5000, 3), (9.0,), GRR, range(2)),
     Case(300_000, (10,) * 5, PAPER_EPSILONS, PAPER, range(2)),
     Case(500_000, (7, 5), (1.0, 2.0), PRIORS, range(2), priors=True),
     Case(500_001, (7, 5, 3), (1.0,), FAKES, range(5), limits=Limits(groups=1500, repetitions=2)),

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import SupportsIndex
 
-from gpu_rsfd.backends import open_backend
+from gpu_rsfd.backends import BACKENDS, open_backend
 from gpu_rsfd.backends.base import Backend, Progress
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows, importable
@@ -19,10 +19,34 @@ from gpu_rsfd.spec import PAPER_EPSILONS, Spec
 WITH_PROCESSES = ("numpy", "counts")  # engines whose workers are processes
 
 
+def open_engine(
+    cluster: str | None, backend: str, workers: int | None, devices: Sequence[int] | None, sampler: str
+) -> tuple[Backend, str]:
+    """What makes the counts, here or on a cluster, and one line that says why it is this."""
+    if cluster is None:
+        return open_backend(backend, workers, devices, sampler)
+    if workers is not None or devices is not None:
+        raise InputError("workers and devices are of this machine; a cluster has its own")
+    if backend not in BACKENDS:
+        raise InputError(f"unknown backend {backend!r}; available: {', '.join(BACKENDS)}")
+    if sampler != "users" and backend == "cupy":
+        raise InputError(f"sampler={sampler!r} runs on the host, which is fast enough; leave cupy and devices out")
+    from gpu_rsfd.backends.cluster import ClusterBackend
+
+    return ClusterBackend(cluster, backend, sampler), f"cluster {cluster} was asked for"
+
+
 def engine_for(
-    data: Dataset, sampler: str, backend: str, workers: int | None, devices: Sequence[int] | None
+    data: Dataset,
+    sampler: str,
+    backend: str,
+    workers: int | None,
+    devices: Sequence[int] | None,
+    cluster: str | None = None,
 ) -> Backend:
     """An engine that this data set can be used with: worker processes must be able to import its class."""
+    if cluster is not None:
+        return open_engine(cluster, backend, workers, devices, sampler)[0]
     engine, _ = open_backend(backend, workers, devices, sampler)
     if engine.name not in WITH_PROCESSES or getattr(engine, "workers", 1) == 1 or importable(type(data)):
         return engine
@@ -51,6 +75,7 @@ def simulate(
     prior: object = None,
     prior_seed: int = 0,
     progress: Progress | None = None,
+    cluster: str | None = None,
 ) -> Result:
     """Simulate every user's report under each protocol and epsilon, and count the reports.
 
@@ -71,6 +96,7 @@ def simulate(
     (users who differ in one attribute).  `prior`: the law of the fake values of RS+RFD (`rsrfd-…`): `uniform`, `true`,
     `noisy:EPS`, `dirichlet:A`, `zipf:S`, a JSON file, or frequencies for each attribute; `prior_seed`: of drawn ones.
     `progress` is called with the positions (users x values) done.
+    `cluster`: of Dask: its scheduler's address (`tcp://…`) or file, or `local:4` for four processes of this machine.
     """
     spec = Spec.of(
         protocols, epsilons, repetitions, seed, assignment, sampler, first_report, guarantee, prior, prior_seed
@@ -78,6 +104,6 @@ def simulate(
     data = as_dataset(data)
     check_rows(data, spec.sampler)
     plan = Plan.of(data.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms_for(data))
-    with engine_for(data, spec.sampler, backend, workers, devices) as engine:
+    with engine_for(data, spec.sampler, backend, workers, devices, cluster) as engine:
         counts, sampled = engine.count(plan, data, spec.seed, spec.repetitions, progress)
     return Result.of(data, plan, spec, counts, sampled)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import time
@@ -12,17 +13,20 @@ from typing import Any, NamedTuple, Protocol, SupportsIndex
 
 import numpy as np
 
-from gpu_rsfd.backends import open_backend
 from gpu_rsfd.backends.base import Backend, Progress
+from gpu_rsfd.backends.cluster import ClusterBackend, Job, engine_here
+from gpu_rsfd.backends.law.substreams import groups_of
+from gpu_rsfd.backends.pool import Columns
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
-from gpu_rsfd.errors import InputError
+from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.plan import Plan
 from gpu_rsfd.protocols import PAPER, TERMS
 from gpu_rsfd.results import Result, Results
+from gpu_rsfd.simulation import open_engine
 from gpu_rsfd.spec import PAPER_EPSILONS, Spec
-from gpu_rsfd.store.blocks import BlockFile, Blocks, folder_of, spec_of
-from gpu_rsfd.store.files import FIGURES, locked, replaced
+from gpu_rsfd.store.blocks import BlockFile, Blocks, adopt, folder_of, heads_of, parts_of, spec_of
+from gpu_rsfd.store.files import FIGURES, locked, replace_file, replaced
 from gpu_rsfd.store.growing import Store
 from gpu_rsfd.store.hdf5 import chunk_rows
 from gpu_rsfd.store.identity import KEEP, continues, differences
@@ -31,7 +35,7 @@ from gpu_rsfd.tape import STREAM_VERSION
 
 SAVE_EVERY = 2.0  # seconds of work that a killed run may lose, as far as blocks can be cut
 SAVE_SHARE = 20  # work takes at least this many times as long as bringing the file up to date
-SHORTEST_BLOCK = 0.05  # seconds of work: making a file for each takes a tenth of that
+SHORTEST_BLOCK = 0.2  # seconds of work, once the speed is known: making a file for each takes a tenth of that
 BLOCK_BYTES = 96 << 20  # counts in memory at a time
 MOST_PARTS = 100_000
 FIRST_SPEED = 1e8  # positions per second, a guess until the first block has been timed
@@ -130,6 +134,7 @@ def sweep(
     save_every: float = SAVE_EVERY,
     keep: str = "counts",
     part: tuple[int, int] | None = None,
+    cluster: str | None = None,
     reporter: Reporter | None = None,
 ) -> Results:
     """Simulate data sets x protocols x epsilons x repetitions into one HDF5 file, and give what it then holds.
@@ -138,8 +143,8 @@ def sweep(
     all of it is read; one with another sweep is refused unless `overwrite` is given.  `datasets`: one or several, as
     `simulate` takes them.  `backend`: a name, or an open backend, which stays open.  `save_every`: seconds of work
     between saves.  `keep`: `mse` keeps the errors alone, no counts.  `part`: (3, 16) simulates the third of sixteen
-    parts into blocks beside the file, which `merge` joins.  `reporter` is told what happens.  All else is as in
-    `simulate`.
+    parts into blocks beside the file, which `merge` joins.  `cluster`: of Dask, as in `simulate`.  `reporter` is told
+    what happens.  All else is as in `simulate`.
     """
     spec = Spec.of(
         protocols, epsilons, repetitions, seed, assignment, sampler, first_report, guarantee, prior, prior_seed
@@ -155,7 +160,11 @@ def sweep(
     found = check_datasets(datasets, spec.sampler)
     path = Path(output)
     target = check_output(path)
-    opened = open_backend(backend, workers, devices, spec.sampler)[0] if isinstance(backend, str) else None
+    opened = None
+    if cluster is not None and not isinstance(backend, str):
+        raise InputError(f"cluster={cluster} and an open backend exclude each other")
+    if isinstance(backend, str):
+        opened = open_engine(cluster, backend, workers, devices, spec.sampler)[0]
     engine: Any = backend if opened is None else opened
     with opened or nullcontext():
         return _Sweep(found, spec, path, target, engine, reporter or Silent(), save_every, keep).run(overwrite, part)
@@ -186,6 +195,61 @@ def shares(sizes: Sequence[int], total: int, number: int, parts: int) -> list[tu
     return found
 
 
+def merge(output: str | os.PathLike[str], others: Sequence[str | os.PathLike[str]] = ()) -> Results:
+    """Joins the blocks that parts of a sweep left beside `output` into this file, and gives what it then holds.
+
+    `others`: outputs in other folders, whose blocks are of the same sweep and are copied first.  What is missing is a
+    `RunError` that names it; what is there is in the file nevertheless, as far as nothing before it is missing.
+    """
+    path = Path(output)
+    target = check_output(path)
+    with locked(target):
+        for other in others:
+            adopt(target, folder_of(Path(other)))
+        spec = spec_of(folder_of(target))
+        existing = open_results(path) if path.exists() else None
+        if spec is None:
+            if existing is None or not existing.complete:
+                raise InputError(
+                    f"{path} has no blocks beside it; `gpu-rsfd sweep --part 1/16 --output {path}` makes some"
+                )
+            return existing
+        if existing is not None and continues(existing.spec, spec):
+            spec = existing.spec
+        if existing is not None and not continues(spec, existing.spec):
+            lines = "\n  ".join(differences(existing.spec, spec))
+            raise InputError(f"{path} holds another sweep than the blocks beside it\n  {lines}")
+        heads = heads_of(folder_of(target), spec)
+        store = Store(target, spec, heads, [rows_of(head) for head in heads], existing)
+        missing = [store.missing(i, 0, len(head.repetitions)) for i, head in enumerate(heads)]
+        if store.outdated or existing is None:
+            store.bring_up_to_date()
+        if any(missing):
+            raise RunError(f"{path} is not complete; {_what_is_missing(store, missing)}")
+        store.blocks.end()
+    return open_results(path)
+
+
+def _what_is_missing(store: Store, missing: Sequence[Sequence[tuple[int, int]]]) -> str:
+    names = [dataset["name"] for dataset in store.want["datasets"]]
+    total = len(store.heads[0].repetitions)
+    lists = [
+        f"{name}: {', '.join(f'{a} … {b - 1}' if b - a > 1 else str(a) for a, b in gaps)}"
+        for name, gaps in zip(names, missing, strict=True)
+        if gaps
+    ]
+    line = f"missing repetitions (of 0 … {total - 1}): {'; '.join(lists)}"
+    if parts := parts_of(store.blocks.folder):
+        sizes = [head.plan.positions(head.n) for head in store.heads]
+        numbers = [
+            str(number)
+            for number in range(1, parts + 1)
+            if any(store.missing(i, *share) for i, share in enumerate(shares(sizes, total, number, parts)))
+        ]
+        line += f"; to be run again: part {', '.join(numbers)} of {parts}"
+    return line
+
+
 class _Block(NamedTuple):
     """Repetitions number `first` … `stop` - 1 of a data set, made at once."""
 
@@ -213,9 +277,7 @@ class _Sweep:
             Plan.of(d.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms_for(d)) for d in datasets
         ]
         self.sizes = [plan.positions(d.n) for d, plan in zip(datasets, self.plans, strict=True)]
-        # Repetitions that are drawn at once cost the same, however few of them are asked for.
-        at_once = getattr(backend, "rows_at_once", lambda plan: 1)
-        self.units = [at_once(plan) for plan in self.plans]
+        self.units = [drawn_at_once(spec.sampler, plan) for plan in self.plans]
         self.speed, self.computed = FIRST_SPEED, 0
 
     def run(self, overwrite: bool, part: tuple[int, int] | None) -> Results:
@@ -223,10 +285,11 @@ class _Sweep:
             with locked(self.target):
                 return self._whole(overwrite)
         folder = folder_of(self.target)
-        if folder.exists():
-            spec_of(folder)  # refuses what is not ours
-        else:
-            folder.mkdir()
+        spec_of(folder)  # refuses what is not ours
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InputError(f"output={self.path} can't be written: {error.strerror}: {folder}") from None
         with locked(self.target, folder / f"part-{part[0]}-of-{part[1]}.lock"):
             return self._part(*part)
 
@@ -247,13 +310,8 @@ class _Sweep:
                         "give another --output, or --overwrite to replace it"
                     )
         Blocks(self.target, self.want).check(overwrite)
-        total = len(self.spec.repetitions)
-        rows = [
-            chunk_rows(plan.values, len(self.spec.epsilons), total, unit)
-            for plan, unit in zip(self.plans, self.units, strict=True)
-        ]
         heads = [_head(d, plan, self.spec) for d, plan in zip(self.datasets, self.plans, strict=True)]
-        return Store(self.target, self.want, heads, rows, existing), existing
+        return Store(self.target, self.want, heads, [rows_of(head) for head in heads], existing), existing
 
     def _whole(self, overwrite: bool) -> Results:
         store, existing = self._store(overwrite)
@@ -285,7 +343,7 @@ class _Sweep:
         store, existing = self._store(overwrite=False)
         share = shares(self.sizes, len(self.spec.repetitions), number, parts)
         todo = [store.missing(index, *bounds) for index, bounds in enumerate(share)]
-        for _ in self._blocks(store, todo):
+        for _ in self._blocks(store, todo, parts):
             pass
         self.reporter.end()
         results = existing or Results(spec=self.want, complete=False)
@@ -297,15 +355,18 @@ class _Sweep:
         results.spec, results.computed = self.want, self.computed
         return results
 
-    def _blocks(self, store: Store, todo: Sequence[Sequence[tuple[int, int]]]) -> Iterator[_Block]:
+    def _blocks(self, store: Store, todo: Sequence[Sequence[tuple[int, int]]], parts: int = 0) -> Iterator[_Block]:
         """Makes all blocks that are to be done; each is on disk when it is given."""
         left = sum(size * (b - a) for size, gaps in zip(self.sizes, todo, strict=True) for a, b in gaps)
         if not left:
             return
         store.backend, store.device = self.backend.name, self.backend.device
-        store.blocks.begin(store.heads)
-        every = len(self.spec.repetitions) * sum(self.sizes)
+        store.blocks.begin(store.heads, parts)
+        every = left if parts else len(self.spec.repetitions) * sum(self.sizes)
         self.reporter.begin(every, every - left)
+        if isinstance(self.backend, ClusterBackend):
+            yield from self._on_cluster(self.backend, store, todo)
+            return
         for block in self._cut(store, todo):
             started = time.perf_counter()
             with replaced(store.blocks.path(*block)) as image:
@@ -316,6 +377,40 @@ class _Sweep:
             count = block.stop - block.first
             self.computed += count
             self.speed = self.sizes[block.number] * count / (time.perf_counter() - started)
+            yield block
+
+    def _on_cluster(
+        self, backend: ClusterBackend, store: Store, todo: Sequence[Sequence[tuple[int, int]]]
+    ) -> Iterator[_Block]:
+        """Workers make whole blocks, in any order; but where a repetition is too much for one, all make each block."""
+        split = [backend.splits_users(d, plan) for d, plan in zip(self.datasets, self.plans, strict=True)]
+        mine, theirs = ([gaps if flag is own else [] for gaps, flag in zip(todo, split, strict=True)]
+                        for own in (True, False))  # fmt: skip
+        forms = [
+            Form(head, rows, store.counts, store.blocks.key, unit)
+            for head, rows, unit in zip(store.heads, store.rows, self.units, strict=True)
+        ]
+
+        def jobs() -> Iterator[Job]:
+            for block in self._cut(store, theirs):
+                repetitions = self.spec.repetitions[block.first : block.stop]
+                arguments = (block, forms[block.number], repetitions, backend.backend, self.spec.sampler)
+                yield self.datasets[block.number], _block_there, arguments
+
+        for (_, _, (block, *_)), (image, seconds) in backend.pool.stream(jobs()):
+            replace_file(store.blocks.path(*block), image)
+            count = block.stop - block.first
+            self.computed += count
+            self.speed = self.sizes[block.number] * count / max(seconds, 1e-9)
+            self.reporter.advance(self.sizes[block.number] * count)
+            yield block
+        for block in self._cut(store, mine):
+            with replaced(store.blocks.path(*block)) as image:
+                repetitions = self.spec.repetitions[block.first : block.stop]
+                _block(
+                    image, forms[block.number], self.datasets[block.number], repetitions, backend, self.reporter.advance
+                )
+            self.computed += block.stop - block.first
             yield block
 
     def _cut(self, store: Store, todo: Sequence[Sequence[tuple[int, int]]]) -> Iterator[_Block]:
@@ -331,7 +426,8 @@ class _Sweep:
     def _size(self, index: int, first: int, left: int, rows: int) -> int:
         """Repetitions of the next block: seconds of work, whole batches, few in memory, and no small rest."""
         size, unit, grain = self.sizes[index], self.units[index], self.backend.grain(self.datasets[index].n)
-        wanted = max(1, int(max(self.save_every, SHORTEST_BLOCK) * self.speed / size))
+        seconds = max(self.save_every, SHORTEST_BLOCK) if self.computed else self.save_every
+        wanted = max(1, int(seconds * self.speed / size))
         count = -(-wanted // grain) * grain if wanted >= grain else wanted
         room = max(
             1, BLOCK_BYTES // (8 * len(self.spec.protocols) * len(self.spec.epsilons) * self.plans[index].values)
@@ -341,12 +437,25 @@ class _Sweep:
         if left < 1.5 * count:
             count = left
         count = min(count, room)
+        if isinstance(self.backend, ClusterBackend):  # something for everybody
+            count = min(count, -(-left // (2 * self.backend.pool.threads)))
         for whole in (rows, unit):  # up to where chunks end, and where what is drawn at once ends
             if count >= whole and count < left and (first + count) // whole * whole > first:
                 count = (first + count) // whole * whole - first
         if unit > 1 and count < unit:
             count = (first // unit + 1) * unit - first
         return min(count, left)
+
+
+def drawn_at_once(sampler: str, plan: Plan) -> int:
+    """Repetitions that take as long as one of them: marginals draws them together."""
+    return min(group.block_rows for group in groups_of(plan)) if sampler == "marginals" else 1
+
+
+def rows_of(head: Result) -> int:
+    """Repetitions in a chunk of a data set's counts."""
+    unit = drawn_at_once(head.spec.sampler, head.plan)
+    return chunk_rows(head.plan.values, len(head.epsilons), len(head.repetitions), unit)
 
 
 class Form(NamedTuple):
@@ -390,7 +499,16 @@ def _block(
             counted, sampled = backend.count(part, dataset, spec.seed, repetitions, told)
             seconds += time.perf_counter() - started
             file.put(chosen.start, part, counted, sampled)
-        file.end(seconds)
+        file.end(seconds, backend.name, backend.device)
+
+
+def _block_there(
+    columns: Columns, block: _Block, form: Form, repetitions: range, backend: str, sampler: str
+) -> tuple[bytes, float]:
+    """What a worker of a cluster does: a block as it will lie on disk, and the seconds that it took."""
+    started, image = time.perf_counter(), io.BytesIO()
+    _block(image, form, columns.dataset, repetitions, engine_here(backend, sampler))
+    return image.getvalue(), time.perf_counter() - started
 
 
 def _divided(progress: Progress, number: int) -> Progress:

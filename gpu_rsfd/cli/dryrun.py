@@ -76,11 +76,15 @@ def available_memory() -> int | None:
         return None
 
 
-def check_size(datasets: Sequence[Dataset], spec: Spec, backend: Backend) -> None:
-    """Refuses what would take more than a day or more than the memory; a small sweep is not even timed."""
+def check_size(datasets: Sequence[Dataset], spec: Spec, backend: Backend, parts: int = 1) -> None:
+    """Refuses what would take more than a day or more than the memory; a small sweep is not even timed.
+
+    Of `parts` of a sweep, one is meant.
+    """
     memory, room = expected_memory(datasets, spec, backend), available_memory()
     units = sum(backend.work(d, plan_of(d, spec)) for d in datasets) * len(spec.repetitions)
-    seconds = sum(expected_seconds(datasets, spec, backend)) if units > DAY * SLOWEST else 0.0
+    units //= parts
+    seconds = sum(expected_seconds(datasets, spec, backend)) / parts if units > DAY * SLOWEST else 0.0
     reasons = []
     if seconds > DAY:
         reasons.append(f"take about {duration(seconds)}")

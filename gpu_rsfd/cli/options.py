@@ -99,6 +99,16 @@ Keep = Annotated[
         "--keep", "counts, or mse: errors alone, in a far smaller file.  --keep mse  (default: counts)", OUTPUT, "NAME"
     ),
 ]
+Cluster = Annotated[
+    Text,
+    option(
+        "--cluster", "Dask: address or file of its scheduler, or local:4.  --cluster tcp://head:8786", MACHINE, "PLACE"
+    ),
+]
+Part = Annotated[
+    Text,
+    option("--part", "One part of the sweep, as blocks beside the output.  --part 3/16", MACHINE, "PART"),
+]
 DryRun = Annotated[bool, option("--dry-run", "Print the plan, expected time and memory; simulate nothing.", OUTPUT)]
 Quiet = Annotated[bool, option("--quiet", "Print nothing but errors.", OUTPUT)]
 ShownPostprocess = Annotated[

@@ -11,6 +11,7 @@ from gpu_rsfd.cli.options import (
     OUTPUT,
     SIMULATION,
     Backend,
+    Cluster,
     DataDir,
     DataSeed,
     DeviceNumbers,
@@ -18,6 +19,7 @@ from gpu_rsfd.cli.options import (
     Epsilon,
     Keep,
     Overwrite,
+    Part,
     Plot,
     Protocol,
     Quiet,
@@ -68,6 +70,8 @@ def paper(
     plot: Plot = True,
     save_every: SaveEvery = 2.0,
     keep: Keep = "counts",
+    part: Part = None,
+    cluster: Cluster = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     quiet: Quiet = False,
@@ -83,7 +87,7 @@ def paper(
         "assignment": assignment,
         "sampler": sampler,
     }
-    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet, keep)
+    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet, keep, part, cluster)
     options = {"assignment": "balanced", **read_spec(None, given)}  # as the authors' experiments
     if quick:
         if "repetitions" in options:

@@ -80,3 +80,11 @@ def domain(texts: Iterable[object]) -> tuple[int, ...]:
             raise InputError(f"domain={text} has {times:,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
         sizes += [size] * times
     return Domain.of(sizes)
+
+
+def part(text: str) -> tuple[int, int]:
+    """`3/16` as (3, 16)."""
+    number, slash, parts = text.partition("/")
+    if not slash or not number.strip().isdecimal() or not parts.strip().isdecimal():
+        raise InputError(f"part={text} must be a part and their number, such as 3/16")
+    return int(number), int(parts)

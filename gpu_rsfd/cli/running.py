@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from gpu_rsfd.backends import open_backend
 from gpu_rsfd.cli import parse, progress
 from gpu_rsfd.datasets import DATA_VARIABLE, Dataset, available
 from gpu_rsfd.datasets.paper.originals import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.results import Results
+from gpu_rsfd.simulation import open_engine
 from gpu_rsfd.spec import UNIFORM, Spec
 from gpu_rsfd.store.blocks import folder_of
 from gpu_rsfd.store.identity import KEEP
@@ -46,6 +46,8 @@ class Run:
     yes: bool
     quiet: bool
     keep: str = "counts"
+    part: str | None = None
+    cluster: str | None = None
 
 
 class Terminated(KeyboardInterrupt):
@@ -98,7 +100,7 @@ def check_files(how: Run, inputs: Sequence[Path], datasets: Sequence[str] = ()) 
     from gpu_rsfd.show import plots
 
     check_output(how.output, inputs)
-    if how.plot and not how.dry_run:
+    if how.plot and not how.dry_run and how.part is None:
         for name in ("", *datasets):
             plots.check_target(plots.beside(how.output, name), hint="move it away, or give --no-plot")
 
@@ -114,9 +116,10 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
         raise InputError(f"keep={how.keep} is unknown; available: {', '.join(KEEP)}")
     if how.dry_run and how.quiet:
         raise InputError("--dry-run and --quiet exclude each other")
+    part = None if how.part is None else parse.part(how.part)
     workers = None if how.workers is None else parse.whole("workers", how.workers)
     devices = None if not how.device else [parse.whole("device", text) for text in parse.items(how.device, "device")]
-    engine, reason = open_backend(how.backend, workers, devices, spec.sampler)
+    engine, reason = open_engine(how.cluster, how.backend, workers, devices, spec.sampler)
     with ended_by_sigterm(), engine, progress.reporter(how.quiet) as reporter:
         if how.dry_run:
             from gpu_rsfd.cli.dryrun import dry_run
@@ -126,7 +129,7 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
         if not how.yes:
             from gpu_rsfd.cli.dryrun import check_size
 
-            check_size(datasets, spec, engine)
+            check_size(datasets, spec, engine, 1 if part is None else part[1])
         reporter.say(f"backend {engine.name} ({engine.device}): {reason}")
         started = time.monotonic()
         before = how.output.stat() if how.output.exists() else None
@@ -148,6 +151,7 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
                 backend=engine,
                 save_every=how.save_every,
                 keep=how.keep,
+                part=part,
                 reporter=reporter,
             )
         except (KeyboardInterrupt, RunError, MemoryError) as error:  # Ctrl-C; a full disk, a lost worker or device
@@ -155,6 +159,12 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
             blocks = folder_of(check_output(how.output))
             end_early(error, how.output, how.overwrite, before, lambda path: bool(open_results(path)), blocks)
         elapsed, worked = time.monotonic() - started, results.computed > 0
+        if part is not None:
+            what = f"{results.computed} repetitions simulated" if worked else "nothing was left to do"
+            reporter.say(
+                f"part {part[0]} of {part[1]} is done: {what}; when all parts are: gpu-rsfd merge {how.output}"
+            )
+            return
         try:  # drawn first: printing ends early in `sweep | head`
             figures = draw(results, not worked) if how.plot else []
         finally:
@@ -189,7 +199,7 @@ def end_early(
     with contextlib.suppress(InputError):
         if (saved or not overwrite) and finished(output):
             places = [str(output)]
-    places += [str(blocks)] if blocks is not None and blocks.is_dir() else []
+    places += [str(blocks)] if blocks is not None and any(blocks.glob("*-*-*.h5")) else []
     kept = f"what is done is kept in {' and '.join(places)}" if places else "nothing was finished yet"
     arguments = [a for a in sys.argv[1:] if a != "--overwrite" or not saved]
     known = shutil.which("gpu-rsfd") or sys.argv[0].endswith("__main__.py")

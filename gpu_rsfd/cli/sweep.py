@@ -11,6 +11,7 @@ from gpu_rsfd.cli.options import (
     Assignment,
     Backend,
     Bins,
+    Cluster,
     Columns,
     DataDir,
     DataSeed,
@@ -27,6 +28,7 @@ from gpu_rsfd.cli.options import (
     Keep,
     Missing,
     Overwrite,
+    Part,
     Plot,
     Prior,
     PriorSeed,
@@ -91,6 +93,8 @@ def sweep(
     plot: Plot = True,
     save_every: SaveEvery = 2.0,
     keep: Keep = "counts",
+    part: Part = None,
+    cluster: Cluster = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     quiet: Quiet = False,
@@ -119,7 +123,7 @@ def sweep(
         "prior-seed": prior_seed,
         "sampler": sampler,
     }
-    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet, keep)
+    how = Run(backend, workers, device, output, overwrite, plot, save_every, dry_run, yes, quiet, keep, part, cluster)
     options = read_spec(spec, given)
     chosen = spec_of(options)
     check_files(how, input_files(options, spec))

@@ -31,6 +31,7 @@ class Dataset:
     labels: Labels | None = None
     source: str = "in memory"
 
+    origin: tuple[str, dict[str, Any]] | None = None  # the file that it was loaded from, and how
     has_rows = True  # False: known only by its counts, `column` cannot be asked for
 
     def __init__(

@@ -22,13 +22,14 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import POSTPROCESS
 from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.results import Result, errors_of, of_protocols
-from gpu_rsfd.store.files import replace_file, replaced
+from gpu_rsfd.store.files import StoreError, replace_file, replaced
 from gpu_rsfd.store.hdf5 import create_variables, write_head
 from gpu_rsfd.store.identity import continues, differences, key_of
 from gpu_rsfd.store.reading import read_head
 from gpu_rsfd.version import __version__
 
 MARK = "sweep.json"
+BEGINNING_SECONDS = 60.0  # how long another part may take to make the folder
 NAME = re.compile(r"(\d+)-(\d+)-(\d+)\.h5")
 NUMBERS_AT_ONCE = 1 << 20  # estimates that are worked out at a time
 
@@ -66,15 +67,20 @@ class Blocks:
                 f"or --overwrite to throw them away\n  {lines}"
             )
 
-    def begin(self, heads: Iterable[Result]) -> None:
-        """Makes the folder, if it is not there."""
-        self.folder.mkdir(exist_ok=True)
-        if spec_of(self.folder) == self.want:
-            return
-        for index, head in enumerate(heads):
-            with replaced(self.folder / f"{index}.h5") as image, h5py.File(image, "w", libver="v108") as file:
-                write_head(file, head)
-        replace_file(self.folder / MARK, json.dumps({"gpu-rsfd": __version__, "spec": self.want}).encode())
+    def begin(self, heads: Iterable[Result], parts: int = 0) -> None:
+        """Makes the folder, if it is not there.  Parts of a sweep may come at the same time."""
+        try:
+            self.folder.mkdir(exist_ok=True)
+            with FileLock(self.folder / "begin.lock", timeout=BEGINNING_SECONDS):
+                if spec_of(self.folder) == self.want:
+                    return
+                for index, head in enumerate(heads):
+                    with replaced(self.folder / f"{index}.h5") as image, h5py.File(image, "w", libver="v108") as file:
+                        write_head(file, head)
+                mark = {"gpu-rsfd": __version__, "spec": self.want, "parts": parts or parts_of(self.folder)}
+                replace_file(self.folder / MARK, json.dumps(mark).encode())
+        except (OSError, Timeout) as error:
+            raise StoreError(f"can't write {self.folder}: {getattr(error, 'strerror', None) or error}") from error
 
     def found(self) -> list[Found]:
         if not self.folder.is_dir():
@@ -124,6 +130,15 @@ def spec_of(folder: Path) -> dict[str, Any] | None:
         raise InputError(f"{folder} is needed for blocks of results, but has no valid {MARK}: move it away") from None
 
 
+def parts_of(folder: Path) -> int:
+    """How many parts the sweep is cut into; 0 if it is not, or if that is not known."""
+    try:
+        parts = json.loads((folder / MARK).read_text(encoding="utf-8"))["parts"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+    return parts if isinstance(parts, int) else 0
+
+
 def _head(path: Path) -> bool:
     return re.fullmatch(r"\d+\.h5", path.name) is not None
 
@@ -133,17 +148,20 @@ def heads_of(folder: Path, spec: Mapping[str, Any]) -> list[Result]:
     return [read_head(folder / f"{index}.h5", spec, dataset) for index, dataset in enumerate(spec["datasets"])]
 
 
-def adopt(blocks: Blocks, other: Path) -> None:
+def adopt(target: Path, other: Path) -> None:
     """Copies the blocks of another folder, which must be of the same sweep."""
-    have = spec_of(other)
+    folder, have = folder_of(target), spec_of(other)
     if have is None:
         raise InputError(f"{other} does not exist, or has no blocks of gpu-rsfd")
-    if key_of(have) != blocks.key:
-        lines = "\n  ".join(differences(have, blocks.want))
-        raise InputError(f"{other} has blocks of another sweep than {blocks.folder}\n  {lines}")
-    for path in other.iterdir():
-        if NAME.fullmatch(path.name) and not (blocks.folder / path.name).exists():
-            with replaced(blocks.folder / path.name) as image, path.open("rb") as file:
+    want = spec_of(folder)
+    if want is None:
+        Blocks(target, have).begin(heads_of(other, have), parts_of(other))
+    elif key_of(have) != key_of(want):
+        lines = "\n  ".join(differences(have, want))
+        raise InputError(f"{other} has blocks of another sweep than {folder}\n  {lines}")
+    for path in sorted(other.iterdir()):
+        if NAME.fullmatch(path.name) and not (folder / path.name).exists():
+            with replaced(folder / path.name) as image, path.open("rb") as file:
                 shutil.copyfileobj(file, image, 1 << 20)
 
 
@@ -179,5 +197,5 @@ class BlockFile:
             self._variables["reporters"][first + p] = reporters[0]
             self._variables["mse"][:, first + p] = np.concatenate(errors, axis=-1)[:, 0]
 
-    def end(self, seconds: float) -> None:
-        self._file.attrs["seconds"] = seconds
+    def end(self, seconds: float, backend: str, device: str) -> None:
+        self._file.attrs["seconds"], self._file.attrs["backend"], self._file.attrs["device"] = seconds, backend, device

@@ -81,8 +81,10 @@ class Store:
                     pieces.append(OnDisk(self.target, name, 0, written, head, files))
                 chosen, end = first_ones(pieces)
                 used[name] = [b for b in own.values() if b.stop <= end]
-                seconds = self._seconds.get(name, 0.0)
-                seconds += sum(p.seconds for p, _, _ in chosen if isinstance(p, OnDisk) and p.path in own)
+                fresh = [p for p, _, _ in chosen if isinstance(p, OnDisk) and p.path in own]
+                seconds = self._seconds.get(name, 0.0) + sum(p.seconds for p in fresh)
+                if fresh and not run.backend:  # parts are joined: say what made one of them
+                    run.backend, run.device = (str(fresh[0].attribute(name)) for name in ("backend", "device"))
                 run.parts[name] = Part(head, pieces, self.rows[index], self.counts, seconds)
             if not any(part.end for part in run.parts.values()):
                 return False

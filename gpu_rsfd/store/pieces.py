@@ -113,8 +113,11 @@ class OnDisk:
     @property
     def seconds(self) -> float:
         """A block's: what simulating it took."""
+        return float(self.attribute("seconds"))
+
+    def attribute(self, name: str) -> Any:
         try:
-            return float(self._group().attrs["seconds"])
+            return self._group().attrs[name]
         except (OSError, KeyError, ValueError) as error:
             raise self._damaged(error) from error
 

@@ -31,7 +31,7 @@ from gpu_rsfd.tape import KEEP_ONE, STREAM_VERSION
 
 FORMAT = 1  # of the file; the stream has a version of its own
 SUM_TOLERANCE = 1e-6  # frequencies of an attribute sum to 1
-AT_ONCE = 32 << 20  # bytes of a data set that are read when the file is opened
+AT_ONCE = 32 << 20  # bytes of a file that are read when it is opened
 
 T = TypeVar("T")
 
@@ -88,6 +88,7 @@ class Reader:
 
     def __init__(self, path: Path, file: Any) -> None:
         self.path, self.file = path, file
+        self.room = AT_ONCE
 
     def refuse(self, field: str, why: str) -> NoReturn:
         raise InputError(f"{self.path} is damaged: {field} {why}")
@@ -268,7 +269,9 @@ class Reader:
         if self.has_errors(group, name):
             nodes["errors"] = self.node(group, f"{name}/mse", "f", (len(POSTPROCESS), *cell, done))
         found: dict[str, Any] = {"counts": NotKept(str(self.path))}
-        if sum(node.size * node.dtype.itemsize for node in nodes.values()) <= AT_ONCE:
+        size = sum(node.size * node.dtype.itemsize for node in nodes.values())
+        if size <= self.room:
+            self.room -= size
             found |= self.repetitions(group, name, head, done, list(nodes))
         else:
             where = self.path.absolute()

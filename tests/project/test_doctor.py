@@ -10,6 +10,7 @@ from cuda_standin import needs_compiler, no_cupy, standin  # noqa: F401
 from gpu_rsfd import doctor
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.backends.cuda.backend import CupyBackend
+from gpu_rsfd.protocols import Keep
 
 FEW = doctor.CASES[:4]
 
@@ -142,6 +143,15 @@ def test_a_device_gets_what_it_alone_can_do():
     limited = [c for c in cases if c.limits != doctor.NONE]
     assert any(c.limits.groups * 64 < c.users and c.limits.repetitions < len(c.repetitions) for c in limited)
     assert {c.users % 2 for c in cases} == {0, 1}  # both laws of synthetic values
+
+
+def test_large_domains_are_kept_by_some():
+    """With a small epsilon nobody would, and nobody's own value would be looked at."""
+    for case in (*doctor.CASES, *doctor.DEVICE_CASES):
+        if max(case.domain) >= 2500:
+            plan = case.plan("uniform")
+            kept = min(r.noise.threshold for r in plan.attributes[0].recipes if isinstance(r.noise, Keep)) / 2**32
+            assert kept * case.users * len(case.repetitions) / len(case.domain) > 2
 
 
 def test_priors_of_a_case():

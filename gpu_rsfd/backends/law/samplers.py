@@ -277,10 +277,6 @@ class MarginalsSampler(Sampler):
 
     name = "marginals"
 
-    def rows_at_once(self, plan: Plan) -> int:
-        """Repetitions that are drawn together: asking for some of them takes as long as asking for all."""
-        return min(group.block_rows for group in groups_of(plan))
-
     def work(self, dataset: Dataset, plan: Plan) -> int:
         return timing.draws(plan)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -31,7 +33,25 @@ SUFFIXES = (*text.SUFFIXES, ".parquet", ".npz", ".h5")
 OF_CODES = (".npz", ".h5")
 MISSING_POLICIES = ("category", "drop", "error")
 
+P = ParamSpec("P")
 
+
+def _remembered(load: Callable[P, Dataset]) -> Callable[P, Dataset]:
+    """The data set then knows how another process can load it from the same file."""
+
+    @functools.wraps(load)
+    def loaded(*given: P.args, **named: P.kwargs) -> Dataset:
+        data = load(*given, **named)
+        options: dict[str, Any] = inspect.signature(load).bind(*given, **named).arguments
+        if options.get("domain_file") is not None:
+            options["domain_file"] = os.path.abspath(options["domain_file"])
+        data.origin = (os.path.abspath(options.pop("path")), {**options, "name": data.name})
+        return data
+
+    return loaded
+
+
+@_remembered
 def load_table(
     path: str | os.PathLike[str],
     columns: Sequence[str] | None = None,

@@ -1,0 +1,486 @@
+"""Simulation on a Dask cluster: tasks go to its workers, counts come back to the one process that writes.
+
+A worker with a resource GPU uses CuPy, every other one NumPy in one process: the integers are the same.
+Nothing here schedules: which worker does what, and what a lost one had, is Dask's affair.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpu_rsfd.backends.base import Backend, Progress
+from gpu_rsfd.backends.cpu.backend import NumpyBackend
+from gpu_rsfd.backends.pool import COMMAND_BYTES, Columns, Failure, code_bytes
+from gpu_rsfd.datasets.base import Dataset, importable
+from gpu_rsfd.datasets.table.load import load_table
+from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.plan import Counts, Plan
+from gpu_rsfd.tape import STREAM_VERSION
+from gpu_rsfd.version import __version__
+
+CONNECTING_SECONDS = 20.0
+WAITING_SECONDS = 60.0  # for the first worker
+IN_FLIGHT = 2  # tasks for each thread of the cluster: one at work, one waiting there
+ASKED_EVERY = 5.0  # seconds between questions how large the cluster is
+SENT_ALONG = 1 << 16  # bytes of a data set that goes with each task; larger ones are sent to each worker once
+TRIES = 5  # of a task, if it is the cluster's fault that it failed
+LARGE = 1 << 30  # positions of a repetition: from here on its users are split over the workers
+LOGGERS = ("distributed", "tornado.application", "asyncio")
+START = """
+import sys
+sys.path[:] = {path!r}
+from distributed.cli.{module} import main
+main({arguments!r})
+"""
+
+
+Job = tuple[Dataset, Callable[..., Any], tuple[Any, ...]]  # data set, work, its arguments after the data's columns
+
+
+class Versions(NamedTuple):
+    """What must be equal for the integers to be equal."""
+
+    package: str
+    stream: int
+    numpy: str
+
+    def __str__(self) -> str:
+        return f"gpu-rsfd {self.package}, stream {self.stream} and NumPy {self.numpy}"
+
+
+def versions() -> Versions:
+    return Versions(__version__, STREAM_VERSION, np.__version__)
+
+
+# ---------------------------------------------------------------------------------------------- in a worker
+
+data_here: dict[str, Dataset] = {}  # brought by plugins
+columns_here: dict[str, Columns] = {}  # of the last data set
+_engines: dict[tuple[str, str], Backend] = {}
+
+
+def has_gpu() -> bool:
+    """Whether this worker was given a device: `dask worker --resources GPU=1`."""
+    from distributed import get_worker
+
+    worker: Any = get_worker()
+    resources = getattr(getattr(worker, "state", worker), "total_resources", None) or {}
+    return bool(resources.get("GPU"))
+
+
+def about(dask_worker: Any = None) -> tuple[Versions, bool]:
+    """What a worker says of itself."""
+    resources = getattr(getattr(dask_worker, "state", dask_worker), "total_resources", None) or {}
+    return versions(), bool(resources.get("GPU"))
+
+
+def engine_here(backend: str, sampler: str) -> Backend:
+    """What a worker simulates with; it keeps it."""
+    kind = backend
+    if sampler == "users" and backend == "auto":
+        kind = "cupy" if has_gpu() else "numpy"
+    if (kind, sampler) not in _engines:
+        from gpu_rsfd.backends import open_backend
+
+        workers = 1 if kind != "cupy" else None
+        _engines[kind, sampler] = open_backend("auto" if sampler != "users" else kind, workers, sampler=sampler)[0]
+    return _engines[kind, sampler]
+
+
+def carry_out(wanted: Versions, key: str, data: bytes | None, work: Callable[..., Any], arguments: bytes) -> Any:
+    """A task: what is to be done on which data set.  An error of ours comes back as such, a bug with its place."""
+    try:
+        if (here := versions()) != wanted:
+            raise RunError(f"a worker has {here}, this process has {wanted}; the same are needed")
+        if key not in columns_here:
+            dataset = data_here.get(key) if data is None else pickle.loads(data)
+            dataset = dataset.load() if isinstance(dataset, FromFile) else dataset
+            if dataset is None:
+                return None  # it joined just now: asked again
+            columns_here.clear()
+            columns_here[key] = Columns(dataset)
+        return (work(columns_here[key], *pickle.loads(arguments)),)
+    except (InputError, RunError, MemoryError) as error:
+        return Failure(error, traceback.format_exc())
+    except Exception:
+        return Failure(None, traceback.format_exc())
+
+
+class FromFile(NamedTuple):
+    """A table in a file that workers read themselves; their codes must be the client's."""
+
+    path: str
+    options: dict[str, Any]
+    sha256: str
+
+    def load(self) -> Dataset:
+        data = load_table(self.path, **self.options)
+        if data.describe()["sha256"] != self.sha256:
+            raise RunError(f"{self.path} is another file on a worker of the cluster")
+        return data
+
+
+def digest_of(path: str) -> str:
+    """Of a file's bytes; nothing if it can't be read."""
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while part := file.read(1 << 20):
+                digest.update(part)
+    except OSError:
+        return ""
+    return digest.hexdigest()
+
+
+def count_repetitions(
+    columns: Columns, plan: Plan, seed: int, repetitions: range, backend: str, sampler: str
+) -> tuple[list[Counts], Counts]:
+    """All users, some repetitions."""
+    return engine_here(backend, sampler).count(plan, columns.dataset, seed, repetitions)
+
+
+# ---------------------------------------------------------------------------------------------- in the client
+
+
+def _distributed() -> Any:
+    try:
+        return importlib.import_module("distributed")
+    except ImportError as error:
+        raise InputError(
+            f"a cluster needs Dask, the extra `cluster`: pip install gpu-rsfd[cluster] ({error})"
+        ) from None
+
+
+class LocalCluster:
+    """A scheduler and some workers of one thread, processes of this machine, to try things out."""
+
+    def __init__(self, workers: int) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="gpu-rsfd-", ignore_cleanup_errors=True)
+        self.file = Path(self._folder.name, "scheduler.json")
+        there = ["--scheduler-file", str(self.file)]
+        self._processes = [
+            self._start("dask_scheduler", [*there, "--host", "127.0.0.1", "--port", "0", "--no-dashboard"])
+        ]
+        alone = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--memory-limit", "0", "--death-timeout", "60"]
+        for _ in range(workers):
+            self._processes.append(self._start("dask_worker", [*there, *alone, "--local-directory", self._folder.name]))
+
+    def _start(self, module: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+        path = [str(p) or os.getcwd() for p in sys.path]  # as worker processes of our own, from nowhere else
+        code = START.format(path=path, module=module, arguments=arguments)
+        nothing = subprocess.DEVNULL
+        return subprocess.Popen(
+            [sys.executable, "-c", code], stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
+        )
+
+    def close(self) -> None:
+        for process in reversed(self._processes):
+            process.kill()
+            process.wait()
+        self._folder.cleanup()
+
+
+class DaskPool:
+    """What `pool.Pool` is on one machine: work on a data set, done somewhere."""
+
+    def __init__(self, cluster: str, backend: str = "auto") -> None:
+        self._local: LocalCluster | None = None
+        self._client: Any = None
+        self._backend, self.cluster, self._gone = backend, cluster, False
+        self._asked, self._threads = -ASKED_EVERY, 1
+        self._known: dict[int, tuple[Dataset, str, bytes | None]] = {}
+        self._distributed = _distributed()
+        names = [*LOGGERS, *(name for name in logging.root.manager.loggerDict if name.startswith("distributed."))]
+        self._quiet = [(logging.getLogger(name), logging.getLogger(name).level) for name in names]
+        for logger, _ in self._quiet:
+            logger.setLevel(logging.CRITICAL)
+        try:
+            self._connect()
+            self.gpus = self._check()
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> None:
+        place: dict[str, Any] = {"address": self.cluster}
+        if self.cluster.startswith("local:"):
+            number = self.cluster.removeprefix("local:")
+            if not number.isdecimal() or not 1 <= int(number) <= 1024:
+                raise InputError(f"cluster={self.cluster} must name a number of workers, such as local:4")
+            self._local = LocalCluster(int(number))
+            place = {"scheduler_file": str(self._local.file)}
+            deadline = time.monotonic() + CONNECTING_SECONDS
+            while not self._local.file.exists():
+                if time.monotonic() > deadline:
+                    raise RunError(f"cluster={self.cluster}: the scheduler did not start")
+                time.sleep(0.02)
+        elif "://" not in self.cluster:
+            if not Path(self.cluster).is_file():
+                raise InputError(
+                    f"cluster={self.cluster} must be a scheduler's address (tcp://…), its file, or local:4"
+                )
+            place = {"scheduler_file": self.cluster}
+        try:
+            self._client = self._distributed.Client(
+                **place, timeout=CONNECTING_SECONDS, set_as_default=False, name="gpu-rsfd"
+            )
+            self._client.wait_for_workers(1, timeout=WAITING_SECONDS)
+        except (OSError, ValueError, TypeError) as error:  # a timeout is an OSError; the others: no such address
+            what = "no worker joined it" if self._client is not None else (str(error).splitlines() or ["?"])[0]
+            raise RunError(f"cluster={self.cluster} can't be used: {what}") from None
+
+    def _check(self) -> bool:
+        """Compares the workers' versions with ours; says whether all workers have a GPU."""
+        try:
+            answers: dict[str, Any] = self._client.run(about, on_error="return")
+        except Exception as error:
+            raise RunError(f"cluster={self.cluster} can't be used: {(str(error).splitlines() or ['?'])[0]}") from None
+        here = versions()
+        for worker, answer in answers.items():
+            if isinstance(answer, BaseException):
+                raise RunError(f"worker {worker} can't run gpu-rsfd {__version__}: {answer}")
+            if Versions(*answer[0]) != here:
+                there = Versions(*answer[0])
+                raise RunError(f"worker {worker} has {there}, this process has {here}; the same are needed")
+        gpus = [bool(gpu) for _, gpu in answers.values()]
+        if self._backend == "cupy" and not any(gpus):
+            raise RunError(f"cluster={self.cluster} has no worker with a GPU (dask worker --resources GPU=1)")
+        return any(gpus)
+
+    @property
+    def threads(self) -> int:
+        """Tasks that the cluster can do at a time, as far as that was known a moment ago."""
+        if time.monotonic() - self._asked > ASKED_EVERY:
+            self._asked = time.monotonic()
+            with contextlib.suppress(Exception):  # none that matters: whatever is wrong shows where work is done
+                self._threads = max(1, sum(self._client.nthreads().values()))
+        return self._threads
+
+    def _reference(self, dataset: Dataset) -> tuple[str, bytes | None]:
+        """A name for a data set, and its bytes if they go with each task; else all workers have it, once."""
+        if id(dataset) not in self._known:
+            if not importable(type(dataset)):
+                raise InputError(
+                    f"the workers of a cluster can't import the class {type(dataset).__qualname__!r} of the data set; "
+                    "put it into a module that they have"
+                )
+            content = pickle.dumps(dataset, pickle.HIGHEST_PROTOCOL)
+            key = f"gpu-rsfd-{os.getpid()}-{time.time_ns()}-{len(self._known)}"
+            if len(content) > SENT_ALONG and (file := self._file(dataset)) is not None:
+                content = pickle.dumps(file, pickle.HIGHEST_PROTOCOL)
+            elif len(content) > SENT_ALONG:
+                from gpu_rsfd.backends.dask_plugin import HasData
+
+                self._client.register_plugin(HasData(key, content), name=key)
+                content = b""
+            self._known[id(dataset)] = (dataset, key, content or None)
+        return self._known[id(dataset)][1:]
+
+    def _file(self, dataset: Dataset) -> FromFile | None:
+        """Where the workers can load a data set from; None if they don't all see the same file."""
+        if dataset.origin is None or type(dataset) is not Dataset:
+            return None
+        path, options = dataset.origin
+        files = [path, *([options["domain_file"]] if options.get("domain_file") else [])]
+        for name in files:
+            if set(self._client.run(digest_of, name).values()) != {digest_of(name)} - {""}:
+                return None
+        return FromFile(path, options, dataset.describe()["sha256"])
+
+    def each(
+        self, workers: int, dataset: Dataset, work: Callable[..., Any], items: Iterable[tuple[Any, ...]]
+    ) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        """(arguments, what `work(columns, *arguments)` gives) for each item, as they get done."""
+        for job, answer in self.stream((dataset, work, arguments) for arguments in items):
+            yield job[2], answer
+
+    def stream(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Any]]:
+        """Jobs on any data sets with what they give, as they get done; only a few are under way."""
+        try:
+            yield from self._stream(jobs)
+        except (InputError, RunError, MemoryError, RuntimeError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except Exception as error:  # of Dask's: whatever its class, the connection is gone or of no use
+            if self._client.status == "running" and not isinstance(error, OSError):
+                raise
+            raise self._lost() from None
+
+    def _lost(self) -> RunError:
+        self._gone = True
+        return RunError(f"cluster={self.cluster}: the scheduler is gone")
+
+    def _stream(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, Any]]:
+        client = self._client
+        done = self._distributed.as_completed(loop=client.loop)
+        running: dict[Any, tuple[Job, int]] = {}
+        resources = {"GPU": 1} if self._backend == "cupy" else None
+
+        def submit(job: Job, tries: int) -> None:
+            dataset, work, arguments = job
+            key, data = self._reference(dataset)
+            content = pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL)
+            future = client.submit(
+                carry_out, versions(), key, data, work, content, pure=False, resources=resources, key=_name(work)
+            )
+            running[future] = (job, tries)
+            done.add(future)
+
+        queue = iter(jobs)
+        try:
+            while True:
+                while len(running) < IN_FLIGHT * self.threads:
+                    job = next(queue, None)
+                    if job is None:
+                        break
+                    submit(job, 1)
+                if not running:
+                    return
+                future = next(done)
+                job, tries = running.pop(future)
+                answer = self._answer(future, tries)
+                future.release()
+                if answer is None:
+                    submit(job, tries + 1)
+                elif isinstance(answer, Failure):
+                    if answer.error is not None:
+                        raise answer.error
+                    raise RuntimeError(f"in a worker of the cluster:\n{answer.traceback}")
+                else:
+                    yield job, answer[0]
+        finally:
+            if running and client.status == "running":
+                with contextlib.suppress(Exception):
+                    client.cancel(list(running), force=True)
+
+    def _answer(self, future: Any, tries: int) -> Any:
+        """What a task gave; None if it is to be done again, for no fault of its own."""
+        try:
+            answer = future.result()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # CancelledError is no Exception
+            if self._client.status != "running" or future.cancelled():
+                raise self._lost() from None
+            if tries >= TRIES:
+                first = (str(error).splitlines() or [type(error).__name__])[0]
+                raise RunError(f"cluster={self.cluster}: a task failed {tries} times: {first}") from None
+            return None
+        if answer is None and tries >= TRIES:
+            raise RunError(f"cluster={self.cluster}: a worker never got the data set")
+        return answer
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            with contextlib.suppress(Exception):
+                if client.status == "running":
+                    for _, key, content in self._known.values():
+                        if content is None:
+                            client.unregister_worker_plugin(key)
+                client.close(timeout=2)
+        self._known.clear()
+        if self._local is not None:
+            self._local.close()
+            self._local = None
+        for logger, level in self._quiet if not self._gone else []:  # a lost connection is complained of until the end
+            logger.setLevel(level)
+
+
+def _name(work: Callable[..., Any]) -> str:
+    return f"{work.__name__.strip('_')}-{os.getpid()}-{time.time_ns()}"
+
+
+class ClusterBackend:
+    """`count` gives the integer counts of a plan, whatever the cluster."""
+
+    name = "cluster"
+
+    def __init__(self, cluster: str, backend: str = "auto", sampler: str = "users") -> None:
+        self.backend, self.sampler = backend, sampler
+        self.pool = DaskPool(cluster, backend)
+        self._where = cluster
+
+    def __enter__(self) -> ClusterBackend:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leaves the cluster, which stays; a local one ends."""
+        self.pool.close()
+
+    @property
+    def device(self) -> str:
+        return f"Dask cluster of {self.pool.threads} threads"
+
+    def splits_users(self, dataset: Dataset, plan: Plan) -> bool:
+        """Whether a repetition is so much work that many workers share it; a GPU takes whole ones."""
+        return self.sampler == "users" and not self.pool.gpus and plan.positions(dataset.n) > LARGE
+
+    def count(
+        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
+    ) -> tuple[list[Counts], Counts]:
+        """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
+        if self.splits_users(dataset, plan):
+            return _Split(self.pool).count(plan, dataset, seed, repetitions, progress)
+        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
+        sampled = np.zeros((len(repetitions), plan.d), np.int64)
+        step = max(1, -(-len(repetitions) // (4 * self.pool.threads)))
+        items = [
+            (plan, seed, repetitions[i : i + step], self.backend, self.sampler)
+            for i in range(0, len(repetitions), step)
+        ]
+        for (_, _, some, *_), (part, part_sampled) in self.pool.each(0, dataset, count_repetitions, items):
+            first = repetitions.index(some[0])
+            rows = slice(first, first + len(some))
+            for table, piece in zip(counts, part, strict=True):
+                table[:, rows] = piece
+            sampled[rows] = part_sampled
+            if progress is not None:
+                progress(plan.positions(dataset.n) * len(some))
+        return counts, sampled
+
+    def grain(self, n: int) -> int:
+        return 1
+
+    def _one(self) -> Backend:
+        from gpu_rsfd.backends import open_backend
+
+        return open_backend("numpy" if self.sampler == "users" else "auto", 1, sampler=self.sampler)[0]
+
+    def work(self, dataset: Dataset, plan: Plan) -> int:
+        with self._one() as one:
+            return one.work(dataset, plan)
+
+    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
+        """As if all threads of the cluster were as fast as one here."""
+        with self._one() as one:
+            return one.seconds_per_repetition(dataset, plan, repetitions) / self.pool.threads
+
+    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
+        """Of this process alone."""
+        return COMMAND_BYTES + 2 * code_bytes(dataset)
+
+
+class _Split(NumpyBackend):
+    """The NumPy backend with the cluster's workers in place of its own."""
+
+    def __init__(self, pool: DaskPool) -> None:
+        super().__init__(workers=max(2, min(1024, pool.threads)))
+        self._pool = pool  # type: ignore[assignment]

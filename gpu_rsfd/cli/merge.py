@@ -1,0 +1,26 @@
+"""`gpu-rsfd merge`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpu_rsfd.cli.program import app
+
+
+@app.command(epilog="Examples:  gpu-rsfd merge results.h5  ·  gpu-rsfd merge results.h5 other/results.h5")
+def merge(
+    file: Annotated[Path, typer.Argument(help="Output of the parts.", show_default=False, metavar="FILE")],
+    others: Annotated[
+        list[Path] | None,
+        typer.Argument(help="The same in other folders.", show_default=False, metavar="[OTHERS]..."),
+    ] = None,
+) -> None:
+    """Join the parts of a sweep (`sweep --part 3/16`) into its results file; says what is missing."""
+    from gpu_rsfd.sweeping import merge as joined
+
+    results = joined(file, others or [])
+    repetitions = len(next(iter(results.values())).repetitions)
+    print(f"{file} is complete: {len(results)} data set{'s' * (len(results) > 1)}, {repetitions} repetitions")

@@ -1,0 +1,339 @@
+"""A real Dask scheduler and workers, processes of their own: same integers, whatever happens to them."""
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import refusal, start
+
+import gpu_rsfd
+from gpu_rsfd.backends import cluster as clusters
+from gpu_rsfd.backends.cluster import ClusterBackend, DaskPool, FromFile
+from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.store.blocks import folder_of
+from gpu_rsfd.sweeping import sweep
+
+pytest.importorskip("distributed")
+pytestmark = [
+    pytest.mark.slow,
+    # Dask's own affairs, with other versions of its dependencies
+    pytest.mark.filterwarnings("default::DeprecationWarning", "default::ResourceWarning", "ignore:.*unclosed.*"),
+    pytest.mark.filterwarnings("default::pytest.PytestUnraisableExceptionWarning"),
+]
+
+SMALL = gpu_rsfd.SyntheticDataset(3000, (4, 5), name="mine")
+TABLE = gpu_rsfd.Dataset(np.random.Generator(np.random.Philox(5)).integers(0, 4, (90_000, 2)), (4, 4), name="table")
+OPTIONS = {"epsilons": [1.0, 2.0], "protocols": ["rsfd-grr", "smp-adp"], "seed": 3}
+LONG = ["--users", "20000", "--domain", "10x3", "--repetitions", "400", "--save-every", "0.05", "--no-plot"]
+
+
+class Dask:
+    """A scheduler and workers of one thread."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.file = folder, folder / "scheduler.json"
+        self.processes, self.workers = [], []
+        self.scheduler = self.start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+
+    def start(self, module, *arguments, **environment):
+        process = subprocess.Popen(
+            [sys.executable, "-m", f"distributed.cli.{module}", "--scheduler-file", str(self.file), *arguments],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(Path(gpu_rsfd.__file__).parents[1]), **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        self.processes.append(process)
+        return process
+
+    def worker(self, *arguments, **environment):
+        options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--memory-limit", "0")
+        self.workers.append(self.start("dask_worker", *options, *arguments, **environment))
+        return self.workers[-1]
+
+    def kill(self, process):
+        process.kill()
+        process.wait()
+
+    def close(self):
+        for process in self.processes:
+            self.kill(process)
+
+
+@pytest.fixture
+def dask(tmp_path):
+    folder = tmp_path / "dask"
+    folder.mkdir()
+    dask = Dask(folder)
+    deadline = time.monotonic() + 30
+    while not dask.file.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    yield dask
+    dask.close()
+
+
+@pytest.fixture
+def two(dask):
+    dask.worker()
+    dask.worker()
+    return dask
+
+
+def truth(data, repetitions, **options):
+    return gpu_rsfd.simulate(data, **{**OPTIONS, **options}, repetitions=repetitions, backend="auto")
+
+
+def same(result, other):
+    assert np.array_equal(result.counts, other.counts)
+    assert np.array_equal(result.reporters, other.reporters)
+    assert np.array_equal(result.mse("simplex"), other.mse("simplex"))
+
+
+def test_the_same_integers(two, tmp_path, monkeypatch):
+    """Small and large data sets, all samplers, in simulate and in sweep; users split over the workers."""
+    place = str(two.file)
+    for sampler in ("users", "counts", "marginals"):
+        same(
+            gpu_rsfd.simulate(TABLE, **OPTIONS, repetitions=9, cluster=place, sampler=sampler),
+            truth(TABLE, 9, sampler=sampler),
+        )
+    results = sweep([SMALL, TABLE], repetitions=11, output=tmp_path / "r.h5", cluster=place, **OPTIONS)
+    assert results.backend == "cluster"
+    for data in (SMALL, TABLE):
+        same(results[data.name], truth(data, 11))
+    more = sweep([SMALL, TABLE], repetitions=20, output=tmp_path / "r.h5", **OPTIONS)  # continued without a cluster
+    assert more.computed == 18
+    monkeypatch.setattr(clusters, "LARGE", 1)
+    same(gpu_rsfd.simulate(TABLE, **OPTIONS, repetitions=3, cluster=place), truth(TABLE, 3))
+    results = sweep([SMALL, TABLE], repetitions=4, output=tmp_path / "s.h5", cluster=place, **OPTIONS)
+    for data in (SMALL, TABLE):
+        same(results[data.name], truth(data, 4))
+    assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == ["r.h5", "s.h5"]
+
+
+def test_a_table_goes_to_each_worker_once(two, monkeypatch):
+    sent = []
+    with ClusterBackend(str(two.file)) as backend:
+        register = backend.pool._client.register_plugin
+        monkeypatch.setattr(
+            backend.pool._client, "register_plugin", lambda *a, **k: sent.append(a) or register(*a, **k)
+        )
+        key, content = backend.pool._reference(TABLE)
+        assert content is None
+        assert backend.pool._reference(TABLE)[0] == key
+        assert backend.pool._reference(SMALL)[1] is not None
+        assert len(sent) == 1
+        third = two.worker()
+        answers = [a for _, a in backend.pool.each(0, TABLE, clusters.count_repetitions, jobs_of(TABLE, 8))]
+        assert len(answers) == 8
+        assert third.poll() is None
+
+
+def test_workers_read_a_file_that_they_see(two, tmp_path):
+    rng = np.random.Generator(np.random.Philox(6))
+    codes = rng.integers(0, 4, (40_000, 2))
+    table = tmp_path / "people.csv"
+    table.write_text("a,b\n" + "\n".join(f"{a},{b}" for a, b in codes))
+    data = gpu_rsfd.load_table(table, columns=["b", "a"], name="people")
+    with ClusterBackend(str(two.file)) as backend:
+        assert isinstance(pickle.loads(backend.pool._reference(data)[1]), FromFile)
+    same(gpu_rsfd.simulate(data, **OPTIONS, repetitions=3, cluster=str(two.file)), truth(data, 3))
+    table.write_text(table.read_text() + "\n1,1")  # not what was loaded
+    with pytest.raises(RunError, match=r"people\.csv is another file on a worker"):
+        gpu_rsfd.simulate(data, **OPTIONS, repetitions=3, cluster=str(two.file))
+    table.unlink()
+    same(gpu_rsfd.simulate(data, **OPTIONS, repetitions=3, cluster=str(two.file)), truth(data, 3))
+
+
+def jobs_of(data, number):
+    from gpu_rsfd.plan import Plan
+
+    plan = Plan.of(data.domain, OPTIONS["protocols"], OPTIONS["epsilons"])
+    return [(plan, 3, range(i, i + 1), "auto", "users") for i in range(number)]
+
+
+def until(condition, process=None):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        assert process is None or process.poll() is None, process.communicate()
+        time.sleep(0.01)
+
+
+def blocks(path):
+    return len(list(folder_of(path).glob("*-*.h5"))) + path.exists()
+
+
+def test_workers_that_are_killed(two, tmp_path):
+    """One in the middle, then all one after another while new ones join: nothing is lost, nothing is wrong."""
+    path = tmp_path / "results.h5"
+    process = start("sweep", *LONG, "--cluster", two.file, "--quiet", cwd=tmp_path)
+    until(lambda: blocks(path), process)
+    for worker in list(two.workers):
+        two.kill(worker)
+        two.worker()
+        time.sleep(0.3)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert (out, err) == ("", "")
+    (result,) = gpu_rsfd.open_results(path).values()
+    data = gpu_rsfd.SyntheticDataset(20000, (10,) * 3)
+    assert np.array_equal(result.counts, gpu_rsfd.simulate(data, repetitions=400).counts)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["dask", "results.h5"]
+
+
+def test_a_client_that_is_killed_and_one_that_is_interrupted(two, tmp_path):
+    path = tmp_path / "results.h5"
+    for end in (signal.SIGKILL, signal.SIGINT):
+        before = blocks(path)
+        process = start("sweep", *LONG, "--cluster", two.file, cwd=tmp_path)
+        until(lambda before=before: blocks(path) > before or path.exists(), process)
+        process.send_signal(end)
+        began = time.monotonic()
+        _, err = process.communicate(timeout=60)
+        if end == signal.SIGINT and process.returncode == 130:
+            assert time.monotonic() - began < 30
+            assert "Traceback" not in err
+            assert "what is done is kept in results.h5" in err
+            assert "to continue:\n  gpu-rsfd sweep" in err
+    process = start("sweep", *LONG, "--cluster", two.file, "--quiet", cwd=tmp_path)
+    assert process.communicate(timeout=120) == ("", "")
+    (result,) = gpu_rsfd.open_results(path).values()
+    data = gpu_rsfd.SyntheticDataset(20000, (10,) * 3)
+    assert np.array_equal(result.counts, gpu_rsfd.simulate(data, repetitions=400).counts)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["dask", "results.h5"]
+
+
+def test_a_lost_scheduler(two, tmp_path):
+    process = start("sweep", *LONG[:-4], "4000", *LONG[-3:], "--cluster", two.file, cwd=tmp_path)
+    path = tmp_path / "results.h5"
+    until(path.exists, process)
+    two.kill(two.scheduler)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1, err
+    assert "the scheduler is gone; what is done is kept in results.h5" in err
+    assert "to continue:\n  gpu-rsfd sweep" in err
+    assert "Traceback" not in err
+    assert len(next(iter(gpu_rsfd.open_results(path).values())).repetitions) >= 1
+
+
+def test_other_versions_are_one_line(two, monkeypatch):
+    monkeypatch.setattr(clusters, "__version__", "9.9")
+    with pytest.raises(RunError, match=r"^worker tcp://\S+ has gpu-rsfd .*, this process has gpu-rsfd 9\.9, stream 1 "):
+        DaskPool(str(two.file))
+    monkeypatch.undo()
+    pool = DaskPool(str(two.file))
+    try:
+        monkeypatch.setattr(clusters, "__version__", "9.9")  # a worker that joins later
+        with pytest.raises(RunError, match=r"^a worker has gpu-rsfd .* this process has gpu-rsfd 9\.9"):
+            list(pool.each(0, SMALL, clusters.count_repetitions, jobs_of(SMALL, 1)))
+    finally:
+        pool.close()
+
+
+def test_errors_of_the_work(two):
+    class Local(gpu_rsfd.SyntheticDataset):
+        pass
+
+    pool = DaskPool(str(two.file))
+    try:
+        counted = gpu_rsfd.CountedDataset.of_distribution(50, (3,))
+        with pytest.raises(InputError, match="known only by its counts"):
+            list(pool.each(0, counted, clusters.count_repetitions, jobs_of(counted, 1)))
+        with pytest.raises(RuntimeError, match=r"(?s)in a worker of the cluster:.*TypeError") as raised:
+            list(pool.each(0, SMALL, clusters.count_repetitions, [(1,)]))
+        assert not isinstance(raised.value, RunError)
+        with pytest.raises(InputError, match="can't import the class"):
+            list(pool.each(0, Local(5, (3,)), clusters.count_repetitions, jobs_of(SMALL, 1)))
+        assert len(list(pool.each(0, SMALL, clusters.count_repetitions, jobs_of(SMALL, 3)))) == 3
+    finally:
+        pool.close()
+
+
+def test_few_tasks_are_under_way(two):
+    taken = []
+
+    def items():
+        for item in jobs_of(SMALL, 60):
+            taken.append(item)
+            yield item
+
+    pool = DaskPool(str(two.file))
+    try:
+        for done, _ in enumerate(pool.each(0, SMALL, clusters.count_repetitions, items()), 1):
+            assert len(taken) - done <= clusters.IN_FLIGHT * 2
+    finally:
+        pool.close()
+
+
+def test_a_worker_with_a_gpu(dask, tmp_path):
+    """It is asked for by its resource; without CUDA it says so, one with a resource of another name is not asked."""
+    dask.worker()
+    with pytest.raises(RunError, match="has no worker with a GPU"):
+        ClusterBackend(str(dask.file), "cupy")
+    dask.worker("--resources", "GPU=1", CUDA_VISIBLE_DEVICES="0")
+    until(lambda: _gpus(dask))
+    with ClusterBackend(str(dask.file), "cupy") as backend:
+        assert backend.pool.gpus
+        with pytest.raises(InputError, match="backend 'cupy' is not available"):
+            list(
+                backend.pool.each(0, SMALL, clusters.count_repetitions, [(*jobs_of(SMALL, 1)[0][:3], "cupy", "users")])
+            )
+
+
+def _gpus(dask):
+    pool = DaskPool(str(dask.file))
+    try:
+        return pool.gpus
+    finally:
+        pool.close()
+
+
+def test_a_local_cluster_needs_no_guard(tmp_path):
+    """In a script of no special form; nothing is left of it."""
+    (tmp_path / "random.py").write_text("raise RuntimeError('imported from the current directory')")
+    folder = tmp_path / "script"
+    folder.mkdir()
+    (folder / "run.py").write_text(
+        "import gpu_rsfd\n"
+        "data = gpu_rsfd.SyntheticDataset(3000, (4, 5))\n"
+        "print(gpu_rsfd.simulate(data, repetitions=4, cluster='local:2').counts.sum())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(folder / "run.py")],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(gpu_rsfd.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    expected = gpu_rsfd.simulate(gpu_rsfd.SyntheticDataset(3000, (4, 5)), repetitions=4).counts.sum()
+    assert (done.stdout, done.stderr) == (f"{expected}\n", "")
+
+
+@pytest.mark.parametrize("arguments,code,message", [
+    (["--cluster", "local:none"], 2, "cluster=local:none must name a number of workers, such as local:4"),
+    (["--cluster", "head"], 2, "cluster=head must be a scheduler's address (tcp://…), its file, or local:4"),
+    (["--cluster", "local:2", "--workers", "2"], 2, "workers and devices are of this machine; a cluster has its own"),
+    (["--cluster", "tcp://127.0.0.1:9"], 1, "cluster=tcp://127.0.0.1:9 can't be used: "),
+])  # fmt: skip
+def test_bad_input(tmp_path, monkeypatch, capsys, arguments, code, message):
+    monkeypatch.setattr(clusters, "CONNECTING_SECONDS", 1)
+    command = ["sweep", "--users", "10", "--domain", "2x2", *arguments]
+    if code == 2:
+        assert message in refusal(monkeypatch, capsys, tmp_path, command)[-1]
+    else:
+        from command import call
+
+        monkeypatch.chdir(tmp_path)
+        assert call(monkeypatch, *command) == 1
+        assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
