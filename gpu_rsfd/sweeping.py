@@ -34,6 +34,7 @@ from gpu_rsfd.store.reading import check_results_file, open_results
 from gpu_rsfd.tape import STREAM_VERSION
 
 SAVE_EVERY = 2.0  # seconds of work that a killed run may lose, as far as blocks can be cut
+UPDATE_EVERY = 5  # times that, and the file is brought up to date with the blocks
 SAVE_SHARE = 20  # work takes at least this many times as long as bringing the file up to date
 SHORTEST_BLOCK = 0.2  # seconds of work, once the speed is known: making a file for each takes a tenth of that
 BLOCK_BYTES = 96 << 20  # counts in memory at a time
@@ -326,7 +327,8 @@ class _Sweep:
             for block in self._blocks(store, todo):
                 now = time.perf_counter()
                 fresh += block.stop - block.first
-                if now - saved >= max(self.save_every, SAVE_SHARE * saving) or fresh >= written:
+                due = now - saved >= SAVE_SHARE * saving or fresh >= written  # copying twice as much is never much
+                if due and now - saved >= UPDATE_EVERY * self.save_every:
                     store.bring_up_to_date()
                     written, fresh, saved = written + fresh, 0, time.perf_counter()
                     saving = saved - now
