@@ -70,7 +70,14 @@ def folder(tmp_path_factory, results):
     guessed = AttackResults({"people": attacked(people_data(), results["people"])})
     write_page(results, folder / "people.html", "people.h5", attacks=guessed)
     write_page(over_users(), folder / "users.html", "users.h5")
+    write_page(many_values(), folder / "many.html", "many.h5")
     return folder
+
+
+def many_values():
+    data = gpu_rsfd.SyntheticDataset(2000, (400,), "zipf:1.1", name="many")
+    result = gpu_rsfd.simulate(data, 1.0, ["smp-grr"], 1, workers=1)
+    return Results({"many": result.with_errors()}, spec=describe([data], result.spec))
 
 
 @pytest.fixture(scope="module")
@@ -216,6 +223,15 @@ def test_frequencies_with_the_users_own_labels(visit, results):
             assert low == pytest.approx(np.quantile(estimates[:, v], 0.025), abs=1e-4)
             assert high == pytest.approx(np.quantile(estimates[:, v], 0.975), abs=1e-4)
     assert page.locator("#frequency-chart svg .mark-rule.role-mark line").count() == 4
+
+
+def test_very_many_values(visit):
+    """One repetition of one protocol, an attribute of 400 values: no bands, nothing to compare, the most frequent."""
+    page = visit("many.html")
+    assert len(marks(page, "frequency-chart")) == 300
+    assert "The 300 most frequent of 400 values." in page.inner_text("#frequency-note")
+    assert page.inner_text("#headline") == "Smp[GRR] alone: nothing to compare it with."
+    assert len(marks(page, "error-chart")) == 1
 
 
 def test_against_users(visit):

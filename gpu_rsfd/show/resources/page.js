@@ -3,6 +3,7 @@
   const page = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const state = { sort: null, descending: false, hidden: new Set() };
+  const MOST_VALUES = 300; // of an attribute, a line each
   const decoded = new Map(); // estimates, decoded when first shown
   const views = new Map();
 
@@ -111,10 +112,13 @@
         truth_text: text(set.truth[offset + v]), estimate_text: text(estimate), interval: `${text(low)} … ${text(high)}`,
       });
     }
+    const most = [...values].sort((a, b) => b.truth - a.truth).slice(0, MOST_VALUES);
+    const shownValues = values.length > MOST_VALUES ? values.filter((row) => row.truth > most.at(-1).truth || most.includes(row)) : values;
     $("frequency-chart").style.setProperty("--chosen", `var(--${page.protocols[p].name})`);
     $("frequency-note").textContent = `Bars: truth. Points: mean of the estimates (${kind}); lines: the middle 95 % of ${set.repetitions} repetitions.` +
+      (shownValues.length < values.length ? ` The ${shownValues.length} most frequent of ${values.length} values.` : "") +
       (kind === postprocess() ? "" : ` Estimates after ${postprocess()} are not in this file, which would be too large.`);
-    return draw("frequency-chart", page.charts.frequencies, { values });
+    return draw("frequency-chart", page.charts.frequencies, { values: shownValues });
   }
 
   function drawPrivacy() {
