@@ -151,7 +151,7 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
         except (KeyboardInterrupt, RunError, MemoryError) as error:  # Ctrl-C; a full disk, a lost worker or device
             reporter.end()
             saved = how.output.exists() and how.output.stat() != before
-            blocks = folder_of(check_output(how.output))
+            blocks = folder_of(Path(os.path.realpath(how.output)) if how.output.is_symlink() else how.output)
             places = [str(how.output)] if (saved or not how.overwrite) and _has_results(how.output) else []
             places += [str(blocks)] if any(blocks.glob("*-*-*.h5")) else []
             kept = f"what is done is kept in {' and '.join(places)}" if places else "nothing was finished yet"
