@@ -311,7 +311,7 @@ class _Sweep:
             store.blocks.end()
             existing.spec = self.want
             return existing
-        saved, saving, fresh, written = -math.inf, 0.0, 0, 0
+        saved, saving, fresh, written = time.perf_counter(), 0.0, 0, 0
         try:
             for block in self._blocks(store, todo):
                 now = time.perf_counter()
