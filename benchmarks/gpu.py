@@ -10,50 +10,16 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import defaultdict
-from typing import Any
 
 import gpu_rsfd
 from gpu_rsfd import PAPER, PAPER_EPSILONS
 from gpu_rsfd.backends import Backend
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
-from gpu_rsfd.backends.cuda import runner as cuda
 from gpu_rsfd.backends.cuda.devices import probe
 from gpu_rsfd.plan import Plan
 
 GOAL = 2.5e11
 NUMPY_POSITIONS = 2e8  # a few seconds of NumPy
-
-
-class Stopwatch:
-    """Time on the device by kernel, while it is entered."""
-
-    def __init__(self) -> None:
-        self._events: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
-        self._launch = cuda.Runner.launch
-
-    def __enter__(self) -> Stopwatch:
-        import cupy
-
-        def launch(runner: cuda.Runner, name: str, *args: Any, **options: Any) -> None:
-            before, after = cupy.cuda.Event(), cupy.cuda.Event()
-            before.record()
-            self._launch(runner, name, *args, **options)
-            after.record()
-            self._events[name].append((before, after))
-
-        cuda.Runner.launch = launch  # type: ignore[method-assign]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        cuda.Runner.launch = self._launch  # type: ignore[method-assign]
-
-    def seconds(self) -> dict[str, float]:
-        import cupy
-
-        return {
-            name: sum(cupy.cuda.get_elapsed_time(*pair) for pair in pairs) / 1e3 for name, pairs in self._events.items()
-        }
 
 
 def end_to_end(backend: Backend, plan: Plan, data: gpu_rsfd.Dataset, repetitions: int) -> float:
@@ -82,9 +48,8 @@ def main() -> None:
     with CupyBackend([found.devices[0].index if options.device is None else options.device]) as backend:
         print(f"{backend.device}: {data}, {options.repetitions} repetitions, six methods x six epsilons")
         gpu = end_to_end(backend, plan, data, options.repetitions)
-        with Stopwatch() as watch:
-            backend.count(plan, data, 1, range(options.repetitions))
-        for name, seconds in sorted(watch.seconds().items(), key=lambda item: -item[1]):
+        kernels = backend.kernel_seconds(lambda: backend.count(plan, data, 1, range(options.repetitions)))
+        for name, seconds in sorted(kernels.items(), key=lambda item: -item[1]):
             goal = f" (goal {GOAL:.1e})" if name.startswith("count_unary") else ""
             print(f"  {name:18} {seconds * 1e3:10.2f} ms {positions / seconds:12.2e} positions/s{goal}")
     few = max(1, min(options.repetitions, int(NUMPY_POSITIONS / plan.positions(data.n))))

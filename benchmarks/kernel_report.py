@@ -1,9 +1,14 @@
 """What the CUDA kernels cost on real GPUs, found without one: NVRTC compiles, nvdisasm shows the instructions.
 
-    python benchmarks/kernel_report.py [ARCH …]      (pip install -e ".[test]"; default: 75 80 90 100 120)
+    python benchmarks/kernel_report.py [--mix] [ARCH …]      (pip install -e ".[test]"; default: all from 75 to 121)
 
-For each architecture and kernel: registers, spills, static instructions; for the unary kernels also the instructions
-that one position (user x attribute x value) takes in the hot loop, with k = d = 10.
+For each architecture and kernel: registers, spills, static instructions, how many of them are atomic on global and on
+shared memory; for the unary kernels also the instructions that one position (user x attribute x value) takes in the hot
+loop, with k = d = 10.
+
+--mix: what is executed, not what is there.  NVRTC's PTX runs on the CPU (tests/cuda_ptx.py; needs g++) for the paper's
+six methods at its six epsilons, and the instructions of a warp are counted, kind by kind, per position and lane: of
+PTX, which for 64-bit operations are several of the GPU's.
 """
 
 from __future__ import annotations
@@ -18,7 +23,8 @@ from pathlib import Path
 
 from gpu_rsfd.backends.cuda.kernels import OPTIONS, source
 
-ARCHITECTURES = ("75", "80", "90", "100", "120")
+ARCHITECTURES = ("75", "80", "86", "89", "90", "100", "103", "110", "120", "121")
+Mix = dict[str, float]  # kind of instruction -> executed
 LANES, BLOCKS = 64, 6  # users of a group; Philox blocks behind their 24 digits
 DIGITS = 4  # of a code, for k = 10 values or d = 10 attributes
 
@@ -36,6 +42,11 @@ class Kernel:
     @property
     def instructions(self) -> int:
         return len(self.code)
+
+    def atomics(self, shared: bool) -> int:
+        """Instructions that add to shared or global memory whatever other threads do."""
+        starts = ("ATOMS",) if shared else ("ATOMG", "RED.", "REDG")
+        return sum(op.startswith(starts) for op, _ in self.code)
 
     def per_position(self) -> float:
         """Instructions of the hot loop per position: each inner loop weighted with its number of rounds."""
@@ -105,16 +116,82 @@ def _functions(listing: str) -> list[tuple[str, list[tuple[str, str]], list[tupl
     return functions
 
 
+KINDS = {  # of PTX instructions, by how they begin; the first that fits
+    "multiply": ("mul", "mad", "div", "rem"),
+    "logic": ("lop3", "and", "or", "xor", "not", "shl", "shr", "shf", "bfi", "popc"),
+    "add": ("add", "sub", "neg", "min", "max"),
+    "compare": ("setp", "selp"),
+    "move": ("mov", "cvt", "cvta"),
+    "parameter": ("ld.param",),
+    "global": ("ld.global", "st.global"),
+    "shared": ("ld.shared", "st.shared"),
+    "atomic": ("atom", "red"),
+    "control": ("bra", "bar", "ret"),
+}
+MIX_SHAPE = 128 * 64, (10,) * 10  # users, domain sizes: whole blocks
+
+
+def kind_of(opcode: str) -> str:
+    return next(kind for kind, starts in KINDS.items() if opcode.startswith(starts))
+
+
+def executed(arch: str = "80", users: int = MIX_SHAPE[0], domain: tuple[int, ...] = MIX_SHAPE[1]) -> dict[str, Mix]:
+    """Warp instructions by kernel and kind, per position and lane, of one repetition on the CPU.
+
+    A position is a user x value: all of them for every kernel, so that the sum of the kernels is the whole.
+    """
+    tests = Path(__file__).parents[1] / "tests"
+    for name in [name for name in sys.modules if name == "cupy" or name.startswith("cupy.")]:
+        del sys.modules[name]  # the stand-in takes CuPy's place
+    sys.path[:0] = [str(tests / "standin"), str(tests)]
+    import cupy
+    from cupy import _compile
+
+    from gpu_rsfd import PAPER, PAPER_EPSILONS, SyntheticDataset
+    from gpu_rsfd.backends.cuda import runner
+    from gpu_rsfd.backends.cuda.backend import CupyBackend
+    from gpu_rsfd.plan import Plan
+
+    runner._modules.clear()
+    flags = ("-O1", "-DCOUNT_BLOCKS")
+    cupy._reset(ptx=arch, flags=flags)
+    plan = Plan.of(domain, PAPER, PAPER_EPSILONS)
+    library = _compile.library(source(), flags, arch, OPTIONS)
+    result = {}
+    with CupyBackend() as backend:
+        backend.count(plan, SyntheticDataset(users, domain), 1, range(1))
+    for name, kernel in _compile.kernels(source(), arch, OPTIONS).items():
+        mix = dict.fromkeys(KINDS, 0.0)
+        for times, opcodes in zip(_compile.executed(library, name, len(kernel.blocks)), kernel.blocks, strict=True):
+            for opcode, count in opcodes.items():
+                mix[kind_of(opcode)] += 32 * times * count / plan.positions(users)
+        if any(mix.values()):
+            result[name] = mix
+    return result
+
+
+def print_mix(arch: str) -> None:
+    mixes = executed(arch)
+    print(f"{'PTX ' + arch:18}{'all':>10}" + "".join(f"{kind:>11}" for kind in KINDS))
+    for name, mix in mixes.items():
+        print(f"{name:18}{sum(mix.values()):>10.3f}" + "".join(f"{mix[kind]:>11.3f}" for kind in KINDS))
+    print(f"{'sum':18}{sum(sum(mix.values()) for mix in mixes.values()):>10.3f}")
+
+
 def main(architectures: list[str]) -> None:
-    print(f"{'arch':8}{'kernel':18}{'registers':>10}{'spilled':>9}{'instructions':>14}{'a position':>12}")
+    head = ("registers", "spilled", "instructions", "atomic", "shared", "a position")
+    print(f"{'arch':8}{'kernel':18}" + "".join(f"{name:>13}" for name in head))
     for arch in architectures:
-        for name, kernel in sorted(build(arch).items()):
-            hot = f"{kernel.per_position():.1f}" if name.startswith(("count_unary", "count_paired")) else ""
-            print(
-                f"{'sm_' + arch:8}{name:18}{kernel.registers:>10}{kernel.spilled:>9}{kernel.instructions:>14}{hot:>12}",
-                flush=True,
-            )
+        for name, k in sorted(build(arch).items()):
+            numbers = [k.registers, k.spilled, k.instructions, k.atomics(shared=False), k.atomics(shared=True)]
+            hot = f"{k.per_position():>13.1f}" if name.startswith(("count_unary", "count_paired")) else ""
+            print(f"{'sm_' + arch:8}{name:18}" + "".join(f"{number:>13}" for number in numbers) + hot, flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(ARCHITECTURES))
+    wanted = [arch for arch in sys.argv[1:] if arch != "--mix"]
+    if "--mix" in sys.argv:
+        for arch in wanted or ["80"]:
+            print_mix(arch)
+    else:
+        main(wanted or list(ARCHITECTURES))

@@ -33,8 +33,8 @@ def integer(name: str, value: object, low: int, high: int) -> int:
     return number
 
 
-def check_seed(seed: object) -> int:
-    return integer("seed", seed, 0, MAX_WORD)
+def check_seed(seed: object, name: str = "seed") -> int:
+    return integer(name, seed, 0, MAX_WORD)
 
 
 def check_users(n: object) -> int:

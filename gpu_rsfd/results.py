@@ -19,6 +19,7 @@ from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.protocols import TERMS, Mechanism, Terms
 from gpu_rsfd.spec import Spec
 from gpu_rsfd.tape import STREAM_VERSION
+from gpu_rsfd.viewing import Viewed
 
 LATE = ("counts", "reporters", "errors")  # what may be read from a file only when it is asked for
 
@@ -33,8 +34,8 @@ class NotKept:
         raise InputError(f"{self.where} holds errors only (--keep mse), no counts; --keep counts would have kept them")
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Viewed):
     """Integer counts of a simulation; every rate is derived from them.
 
     counts     int64 [protocol, epsilon, repetition, value]: reports of each value, over all attributes' values in order
@@ -152,7 +153,7 @@ def errors_of(plan: Plan, frequencies: Floats, counts: Counts, reporters: Counts
     )
 
 
-class Results(dict[str, Result]):
+class Results(Viewed, dict[str, Result]):
     """Results per data set, as `simulate` gives them, with what is known about the run."""
 
     def __init__(

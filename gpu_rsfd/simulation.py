@@ -71,6 +71,9 @@ def simulate(
     assignment: str = "uniform",
     sampler: str = "users",
     first_report: float = TERMS.first_report,
+    guarantee: str = TERMS.guarantee,
+    prior: object = None,
+    prior_seed: int = 0,
     progress: Progress | None = None,
     cluster: str | None = None,
 ) -> Result:
@@ -89,13 +92,18 @@ def simulate(
     `sampler`: `users` simulates every user's every report; `counts` draws all counts from their exact joint law, given
     who sampled what; `marginals` draws each attribute's counts from their exact law, whatever n is, with independent
     attributes.  `first_report`: the share of epsilon that the first report of a longitudinal protocol (`…-l-…`) loses.
+    `guarantee`: what epsilon bounds, and so what a protocol may spend: `paper`, `user` (any two users) or `attribute`
+    (users who differ in one attribute).  `prior`: the law of the fake values of RS+RFD (`rsrfd-…`): `uniform`, `true`,
+    `noisy:EPS`, `dirichlet:A`, `zipf:S`, a JSON file, or frequencies for each attribute; `prior_seed`: of drawn ones.
     `progress` is called with the positions (users x values) done.
     `cluster`: of Dask: its scheduler's address (`tcp://…`) or file, or `local:4` for four processes of this machine.
     """
-    spec = Spec.of(protocols, epsilons, repetitions, seed, assignment, sampler, first_report)
+    spec = Spec.of(
+        protocols, epsilons, repetitions, seed, assignment, sampler, first_report, guarantee, prior, prior_seed
+    )
     data = as_dataset(data)
     check_rows(data, spec.sampler)
-    plan = Plan.of(data.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms)
+    plan = Plan.of(data.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms_for(data))
     with engine_for(data, spec.sampler, backend, workers, devices, cluster) as engine:
         counts, sampled = engine.count(plan, data, spec.seed, spec.repetitions, progress)
     return Result.of(data, plan, spec, counts, sampled)

@@ -124,6 +124,9 @@ def sweep(
     assignment: str = "uniform",
     sampler: str = "users",
     first_report: float = TERMS.first_report,
+    guarantee: str = TERMS.guarantee,
+    prior: object = None,
+    prior_seed: int = 0,
     *,
     output: str | os.PathLike[str],
     overwrite: bool = False,
@@ -145,7 +148,9 @@ def sweep(
     parts into blocks beside the file, which `merge` joins.  `cluster`: of Dask, as in `simulate`.  `reporter` is told
     what happens.  All else is as in `simulate`.
     """
-    spec = Spec.of(protocols, epsilons, repetitions, seed, assignment, sampler, first_report)
+    spec = Spec.of(
+        protocols, epsilons, repetitions, seed, assignment, sampler, first_report, guarantee, prior, prior_seed
+    )
     if not isinstance(save_every, (int, float)) or not 0 <= save_every < math.inf:
         raise InputError(f"save_every={save_every} must be a number of seconds >= 0")
     if keep not in KEEP:
@@ -270,7 +275,9 @@ class _Sweep:
         self.datasets, self.spec, self.path, self.target = datasets, spec, path, target
         self.backend, self.reporter, self.save_every = backend, reporter, save_every
         self.want = describe(datasets, spec, keep)
-        self.plans = [Plan.of(d.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms) for d in datasets]
+        self.plans = [
+            Plan.of(d.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms_for(d)) for d in datasets
+        ]
         self.sizes = [plan.positions(d.n) for d, plan in zip(datasets, self.plans, strict=True)]
         self.units = [drawn_at_once(spec.sampler, plan) for plan in self.plans]
         self.speed, self.computed = FIRST_SPEED, 0
@@ -299,6 +306,12 @@ class _Sweep:
                     f"output={self.path} holds another sweep; give another --output, or --overwrite to replace it\n"
                     f"  {lines}"
                 )
+            for dataset, plan in zip(self.datasets, self.plans, strict=True):
+                if dataset.name in existing and existing[dataset.name].terms != plan.terms:
+                    raise InputError(
+                        f"output={self.path} has another realised prior for {dataset.name} (drawn by another NumPy?); "
+                        "give another --output, or --overwrite to replace it"
+                    )
         Blocks(self.target, self.want).check(overwrite)
         heads = [_head(d, plan, self.spec) for d, plan in zip(self.datasets, self.plans, strict=True)]
         return Store(self.target, self.want, heads, [rows_of(head) for head in heads], existing), existing

@@ -13,7 +13,10 @@ except ModuleNotFoundError:  # Python 3.10
     from pip._vendor import tomli as tomllib
 
 COMPANIONS = ("pyparsing<3.3",)  # newer ones warn of what the lowest matplotlib calls
-NOT_RUN = ("mypy", "ruff", "cupy", "nvidia")  # tools, and what the tests do without
+NOT_RUN = (  # tools, what the tests do without, and what only slow tests need
+    *("mypy", "ruff", "cupy", "nvidia"),
+    *("playwright", "axe-playwright", "nbclient", "ipykernel"),
+)
 
 
 def oldest(project: dict[str, object]) -> list[str]:

@@ -6,8 +6,10 @@ import shutil
 import sys
 from pathlib import Path
 
+import cuda_nvrtc as nvrtc
 import pytest
 
+from gpu_rsfd import doctor
 from gpu_rsfd.backends.cuda import devices
 from gpu_rsfd.backends.cuda import runner as cuda
 from gpu_rsfd.backends.cuda.kernels import source
@@ -19,13 +21,21 @@ FIRST = PROTOCOLS[:14]  # few enough for the small kernels that `mutated` leaves
 needs_compiler = pytest.mark.skipif(
     shutil.which("g++") is None, reason="g++ is not installed: the CUDA kernels cannot be run on the CPU"
 )
+needs_nvrtc = pytest.mark.skipif(
+    shutil.which("g++") is None or not nvrtc.available(), reason="NVRTC or g++ is not installed: no PTX to run"
+)
+MUTANT_CASES = [
+    doctor.Case(65, (3, 2), (1.0,), FIRST),
+    doctor.Case(5000, (2, 3), (1.0,), FIRST, repetitions=range(1)),
+]
+PTX = {"ptx": "80", "flags": ("-O1",)}  # settings of the stand-in: kernels by way of PTX
 
 
 def _forget_cupy(monkeypatch):
     for name in [name for name in sys.modules if name == "cupy" or name.startswith("cupy.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(cuda, "_modules", {})
-    devices.probe.cache_clear()
+    devices.forget()
 
 
 @pytest.fixture
@@ -38,7 +48,7 @@ def standin(monkeypatch):
     yield module
     for name in [name for name in sys.modules if name == "cupy" or name.startswith("cupy.")]:
         del sys.modules[name]
-    devices.probe.cache_clear()
+    devices.forget()
 
 
 @pytest.fixture
@@ -47,7 +57,7 @@ def no_cupy(monkeypatch):
     _forget_cupy(monkeypatch)
     monkeypatch.setitem(sys.modules, "cupy", None)
     yield
-    devices.probe.cache_clear()
+    devices.forget()
 
 
 def mutated(old, new, which=0):

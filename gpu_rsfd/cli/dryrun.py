@@ -29,7 +29,7 @@ RESULT_SECONDS = 0.5e-6  # for each count: errors after all post-processings, sa
 
 
 def plan_of(dataset: Dataset, spec: Spec) -> Plan:
-    return _plan(dataset.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms)
+    return _plan(dataset.domain, spec.protocols, spec.epsilons, spec.assignment, spec.terms_for(dataset))
 
 
 _plan = lru_cache(maxsize=16)(Plan.of)  # each is asked for several times, and may have 65,535 attributes

@@ -18,7 +18,7 @@ def protocol_lines() -> list[str]:
     lines = ["Protocols (* the paper's six, the default):"]
     for name, label, sentence in lines_of_protocols():
         mark = "*" if name in PAPER else " "
-        lines.append(f"{mark} {name:<10} {label:<12}  {sentence}")
+        lines.append(f"{mark} {name:<11} {label:<13}  {sentence}")
     return lines
 
 
@@ -37,6 +37,9 @@ class _Help:
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         command: Any = self
+        for parameter in command.params:
+            if parameter.name in ("install_completion", "show_completion"):
+                parameter.metavar = ""
         epilog, command.epilog = command.epilog, None
         try:
             super().format_help(ctx, formatter)  # type: ignore[misc]

@@ -33,6 +33,9 @@ SPEC_KEYS = (
     "assignment",
     "sampler",
     "first-report",
+    "guarantee",
+    "prior",
+    "prior-seed",
 )
 
 
@@ -70,6 +73,9 @@ def spec_of(options: Mapping[str, Any]) -> Spec:
         assignment=options.get("assignment", "uniform"),
         sampler=options.get("sampler", "users"),
         first_report=options.get("first-report", TERMS.first_report),
+        guarantee=options.get("guarantee", TERMS.guarantee),
+        prior=options.get("prior"),
+        prior_seed=parse.whole("prior-seed", options.get("prior-seed", 0)),
     )
 
 

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from gpu_rsfd.estimate import POSTPROCESS
+from gpu_rsfd.protocols import PROTOCOLS
 
-def option(name: str, help: str, panel: str | None = None, metavar: str = "") -> Any:
-    """`metavar` stands for the value in `--help`; the default is part of the text, since not all are values."""
-    return typer.Option(name, help=help, rich_help_panel=panel, show_default=False, metavar=metavar)
+
+def option(
+    name: str, help: str, panel: str | None = None, metavar: str = "", known: Callable[[], Sequence[str]] | None = None
+) -> Any:
+    """`metavar` stands for the value in `--help`; the default is part of the text, since not all are values.
+
+    `known` are the values that a shell completes.
+    """
+    complete = None if known is None else lambda incomplete: completed(known(), incomplete)
+    return typer.Option(
+        name, help=help, rich_help_panel=panel, show_default=False, metavar=metavar, autocompletion=complete
+    )
+
+
+def completed(known: Sequence[str], incomplete: str) -> list[str]:
+    """What may follow, in a list as well: `rsfd-grr,sm` is completed to `rsfd-grr,smp-adp` and others."""
+    before, comma, last = incomplete.rpartition(",")
+    taken = before.split(",")
+    return [f"{before}{comma}{name}" for name in known if name.startswith(last) and name not in taken]
 
 
 Text: TypeAlias = str | None
@@ -40,6 +59,7 @@ Protocol = Annotated[
         "Protocols, listed below; repeatable or a list.  --protocol rsfd-grr,smp-adp  (default: the paper's six)",
         SIMULATION,
         "LIST",
+        lambda: PROTOCOLS,
     ),
 ]
 Repetitions = Annotated[
@@ -91,13 +111,14 @@ Part = Annotated[
 ]
 DryRun = Annotated[bool, option("--dry-run", "Print the plan, expected time and memory; simulate nothing.", OUTPUT)]
 Quiet = Annotated[bool, option("--quiet", "Print nothing but errors.", OUTPUT)]
-Postprocess = Annotated[
-    str,
+ShownPostprocess = Annotated[
+    Text,
     option(
         "--postprocess",
         "none, clip, clip-normalize, simplex.  --postprocess none  (default: clip-normalize)",
         None,
         "NAME",
+        lambda: list(POSTPROCESS),
     ),
 ]
 DatasetNames = Annotated[
@@ -159,6 +180,27 @@ FirstReport = Annotated[
         "SHARE",
     ),
 ]
+Guarantee = Annotated[
+    Text,
+    option(
+        "--guarantee",
+        "What epsilon bounds: paper, user (any two users), attribute (users who differ in one).  (default: paper)",
+        SIMULATION,
+        "NAME",
+    ),
+]
+Prior = Annotated[
+    Text,
+    option(
+        "--prior",
+        "Fake values of rsrfd-…: uniform, true, noisy:EPS, dirichlet:A, zipf:S or a JSON file.  (default: uniform)",
+        SIMULATION,
+        "LAW",
+    ),
+]
+PriorSeed = Annotated[
+    Text, option("--prior-seed", "Seed of a prior that is drawn: noisy, dirichlet.  (default: 0)", SIMULATION, "N")
+]
 SpecFile = Annotated[
     Path | None,
     option(
@@ -167,4 +209,21 @@ SpecFile = Annotated[
         SIMULATION,
         "FILE",
     ),
+]
+OnlyDatasets = Annotated[
+    Texts, option("--dataset", "Only this data set; repeatable.  --dataset syn1  (default: all)", None, "NAME")
+]
+OnlyProtocols = Annotated[
+    Texts,
+    option(
+        "--protocol",
+        "Only these protocols; repeatable or a list.  --protocol rsfd-adp,smp-adp  (default: all)",
+        None,
+        "LIST",
+        lambda: PROTOCOLS,
+    ),
+]
+OnlyEpsilons = Annotated[
+    Texts,
+    option("--epsilon", "Only these epsilons; repeatable or a list.  --epsilon ln2,1  (default: all)", None, "LIST"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 from gpu_rsfd.cli import parse
@@ -16,7 +17,10 @@ from gpu_rsfd.cli.options import (
     DomainFile,
     Epsilon,
     FirstReport,
+    Guarantee,
     Missing,
+    Prior,
+    PriorSeed,
     Protocol,
     Text,
     Texts,
@@ -61,6 +65,9 @@ def plan(
         Text, option("--assignment", "uniform or balanced (equal groups).  (default: uniform)", SIMULATION)
     ] = None,
     first_report: FirstReport = None,
+    guarantee: Guarantee = None,
+    prior: Prior = None,
+    prior_seed: PriorSeed = None,
     target_rmse: Annotated[
         float | None, option("--target-rmse", "Also the users needed for this error.  --target-rmse 0.01")
     ] = None,
@@ -73,9 +80,12 @@ def plan(
         ),
     ] = "users",
     postprocess: Annotated[str, option("--postprocess", "none or clip.  (default: none)")] = "none",
+    attack: Annotated[
+        bool, option("--attack/--no-attack", "Simulate what an attacker guesses from reports.  (default: attack)")
+    ] = True,
     json: Annotated[bool, option("--json", "JSON instead of a table.")] = False,
 ) -> None:
-    """What to expect before a collection: error per protocol, users needed for a target, bits sent per user."""
+    """What to decide by before a collection: error, users needed, bits sent, privacy losses, an attacker's success."""
     given = {
         "dataset": dataset,
         "data-dir": data_dir,
@@ -91,7 +101,11 @@ def plan(
         "protocol": protocol,
         "assignment": assignment,
         "first-report": first_report,
+        "guarantee": guarantee,
+        "prior": prior,
+        "prior-seed": prior_seed,
     }
+    from gpu_rsfd.privacy import decision
     from gpu_rsfd.show import tables
     from gpu_rsfd.theory import needs
 
@@ -102,11 +116,12 @@ def plan(
         options = {"users": "10000", **options, "sampler": "marginals"}
     elif "users" in options:  # these frequencies, another n
         sizes = parse.users(options.pop("users"))
-    plans = [
-        tables.Planned(
-            data,
-            n,
-            needs.plan_table(
+    plans = []
+    for data in datasets_of(options):
+        terms = spec.terms_for(data)
+        guessed: dict[tuple[str, float], needs.PlanRow] = {}  # the same for any number of users
+        for n in [data.n] if sizes is None else sizes:
+            rows = needs.plan_table(
                 n,
                 data.domain,
                 spec.epsilons,
@@ -116,12 +131,16 @@ def plan(
                 target_rmse,
                 postprocess,
                 against,
-                spec.terms,
-            ),
-        )
-        for data in datasets_of(options)
-        for n in ([data.n] if sizes is None else sizes)
-    ]
+                terms,
+            )
+            if attack and not guessed:
+                found = decision.attacked(rows, data.domain, data.frequencies, spec.assignment, terms)
+                guessed = {(row.protocol, row.epsilon): row for row in found}
+            if attack:
+                rows = [row.with_attack(guessed[row.protocol, row.epsilon]) for row in rows]
+            plans.append(tables.Planned(data, n, decision.marked(rows)))
     if not plans:
         raise InputError("users is empty; give a number of users, such as --users 1e6")
-    tables.show_plan(plans, target_rmse, postprocess, against, json=json)
+    if attack and not json and any(not plan.rows[0].attacked_users for plan in plans):
+        print("no attack was simulated where the domains are too large for that", file=sys.stderr)
+    tables.show_plan(plans, target_rmse, postprocess, against, spec.guarantee, json=json)

@@ -9,13 +9,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
 from rich.text import Text
 
+from gpu_rsfd.sweeping import Silent
+
 PLAIN_EVERY = 5.0  # seconds between plain lines
 
 
 def amount(number: float) -> str:
     """1.2e+08 as `120 M`."""
     for unit, size in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if number >= size:
+        if float(f"{number:.3g}") >= size:  # as it is shown: 999.9 is 1 k
             return f"{number / size:.3g} {unit}"
     return f"{number:.0f}"
 
@@ -30,14 +32,9 @@ def duration(seconds: float) -> str:
     return f"{seconds / (365.25 * 86_400):,.0f} years"
 
 
-class Quiet:
+class Quiet(Silent):
     """Says nothing."""
 
-    def begin(self, positions: int, done: int) -> None: ...
-    def dataset(self, name: str) -> None: ...
-    def advance(self, positions: int) -> None: ...
-    def say(self, line: str) -> None: ...
-    def end(self) -> None: ...
     def __enter__(self) -> Quiet:
         return self
 

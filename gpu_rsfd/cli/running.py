@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from gpu_rsfd.cli import parse, progress
 from gpu_rsfd.datasets import DATA_VARIABLE, Dataset, available
@@ -21,7 +21,7 @@ from gpu_rsfd.datasets.paper.originals import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.results import Results
 from gpu_rsfd.simulation import open_engine
-from gpu_rsfd.spec import Spec
+from gpu_rsfd.spec import UNIFORM, Spec
 from gpu_rsfd.store.blocks import folder_of
 from gpu_rsfd.store.identity import KEEP
 from gpu_rsfd.sweeping import check_output, sweep
@@ -88,6 +88,8 @@ def input_files(options: Mapping[str, Any], spec_file: Path | None) -> list[Path
     texts = [str(text) for text in (named if isinstance(named, (list, tuple)) else [named])]
     paths = [Path(name) for text in texts for name in (text, *text.split(",")) if name not in available()]
     paths += [Path(str(options["domain-file"]))] if "domain-file" in options else []
+    prior = options.get("prior")
+    paths += [Path(prior)] if isinstance(prior, str) else []
     paths += [spec_file] if spec_file is not None else []
     folder = str(options.get("data-dir") or os.environ.get(DATA_VARIABLE) or "")
     return paths + [Path(folder, file) for original in ORIGINALS.values() for file in original.files if folder]
@@ -106,6 +108,7 @@ def check_files(how: Run, inputs: Sequence[Path], datasets: Sequence[str] = ()) 
 def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> None:
     """Runs a sweep, shows its table and draws its figures."""
     from gpu_rsfd.show import tables
+    from gpu_rsfd.store.reading import open_results
 
     if not 0 <= how.save_every < math.inf:
         raise InputError(f"save-every={how.save_every} must be a number of seconds >= 0")
@@ -140,6 +143,9 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
                 spec.assignment,
                 spec.sampler,
                 spec.first_report,
+                spec.guarantee,
+                spec.prior if spec.prior != UNIFORM else None,
+                spec.prior_seed,
                 output=how.output,
                 overwrite=how.overwrite,
                 backend=engine,
@@ -150,17 +156,8 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
             )
         except (KeyboardInterrupt, RunError, MemoryError) as error:  # Ctrl-C; a full disk, a lost worker or device
             reporter.end()
-            saved = how.output.exists() and how.output.stat() != before
             blocks = folder_of(Path(os.path.realpath(how.output)) if how.output.is_symlink() else how.output)
-            places = [str(how.output)] if (saved or not how.overwrite) and _has_results(how.output) else []
-            places += [str(blocks)] if any(blocks.glob("*-*-*.h5")) else []
-            kept = f"what is done is kept in {' and '.join(places)}" if places else "nothing was finished yet"
-            arguments = [a for a in sys.argv[1:] if a != "--overwrite" or not saved]
-            known = shutil.which("gpu-rsfd") or sys.argv[0].endswith("__main__.py")
-            again = shlex.join(["gpu-rsfd" if known else sys.argv[0], *arguments])
-            what, code = _ending(error)
-            print(f"{what}; {kept}; to continue:\n  {again}", file=sys.stderr)
-            raise SystemExit(code) from None
+            end_early(error, how.output, how.overwrite, before, lambda path: bool(open_results(path)), blocks)
         elapsed, worked = time.monotonic() - started, results.computed > 0
         if part is not None:
             what = f"{results.computed} repetitions simulated" if worked else "nothing was left to do"
@@ -184,11 +181,29 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
             )
 
 
-def _has_results(path: Path) -> bool:
-    """Whether a file holds any finished repetition."""
-    from gpu_rsfd.store.reading import open_results
+def end_early(
+    error: BaseException,
+    output: Path,
+    overwrite: bool,
+    before: os.stat_result | None,
+    finished: Callable[[Path], bool],
+    blocks: Path | None = None,
+) -> NoReturn:
+    """Says what ended the work, what is kept of it, and how to continue.
 
-    try:
-        return bool(open_results(path))
-    except InputError:
-        return False
+    `before`: the output as it was.  `finished`: whether a file holds any finished repetition.  `blocks`: the folder of
+    those that are not in the file yet.
+    """
+    saved = output.exists() and output.stat() != before
+    places = []
+    with contextlib.suppress(InputError):
+        if (saved or not overwrite) and finished(output):
+            places = [str(output)]
+    places += [str(blocks)] if blocks is not None and any(blocks.glob("*-*-*.h5")) else []
+    kept = f"what is done is kept in {' and '.join(places)}" if places else "nothing was finished yet"
+    arguments = [a for a in sys.argv[1:] if a != "--overwrite" or not saved]
+    known = shutil.which("gpu-rsfd") or sys.argv[0].endswith("__main__.py")
+    again = shlex.join(["gpu-rsfd" if known else sys.argv[0], *arguments])
+    what, code = _ending(error)
+    print(f"{what}; {kept}; to continue:\n  {again}", file=sys.stderr)
+    raise SystemExit(code) from None

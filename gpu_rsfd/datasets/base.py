@@ -83,13 +83,11 @@ class Dataset:
     @cached_property
     def counts(self) -> npt.NDArray[np.int64]:
         """How many users hold each value, over all attributes' values in order."""
-        total = np.zeros(sum(self.domain), np.int64)
-        offset = 0
-        for j, k in enumerate(self.domain):
+        total = np.zeros(self.domain.total, np.int64)
+        for j, (k, columns) in enumerate(zip(self.domain, self.domain.slices, strict=True)):
             for start in range(0, self.n, _COUNT_CHUNK):
                 codes = self.column(j, start, min(start + _COUNT_CHUNK, self.n))
-                total[offset : offset + k] += np.bincount(codes, minlength=k)
-            offset += k
+                total[columns] += np.bincount(codes, minlength=k)
         total.flags.writeable = False
         return total
 

@@ -54,7 +54,8 @@ class CountedDataset(Dataset):
         exponent = parse_distribution(distribution) or 0.0
         sizes = tuple(domain)
         weights = {k: [(v + 1.0) ** -exponent for v in range(k)] for k in sizes}
-        table = [[w / math.fsum(weights[k]) for w in weights[k]] for k in sizes]
+        totals = {k: math.fsum(row) for k, row in weights.items()}
+        table = [[w / totals[k] for w in weights[k]] for k in sizes]
         return cls(n, sizes, table, name=name, source=f"expected counts: {distribution}")
 
     @cached_property

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
 
 from gpu_rsfd.protocols.form import Bits, Others
 from gpu_rsfd.protocols.registry import REGISTRY, Protocol
@@ -21,13 +24,13 @@ def noises(protocol: Protocol) -> str:
 
 def sends(protocol: Protocol) -> str:
     """Who sends what."""
-    kinds = dict.fromkeys(
-        _WHO[way.others].replace("fake values", "randomised fake one-hot vectors")
-        if way.others is Others.FAKE and way.noise.form is Bits
-        else _WHO[way.others]
-        for way in protocol.ways
-    )
-    return "; or ".join(kinds)
+    kinds = []
+    for way in protocol.ways:
+        text = _WHO[way.others]
+        if way.others is Others.FAKE and way.noise.form is Bits:
+            text = text.replace("fake values", "randomised fake one-hot vectors")
+        kinds.append(text + ", drawn from a prior" * way.prior)
+    return "; or ".join(dict.fromkeys(kinds))
 
 
 def lines() -> Iterator[tuple[str, str, str]]:
@@ -49,3 +52,15 @@ def noises_table() -> str:
     rows = ["| noise | p* | q* | comes from |", "|---|---|---|---|"]
     rows += [f"| {r.name} | {r.p_star} | {r.q_star} | {r.source} |" for r in rules]
     return "\n".join(rows)
+
+
+def brought_up_to_date(text: str) -> str:
+    """A document with its two tables (the lines that start with |) replaced by the registry's."""
+    parts = [list(lines) for _, lines in groupby(text.splitlines(), key=lambda line: line.startswith("|"))]
+    tables = iter((protocols_table(), noises_table()))
+    return "\n".join(next(tables) if part[0].startswith("|") else "\n".join(part) for part in parts) + "\n"
+
+
+if __name__ == "__main__":
+    for path in map(Path, sys.argv[1:]):
+        path.write_text(brought_up_to_date(path.read_text(encoding="utf-8")), encoding="utf-8")

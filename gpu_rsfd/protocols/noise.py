@@ -36,6 +36,11 @@ class NoiseRule:
     loss: Callable[[Noise, float, int], float] = _bits_loss  # (noise, e, k): worst log-likelihood ratio, as realised
     memoised: bool = False  # one report of a longitudinal protocol: it spends only a share of e
 
+    @property
+    def plain(self) -> bool:
+        """Whether what is sent is the value or the bits themselves, so that p and q say all about a report."""
+        return self.form is Keep or self.loss is _bits_loss
+
     def __reduce__(self) -> tuple[object, tuple[str]]:
         """Pickled by name, since functions are not data."""
         return rule, (self.name,)

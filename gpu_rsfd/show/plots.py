@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,9 @@ from gpu_rsfd.estimate import Floats, check_postprocess
 from gpu_rsfd.protocols import REGISTRY, label
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.show.lettering import lettered
-from gpu_rsfd.show.summary import expected, rough, show_epsilon, summary
+from gpu_rsfd.show.panels import Page, epsilon_ticks, log_ticks
+from gpu_rsfd.show.published import caveats, published
+from gpu_rsfd.show.summary import expected, rough, show_epsilon, summary, unusual
 from gpu_rsfd.store.files import FIGURES, replace_file
 
 MANY_VALUES = 30  # more than these need a panel as wide as the page
@@ -38,11 +41,19 @@ _MARKS = {
 }
 
 
+_CIRCLE: dict[str, Any] = {  # a published point: larger than every marker, so that both are seen
+    "marker": "o",
+    "markersize": 11,
+    "markerfacecolor": "none",
+    "markeredgewidth": 0.8,
+    "linestyle": "none",
+    "zorder": 1.5,
+}
 # Readable in grey: a marker and a dash of its own for each protocol, colours of distinct lightness.
 _DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2))]
 
 
-def _style(protocol: str) -> dict[str, Any]:
+def style(protocol: str) -> dict[str, Any]:
     entry = REGISTRY[protocol]
     return {
         "marker": entry.marker,
@@ -91,20 +102,9 @@ def save_figure(figure: Any, path: Path, overwrite: bool = False) -> None:
     form = path.suffix[1:].lower()
     image = io.BytesIO()
     with rc_context({"svg.hashsalt": "gpu-rsfd"}):
-        figure.savefig(image, format=form, dpi=200, metadata=_METADATA[form])
+        options = {"pil_kwargs": {"compress_level": 4}} if form == "png" else {}  # half the time, a tenth larger
+        figure.savefig(image, format=form, dpi=200, metadata=_METADATA[form], **options)
     replace_file(target, image.getbuffer())
-
-
-def _panels(count: int, wide: bool = False) -> tuple[Any, list[Any]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    columns = (1 if count <= 12 else 2) if wide else min(count, 3 if count <= 9 else 4)
-    lines = -(-count // columns)
-    figure = Figure(figsize=(1.2 + (12.0 if wide else 3.9) * columns, 0.9 + 3.1 * lines), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = [figure.add_subplot(lines, columns, i + 1) for i in range(count)]
-    return figure, axes
 
 
 def figure_of(results: Results, postprocess: str = "clip-normalize", x: str = "auto") -> Any:
@@ -114,7 +114,7 @@ def figure_of(results: Results, postprocess: str = "clip-normalize", x: str = "a
         raise InputError("the results file has no finished repetitions yet; nothing to plot")
     if x not in ("auto", "epsilon", "users"):
         raise InputError(f"x={x} must be one of auto, epsilon, users")
-    over_users = _differ_in_users(results)
+    over_users = differ_in_users(results)
     if x == "users" and not over_users:
         raise InputError("x=users needs data sets that differ in their number of users only")
     if over_users and x != "epsilon":
@@ -122,7 +122,7 @@ def figure_of(results: Results, postprocess: str = "clip-normalize", x: str = "a
     return _against_epsilon(results, postprocess)
 
 
-def _differ_in_users(results: Results) -> bool:
+def differ_in_users(results: Results) -> bool:
     """A sweep over n: synthetic data sets made by size, equal but for their number of users."""
     made = [d for d in results.spec.get("datasets", []) if d["name"] in results]
     if len({d["users"] for d in made}) < 2:
@@ -132,45 +132,72 @@ def _differ_in_users(results: Results) -> bool:
 
 
 def _against_epsilon(results: Results, postprocess: str) -> Any:
-    figure, axes = _panels(len(results))
-    for axis, (name, result) in zip(axes, results.items(), strict=True):
+    points = {name: published(name, result, postprocess) for name, result in results.items()}
+    theory = {name: _theory(result, postprocess) for name, result in results.items()}
+    protocols = next(iter(results.values())).protocols
+    page = Page(len(results), handles(protocols), _explained(results, postprocess, theory.values(), points))
+    for axis, (name, result) in zip(page.axes, results.items(), strict=True):
         mean, error = summary(result, postprocess)
-        theory = _theory(result, postprocess)
-        for p, protocol in enumerate(result.protocols):
-            style = _style(protocol)
-            axis.errorbar(result.epsilons, mean[p], yerror(error[p]), label=label(protocol), capsize=2, **style)
-            if theory is not None:
-                axis.plot(result.epsilons, theory[p], color=style["color"], linewidth=0.6)
+        curves(axis, protocols, result.epsilons, mean, error, theory[name], points[name])
         (title,), families = lettered([name], TITLE_LETTERS)
         axis.set_title(f"{title}: n = {result.n:,}, d = {len(result.domain)}", fontsize=10, fontfamily=families)
-        axis.set_xlabel("ε")
-        _ticks(axis, result.epsilons)
-        _finish(axis, postprocess)
-    _legend(figure, axes, _explained(results.values(), theory is not None))
-    return figure
+        epsilon_ticks(axis, result.epsilons)
+    page.name_axes("ε", metric(postprocess))
+    return page.figure
 
 
 def _against_users(results: Results, postprocess: str) -> Any:
     ordered = sorted(results.values(), key=lambda r: r.n)
     first = ordered[0]
-    figure, axes = _panels(len(first.epsilons))
     users = [r.n for r in ordered]
-    summaries = [summary(r, postprocess) for r in ordered]
-    theory = None if _theory(first, postprocess) is None else [_theory(r, postprocess) for r in ordered]
-    for e, (axis, epsilon) in enumerate(zip(axes, first.epsilons, strict=True)):
-        for p, protocol in enumerate(first.protocols):
-            style = _style(protocol)
-            mean = [m[p, e] for m, _ in summaries]
-            error = np.array([s[p, e] for _, s in summaries])
-            axis.errorbar(users, mean, yerror(error), label=label(protocol), capsize=2, **style)
-            if theory is not None:
-                axis.plot(users, [t[p, e] for t in theory if t is not None], color=style["color"], linewidth=0.6)
+    mean, error = (np.stack(parts, axis=-1) for parts in zip(*(summary(r, postprocess) for r in ordered), strict=True))
+    forms = [form for r in ordered if (form := _theory(r, postprocess)) is not None]
+    theory = np.stack(forms, axis=-1) if forms else None  # [protocol, epsilon, users]
+    page = Page(len(first.epsilons), handles(first.protocols), _explained(results, postprocess, [theory]))
+    for e, (axis, epsilon) in enumerate(zip(page.axes, first.epsilons, strict=True)):
+        curves(axis, first.protocols, users, mean[:, e], error[:, e], None if theory is None else theory[:, e])
         axis.set_title(f"ε = {show_epsilon(epsilon)}, d = {len(first.domain)}", fontsize=10)
         axis.set_xscale("log")
-        axis.set_xlabel("users n")
-        _finish(axis, postprocess)
-    _legend(figure, axes, _explained(ordered, theory is not None))
-    return figure
+    page.name_axes("users n", metric(postprocess))
+    return page.figure
+
+
+def curves(
+    axis: Any,
+    protocols: Sequence[str],
+    x: Sequence[float] | Floats,
+    mean: Floats,
+    error: Floats,
+    theory: Floats | None = None,
+    points: Floats | None = None,
+) -> None:
+    """A panel: a curve with error bars for each protocol, closed forms as thin lines, published points as circles.
+
+    `x` is the same for all protocols, or has a line for each.
+    """
+    for p, protocol in enumerate(protocols):
+        look, at = style(protocol), x[p] if np.ndim(x) == 2 else x
+        axis.errorbar(at, mean[p], yerror(error[p]), label=label(protocol), capsize=2, **look)
+        if theory is not None:
+            axis.plot(at, theory[p], color=look["color"], linewidth=0.6)
+        if points is not None and np.isfinite(points[p]).any():
+            axis.plot(at, points[p], **_CIRCLE, markeredgecolor=look["color"])
+    drawn = [part for part in (mean, mean + error, theory, points) if part is not None]
+    axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
+    if not log_ticks(axis, np.concatenate(drawn, axis=None)):  # Smp on tiny data: nothing to draw
+        axis.set_yticks([])
+        axis.text(0.5, 0.5, "no estimates", transform=axis.transAxes, ha="center", va="center", fontsize=9)
+    axis.tick_params(which="both", labelsize=8)
+
+
+def handles(protocols: Sequence[str]) -> dict[str, Any]:
+    from matplotlib.lines import Line2D
+
+    return {label(protocol): Line2D([], [], **style(protocol)) for protocol in protocols}
+
+
+def metric(postprocess: str) -> str:
+    return "MSE$_{avg}$" + ("" if postprocess == "none" else f" ({postprocess})")
 
 
 def _theory(result: Result, postprocess: str) -> Floats | None:
@@ -179,9 +206,24 @@ def _theory(result: Result, postprocess: str) -> Floats | None:
     return None if closed is None else np.where(rough(result, postprocess), np.nan, closed)
 
 
-def _explained(results: Iterable[Result], theory: bool) -> list[str]:
-    lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in results) else []
-    return [*lines, *(["thin lines: closed form"] if theory else [])]
+def _explained(
+    results: Results,
+    postprocess: str,
+    theory: Iterable[Floats | None],
+    points: Mapping[str, Floats | None] = MappingProxyType({}),
+) -> list[str]:
+    lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in results.values()) else []
+    lines += unusual(next(iter(results.values())).spec)
+    if any(form is not None for form in theory):
+        lines.append("thin lines: closed form")
+    known = [name for name, numbers in points.items() if numbers is not None]
+    if known:
+        lines.append("open circles: the paper's points")
+        if postprocess == "clip-normalize":
+            lines += caveats(known, results[known[0]].protocols)
+        if any(results[name].spec.assignment != "balanced" for name in known):
+            lines.append("the paper's users are in balanced groups, these are not")
+    return lines
 
 
 def frequencies(results: Results, attribute: str, postprocess: str = "clip-normalize") -> Any:
@@ -198,7 +240,7 @@ def frequencies(results: Results, attribute: str, postprocess: str = "clip-norma
     panels = [(name, r, e) for name, r in having.items() for e in range(len(r.epsilons))]
     most = max(r.domain[r.names.index(attribute)] for r in having.values())
     wide, dense = most > MANY_VALUES, most > TOO_MANY_VALUES
-    figure, axes = _panels(len(panels), wide)
+    figure, axes = _measured_panels(len(panels), wide)
     all_estimates = {name: r.estimates(postprocess) for name, r in having.items()}
     for axis, (name, result, e) in zip(axes, panels, strict=True):
         a = result.plan.attributes[result.names.index(attribute)]
@@ -207,17 +249,17 @@ def frequencies(results: Results, attribute: str, postprocess: str = "clip-norma
         where, edges, truth = np.arange(a.k), np.arange(a.k + 1) - 0.5, result.frequencies[columns]
         axis.stairs(truth, edges, fill=True, color="#e4e4e4", zorder=1)
         for p, protocol in enumerate(result.protocols):
-            style = {**_style(protocol), "zorder": 2, "label": label(protocol)}
+            look = {**style(protocol), "zorder": 2, "label": label(protocol)}
             drawn = estimates[p][np.isfinite(estimates[p]).all(axis=-1)]  # Smp: repetitions in which anybody reported
             if not len(drawn):
                 continue
             if dense:
-                axis.plot(where, drawn.mean(axis=0), **{**style, "marker": "none", "linewidth": 0.8})
+                axis.plot(where, drawn.mean(axis=0), **{**look, "marker": "none", "linewidth": 0.8})
             else:
                 shift = (p + 1) / (len(result.protocols) + 1) - 0.5
-                style |= {"linestyle": "none", "markersize": 4, "elinewidth": 1}
+                look |= {"linestyle": "none", "markersize": 4, "elinewidth": 1}
                 spread = drawn.std(axis=0, ddof=1) if len(drawn) > 1 else None
-                axis.errorbar(where + 0.8 * shift, drawn.mean(axis=0), spread, **style)
+                axis.errorbar(where + 0.8 * shift, drawn.mean(axis=0), spread, **look)
         axis.stairs(truth, edges, color="black", linewidth=1.8 if dense else 1.0, zorder=3, label="truth")
         (title, words), families = lettered([name, attribute], TITLE_LETTERS)
         axis.set_title(f"{title}, ε = {show_epsilon(result.epsilons[e])}", fontsize=10, fontfamily=families)
@@ -234,6 +276,18 @@ def frequencies(results: Results, attribute: str, postprocess: str = "clip-norma
         explained = ["error bars: one standard", "deviation over repetitions"]
     _legend(figure, axes, explained)
     return figure
+
+
+def _measured_panels(count: int, wide: bool) -> tuple[Any, list[Any]]:
+    """Panels for labels of any length, which must be measured before there can be a layout."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns = (1 if count <= 12 else 2) if wide else min(count, 3 if count <= 9 else 4)
+    lines = -(-count // columns)
+    figure = Figure(figsize=(1.2 + (12.0 if wide else 3.9) * columns, 0.9 + 3.1 * lines), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, [figure.add_subplot(lines, columns, i + 1) for i in range(count)]
 
 
 def _name_values(axis: Any, labels: Sequence[str] | None, k: int, wide: bool) -> str:
@@ -254,22 +308,6 @@ def _name_values(axis: Any, labels: Sequence[str] | None, k: int, wide: bool) ->
 def yerror(error: Floats) -> Floats | None:
     """Error bars, or none where a single repetition has no standard error."""
     return error if np.isfinite(error).any() else None
-
-
-def _ticks(axis: Any, epsilons: tuple[float, ...]) -> None:
-    if len(epsilons) <= 8 and all(show_epsilon(e).startswith("ln") for e in epsilons):
-        axis.set_xticks(epsilons, [show_epsilon(e) for e in epsilons])
-
-
-def _finish(axis: Any, postprocess: str) -> None:
-    if any((np.asarray(line.get_ydata(), np.float64) > 0).any() for line in axis.lines):
-        axis.set_yscale("log")
-    else:  # Smp on tiny data: nothing to draw, and no logarithm of it
-        axis.set_yticks([])
-        axis.text(0.5, 0.5, "no estimates", transform=axis.transAxes, ha="center", va="center", fontsize=9)
-    axis.set_ylabel("MSE$_{avg}$" + ("" if postprocess == "none" else f" ({postprocess})"))
-    axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
-    axis.tick_params(which="both", labelsize=8)
 
 
 def _legend(figure: Any, axes: list[Any], explained: Sequence[str]) -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gpu_rsfd.protocols import TERMS
 from gpu_rsfd.results import Result, Results
+from gpu_rsfd.spec import UNIFORM, Spec
 from gpu_rsfd.theory import expected as theory
 
 
@@ -31,14 +33,37 @@ def summary(result: Result, postprocess: str) -> tuple[Any, Any]:
         error = np.sqrt(((mse - mean[..., None]) ** 2).sum(axis=-1) / (count - 1) / count)
         if not (missing := np.isnan(mean)).any() or not result.has_counts:  # errors alone: no attribute has its own
             return mean, error
-        each = result.mse_per_attribute(postprocess)[missing]  # [cell, repetition, attribute]
-        defined = np.isfinite(each)
-        counts = defined.sum(axis=1)
-        means = np.where(defined, each, 0).sum(axis=1) / counts
-        away = np.where(defined, each - means[:, None], 0) / np.sqrt(counts * (counts - 1.0))[:, None]
+        means, away = attribute_deviations(result.mse_per_attribute(postprocess)[missing])  # [cell, …, attribute]
         mean[missing] = means.mean(axis=-1)
         error[missing] = np.sqrt((away.mean(axis=-1) ** 2).sum(axis=-1))
     return mean, error
+
+
+def deviations(result: Result, postprocess: str) -> tuple[Any, Any]:
+    """Mean of MSE_avg [protocol, epsilon], and what each repetition adds to its standard error [protocol, epsilon,
+    repetition]: the error of any sum of means is the root of the sum of squares of the same sum of these.
+
+    Missing estimates as in `summary`, whose terms these are.
+    """
+    mse = result.mse(postprocess)
+    mean, _ = summary(result, postprocess)
+    count = mse.shape[-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        away = (mse - mean[..., None]) / np.sqrt(count * (count - 1.0))
+        if (missing := np.isnan(mse).any(axis=-1)).any() and result.has_counts:
+            each = result.mse_per_attribute(postprocess)[missing]
+            away[missing] = attribute_deviations(each)[1].mean(axis=-1)
+    return mean, away
+
+
+def attribute_deviations(each: Any) -> tuple[Any, Any]:
+    """The same of each attribute: [..., repetition, attribute] -> means [..., attribute], deviations as `each`."""
+    defined = np.isfinite(each)
+    counts = defined.sum(axis=-2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = np.where(defined, each, 0).sum(axis=-2) / counts
+        away = np.where(defined, each - means[..., None, :], 0) / np.sqrt(counts * (counts - 1.0))[..., None, :]
+    return means, away
 
 
 def with_estimate(result: Result) -> tuple[Any, Any]:
@@ -82,6 +107,12 @@ def source_of(results: Results, name: str) -> str | None:
     described: dict[str, Any] = next((d for d in results.spec.get("datasets", []) if d.get("name") == name), {})
     source = described.get("source")
     return None if source is None else str(source)
+
+
+def unusual(spec: Spec) -> list[str]:
+    """What the protocols were run under, where it is not what the paper does."""
+    lines = [] if spec.guarantee == TERMS.guarantee else [f"guarantee: {spec.guarantee}"]
+    return lines if spec.prior == UNIFORM else [*lines, f"prior of fakes: {spec.prior.short}"]
 
 
 def show_epsilon(epsilon: float) -> str:

@@ -18,7 +18,8 @@ from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.estimate import check_postprocess
 from gpu_rsfd.protocols import label
 from gpu_rsfd.results import Result, Results
-from gpu_rsfd.show.summary import expected, rough, show_epsilon, source_of, summary, with_estimate
+from gpu_rsfd.show.comparison import TIE, maybe_best
+from gpu_rsfd.show.summary import expected, rough, show_epsilon, source_of, summary, unusual, with_estimate
 from gpu_rsfd.theory import expected as theory
 from gpu_rsfd.theory.needs import PlanRow
 
@@ -36,6 +37,7 @@ FIELDS = (
     "expected_is_rough",
     "repetitions_with_estimate",
     "repetitions_with_every_estimate",
+    "may_be_best",
     "source",
 )
 MEANING = {  # of the errors that are planned for
@@ -45,7 +47,6 @@ MEANING = {  # of the errors that are planned for
 WIDE = 1e4  # from this ratio of the largest to the smallest cell on, each has a power of ten of its own
 LOWEST_EXPONENT = -300  # smaller powers of ten are no ordinary numbers
 NO_ERROR = 1e-9  # relative: what is left of an error of nothing after rounding
-TIE = 1e-9  # relative: errors closer than this are equal
 WIDTH = 1000  # numbers are never cut: a line too long for the terminal is wrapped by the terminal
 
 
@@ -86,6 +87,7 @@ def rows(results: Results, postprocess: str) -> Iterator[dict[str, Any]]:
         closed = expected(result, postprocess)
         guide = rough(result, postprocess)
         fewest, all_attributes = with_estimate(result)
+        best = maybe_best(result, postprocess)
         for p, protocol in enumerate(result.protocols):
             for e, epsilon in enumerate(result.epsilons):
                 row = (
@@ -102,6 +104,7 @@ def rows(results: Results, postprocess: str) -> Iterator[dict[str, Any]]:
                     bool(guide[p, e]),
                     int(fewest[p, e]),
                     int(all_attributes[p, e]),
+                    bool(best[p, e]),
                     source_of(results, name),
                 )
                 yield dict(zip(FIELDS, row, strict=True))
@@ -131,16 +134,18 @@ def show(results: Results, postprocess: str, form: str = "table") -> None:
         source = source_of(results, name)
         console.print(
             f"{name}: n = {result.n:,}, d = {len(result.domain)}, {len(result.repetitions)} repetitions; "
-            f"MSE_avg{'' if wide else f' in units of 1e{exponent:+03d}'}{f'; data: {source}' if source else ''}",
+            f"MSE_avg{'' if wide else f' in units of 1e{exponent:+03d}'}{f'; data: {source}' if source else ''}"
+            f"{''.join(f'; {words}' for words in unusual(result.spec))}",
             markup=False,
         )
         closed = expected(result, postprocess)
         guide = rough(result, postprocess)
         guides |= closed is not None and bool(guide.any())
-        console.print(_table(result, mean, error, closed, guide, None if wide else exponent))
+        best = maybe_best(result, postprocess)
+        console.print(_table(result, mean, error, closed, guide, best, None if wide else exponent))
         for line in _without_estimate(result):
             console.print(line, markup=False)
-    console.print(f"postprocess={postprocess}; (standard error of the last digits); * best of its column")
+    console.print(f"postprocess={postprocess}; (standard error of the last digits); {marked(results, 'column')}")
     if guides:
         console.print(f"~ a guide only: some value has fewer than {theory.ENOUGH_REPORTS} reports to be expected")
 
@@ -159,7 +164,13 @@ def _without_estimate(result: Result) -> Iterator[str]:
 
 
 def show_plan(
-    plans: Sequence[Planned], target_rmse: float | None, postprocess: str, against: str, *, json: bool
+    plans: Sequence[Planned],
+    target_rmse: float | None,
+    postprocess: str,
+    against: str,
+    guarantee: str = "paper",
+    *,
+    json: bool,
 ) -> None:
     """What to expect of each protocol and epsilon, for each data set."""
     if json:
@@ -171,8 +182,9 @@ def show_plan(
                 "domain": list(data.domain),
                 "postprocess": postprocess,
                 "against": against,
+                "guarantee": guarantee,
                 "target_rmse": target_rmse,
-                "rows": [{k: None if v != v else v for k, v in row._asdict().items()} for row in rows],
+                "rows": [_plain(row) for row in rows],
             }
             for data, n, rows in plans
         ]
@@ -183,47 +195,82 @@ def show_plan(
         frequencies = "" if n == data.n else f", frequencies of its {data.n:,} users"
         source = f"; data: {data.source}" if data.source else ""
         console.print(
-            f"{data.name}: n = {n:,}, d = {data.d}{frequencies}{source}; expected from theory alone, "
-            f"postprocess={postprocess}",
+            f"{data.name}: n = {n:,}, d = {data.d}{frequencies}{source}; expected errors from theory, "
+            f"postprocess={postprocess}; guarantee={guarantee}{_blind(rows)}",
             markup=False,
         )
         console.print(_plan_table(rows, target_rmse))
     console.print(f"* best of its epsilon; errors are {MEANING[against]}")
+    console.print("● no other row of the table has a smaller error or loss without a larger one")
+    console.print("loss: the exact worst log-likelihood ratio between users who differ in one attribute, or in any way")
     if any(row.rough or row.users_rough for plan in plans for row in plan.rows):
         console.print(f"~ a guide only: some value has fewer than {theory.ENOUGH_REPORTS} reports to be expected")
 
 
+def _plain(row: PlanRow) -> dict[str, Any]:
+    """As JSON has it: null where there is no number, or an infinite one."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row._asdict().items()}
+
+
+def _blind(rows: Sequence[PlanRow]) -> str:
+    """What an attacker achieves without any report."""
+    if not rows or not rows[0].attacked_users:
+        return ""  # it was not asked for, or the domains are too large
+    row = rows[0]
+    return f"; guessed without a report: sampled {row.sampled_baseline:.2f}, value {row.value_baseline:.2f}"
+
+
 def _plan_table(rows: Sequence[PlanRow], target_rmse: float | None) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, pad_edge=False)
-    columns = ["epsilon", "protocol", "MSE_avg", "RMSE", "bits per user"]
+    columns = ["epsilon", "protocol", "MSE_avg", "RMSE", "bits per user", "loss: one", "any"]
+    attacked = any(row.attacked_users for row in rows)
+    if attacked:
+        columns += ["guessed: sampled", "value"]
     if target_rmse is not None:
         columns.append(f"users for RMSE {target_rmse:g}")
     for name in columns:
         table.add_column(f" {name}", justify="left" if name == "protocol" else "right", no_wrap=True)
     for epsilon in dict.fromkeys(row.epsilon for row in rows):
-        here = [row for row in rows if row.epsilon == epsilon]
+        here = sorted((row for row in rows if row.epsilon == epsilon), key=lambda row: (row.mse != row.mse, row.mse))
         best = min((row.mse for row in here if row.mse == row.mse), default=math.nan)
         for row in here:
             mark = "*" if row.mse <= best * (1 + TIE) else " "
             guide = "~" if row.rough else ""
-            cells = [show_epsilon(epsilon), f" {label(row.protocol)}".replace("[", "\\[")]
+            cells = [
+                show_epsilon(epsilon),
+                f"{'●' if row.non_dominated else ' '}{label(row.protocol)}".replace("[", "\\["),
+            ]
             if math.isfinite(row.mse):
                 cells += [f" {guide}{row.mse:.3e}{mark}", f" {guide}{row.rmse:.2e}"]
             else:
                 cells += [" – ", " –"]
             cells.append(f" {row.bits_per_user:,.1f}")
+            cells += [f" {row.loss_one:.3f}", f" {row.loss_all:.3f}"]
+            if attacked:
+                cells += [f" {row.sampled:.2f}".replace("nan", "–"), f" {row.value:.2f}"]
             if row.users_needed is not None:
                 cells.append(f" {'~' if row.users_rough else ''}{row.users_needed:,}")
             elif row.unreachable is not None:
                 cells.append(f" {row.unreachable}")
-            table.add_row(*cells)
+            table.add_row(*cells, style="bold" if row.non_dominated else None)
         table.add_section()
     return table
 
 
-def _table(result: Result, mean: Any, error: Any, closed: Any, guide: Any, exponent: int | None) -> Table:
+def marked(results: Results, where: str) -> str:
+    """What the mark means."""
+    if not repeated(results):
+        return f"* the smallest of its {where}"
+    return f"* may be the best of its {where} (paired differences, 95 %)"
+
+
+def repeated(results: Results) -> bool:
+    """Whether there is anything to tell noise from."""
+    return any(len(result.repetitions) > 1 for result in results.values())
+
+
+def _table(result: Result, mean: Any, error: Any, closed: Any, guide: Any, best: Any, exponent: int | None) -> Table:
     """In units of ten to the `exponent`; None: every cell with a power of ten of its own."""
-    best = mean == np.min(np.where(np.isfinite(mean), mean, np.inf), axis=0)  # equal ones share the mark
     write, unit = (scientific, 1.0) if exponent is None else (concise, 10.0**exponent)
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, pad_edge=False)
     table.add_column("epsilon", no_wrap=True)

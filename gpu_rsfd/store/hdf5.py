@@ -12,11 +12,13 @@ import h5py
 import numpy as np
 
 from gpu_rsfd.estimate import POSTPROCESS
+from gpu_rsfd.plan import Counts
+from gpu_rsfd.protocols.form import Thresholds
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.store.files import StoreError, replaced
 from gpu_rsfd.store.pieces import InMemory, Piece, first_ones, join
 from gpu_rsfd.store.reading import FORMAT
-from gpu_rsfd.tape import STREAM_VERSION
+from gpu_rsfd.tape import KEEP_ONE, STREAM_VERSION
 from gpu_rsfd.version import __version__
 
 CHUNK = 1 << 17  # numbers in a chunk: a megabyte
@@ -198,11 +200,19 @@ def write_head(group: Any, result: Result) -> None:
         "value_attribute": (("value",), value_attribute.astype(np.int32)),
         "domain": (("attribute",), np.array(result.domain, np.int32)),
     }
+    if result.terms.priors is not None:
+        variables["prior"] = (("value",), prior_column(result.terms.priors, result.domain))
     if result.labels:
         variables["label"] = (("value",), np.array(labels, text))
     for name, (dimensions, content) in variables.items():
         options = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if content.size > 1000 else {}
         _attach(group, group.create_dataset(name, data=content, **options), dimensions)
+
+
+def prior_column(priors: Sequence[Thresholds | None], domain: Sequence[int]) -> Counts:
+    """The thresholds of fake values over all values in order: the last of an attribute is 2**32; -1: uniform."""
+    rows = [[-1] * k if row is None else [*row, KEEP_ONE] for row, k in zip(priors, domain, strict=True)]
+    return np.array([t for row in rows for t in row], np.int64)
 
 
 def _attach(group: Any, dataset: Any, dimensions: Sequence[str]) -> None:

@@ -23,10 +23,11 @@ from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import POSTPROCESS
 from gpu_rsfd.protocols import TERMS
+from gpu_rsfd.protocols.form import Thresholds
 from gpu_rsfd.results import NotKept, Result, Results
 from gpu_rsfd.spec import Spec
 from gpu_rsfd.store.identity import KEEP, key_of
-from gpu_rsfd.tape import STREAM_VERSION
+from gpu_rsfd.tape import KEEP_ONE, STREAM_VERSION
 
 FORMAT = 1  # of the file; the stream has a version of its own
 SUM_TOLERANCE = 1e-6  # frequencies of an attribute sum to 1
@@ -37,13 +38,13 @@ T = TypeVar("T")
 
 def open_results(path: str | os.PathLike[str]) -> Results:
     """The results in a file, per data set; a file of an unfinished sweep gives the repetitions that are done."""
-    with _opened(Path(path)) as file:
-        return _Reader(Path(path), file).results()
+    with opened(Path(path)) as file:
+        return Reader(Path(path), file).results()
 
 
 def check_results_file(path: Path) -> None:
     """Refuses what is not a results file of gpu-rsfd, finished or not, damaged or not."""
-    with _opened(path):
+    with opened(path):
         pass
 
 
@@ -54,12 +55,12 @@ def read_head(path: Path, document: Mapping[str, Any], dataset: dict[str, Any]) 
     except OSError as error:
         raise InputError(f"{path} can't be read: {(str(error).splitlines() or ['?'])[0]}") from error
     with file:
-        reader = _Reader(path, file)
+        reader = Reader(path, file)
         return reader.head(file, dataset["name"], dataset, reader.spec(dict(document)))
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def opened(path: Path) -> Iterator[Any]:
     if path.is_dir():
         raise InputError(f"{path} is a directory; a results file is needed")
     if not path.exists():
@@ -82,7 +83,7 @@ def _opened(path: Path) -> Iterator[Any]:
         yield file
 
 
-class _Reader:
+class Reader:
     """Takes the fields out of an open file one by one, and refuses what gpu-rsfd can't have written."""
 
     def __init__(self, path: Path, file: Any) -> None:
@@ -145,6 +146,8 @@ class _Reader:
         if not 1 <= stream <= STREAM_VERSION:
             self.refuse("stream_version", f"is {stream}, which is unknown; this gpu-rsfd knows 1 to {STREAM_VERSION}")
         document = self.json("spec")
+        if "kind" in document:
+            raise InputError(f"{self.path} holds an attack, not a sweep; `gpu-rsfd show {self.path}` shows it")
         spec = self.spec(document)
         if document.get("stream_version", stream) != stream:
             self.refuse("spec", f"says stream_version {_short(document['stream_version'])}, the file says {stream}")
@@ -213,6 +216,9 @@ class _Reader:
                 document.get("assignment"),  # type: ignore[arg-type]
                 document.get("sampler"),  # type: ignore[arg-type]
                 document.get("first_report", TERMS.first_report),
+                document.get("guarantee", TERMS.guarantee),
+                document.get("prior"),
+                document.get("prior_seed", 0),
             ),
         )
 
@@ -323,10 +329,25 @@ class _Reader:
             counts=np.empty((*cell, domain.total), np.int64),
             reporters=np.empty((*cell, len(domain)), np.int64),
             labels=labels,
-            terms=spec.terms,
+            terms=spec.terms_with(self.priors(group, name, domain)),
         )
         self.checked("spec", lambda: self.read("spec", lambda: result.plan))  # an epsilon that no protocol can use
         return result
+
+    def priors(self, group: Any, name: str, domain: Domain) -> tuple[Thresholds | None, ...] | None:
+        """The law of fake values, as its thresholds realise it; None if it is uniform."""
+        field = f"{name}/prior"
+        if not self.read(field, lambda: "prior" in group):
+            return None
+        column = self.array(group, field, "i", (domain.total,)).tolist()
+        rows: list[Thresholds | None] = []
+        for j, columns in enumerate(domain.slices):
+            row = column[columns]
+            uniform = all(t == -1 for t in row)
+            if not uniform and (row[-1] != KEEP_ONE or row[0] < 0 or sorted(row) != row):
+                self.refuse(field, f"is {_short(row)} for attribute {j}; ascending thresholds up to 2**32 are needed")
+            rows.append(None if uniform else tuple(row[:-1]))
+        return tuple(rows)
 
     def check_scales(self, group: Any, name: str, spec: Spec, repetitions: range) -> None:
         """What xarray shows beside the counts is what the spec says."""
@@ -376,8 +397,8 @@ class _Late:
     done: int
 
     def __call__(self) -> Any:
-        with _opened(self.path) as file:
-            reader = _Reader(self.path, file)
+        with opened(self.path) as file:
+            reader = Reader(self.path, file)
             document = reader.json("spec")
             spec = reader.spec(document)
             if key_of(document) != self.key:

@@ -12,6 +12,7 @@ from gpu_rsfd.checks import MAX_USERS, check_epsilon, check_users
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.protocols import PAPER, REGISTRY, TERMS, Terms, check_protocol, mechanisms
+from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.spec import PAPER_EPSILONS
 from gpu_rsfd.theory import expected as theory
 
@@ -30,6 +31,24 @@ class PlanRow(NamedTuple):
     rough: bool = False  # mse is no more than a guide: a clipped error with few reports of some value
     users_rough: bool = False  # the same of users_needed
     unreachable: str | None = None  # why users_needed is None although a target was given
+    loss_one: float = math.nan  # the exact privacy loss between users who differ in one attribute
+    loss_all: float = math.nan  # and between any two users
+    sampled: float = math.nan  # share of users whose sampled attribute an attacker guesses (privacy.decision)
+    sampled_baseline: float = math.nan  # without a report
+    value: float = math.nan  # share of values that are guessed
+    value_baseline: float = math.nan
+    attacked_users: int = 0
+    non_dominated: bool = False  # no other row has a smaller error or loss, and none a larger
+
+    def with_attack(self, other: PlanRow) -> PlanRow:
+        """This row with what an attacker guesses in another one."""
+        return self._replace(
+            sampled=other.sampled,
+            sampled_baseline=other.sampled_baseline,
+            value=other.value,
+            value_baseline=other.value_baseline,
+            attacked_users=other.attacked_users,
+        )
 
 
 def plan_table(
@@ -62,8 +81,11 @@ def plan_table(
                 and theory.is_rough(protocol, epsilon, size, attributes, assignment, postprocess, terms)
                 for size in (n, needed)
             )
+            one, whole = losses(mechanisms(protocol, epsilon, Domain.of(domain), terms), [1, len(domain)]).tolist()
             rows.append(
-                PlanRow(protocol, float(epsilon), mse, math.sqrt(mse), needed, bits, rough, users_rough, reason)
+                PlanRow(
+                    protocol, float(epsilon), mse, math.sqrt(mse), needed, bits, rough, users_rough, reason, one, whole
+                )
             )
     return rows
 

@@ -26,6 +26,7 @@ def walked_step_by_step(seed, repetition, n):
     return (x + np.uint64((int(shift) >> 32) * n >> 32)) % np.uint64(n)
 
 
+@pytest.mark.slow
 def test_every_small_number_of_users_has_its_old_positions():
     for n in range(1, 301):
         for seed, repetition in ((0, 0), (5, 1), (2026, 57)):

@@ -10,6 +10,7 @@ from cuda_standin import needs_compiler, no_cupy, standin  # noqa: F401
 import gpu_rsfd
 from gpu_rsfd.backends import BACKENDS, BackendUnavailable, open_backend
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
+from gpu_rsfd.backends.cuda import backend as backend_module
 from gpu_rsfd.backends.cuda import devices
 from gpu_rsfd.backends.cuda import runner as cuda
 from gpu_rsfd.backends.cuda.backend import CupyBackend, DeviceLost
@@ -35,11 +36,16 @@ def count(**options):
 
 @pytest.mark.slow
 @needs_compiler
-def test_two_devices_share_the_repetitions(standin):  # noqa: F811
+def test_two_devices_share_the_repetitions(standin, monkeypatch):  # noqa: F811
     standin._reset(devices=2)
-    assert is_right(count())
-    shares = {device: sum(d == device for name, d in standin._settings.launches) for device in (0, 1)}
-    assert shares[0] == shares[1] > 0
+    counted = []
+    for least in (1 << 28, 1):
+        monkeypatch.setattr(backend_module, "LEAST_POSITIONS", least)
+        standin._settings.launches.clear()
+        assert is_right(count())
+        counted.append([device for name, device in standin._settings.launches if name == "assign"])
+    assert len(counted[0]) == 1  # too little to be shared
+    assert len(counted[1]) >= 5  # 11 repetitions: 3, 2, 2, …
     standin._settings.launches.clear()
     assert is_right(count(devices=[1]))
     assert {device for _, device in standin._settings.launches} == {1}
@@ -117,8 +123,8 @@ def test_the_module_is_compiled_once_per_device(standin, monkeypatch):  # noqa: 
     made = []
     module = standin.RawModule
     monkeypatch.setattr(standin, "RawModule", lambda **options: made.append(1) or module(**options))
-    assert is_right(count())
-    assert is_right(count())
+    for device in (0, 1, 0, 1):
+        assert is_right(count(devices=[device]))
     assert len(made) == 2
 
 
@@ -131,7 +137,7 @@ def test_the_probe_survives_what_does_not_work(standin):  # noqa: F811
         CupyBackend([0])
     with pytest.raises(ValueError, match=r"devices=\[1, 1\] must be one or more different"):
         CupyBackend([1, 1])
-    devices.probe.cache_clear()
+    devices.forget()
     standin._reset(devices=1, broken=(0,))
     with pytest.raises(BackendUnavailable, match="CUDA device 0 does not work: cudaErrorDevicesUnavailable"):
         open_backend("cupy")
@@ -142,7 +148,7 @@ def test_no_device_or_no_driver(standin):  # noqa: F811
     standin._settings.devices = 0
     with pytest.raises(BackendUnavailable, match="no CUDA device found by the driver"):
         open_backend("cupy")
-    devices.probe.cache_clear()
+    devices.forget()
     standin._settings.devices = None
     with pytest.raises(BackendUnavailable, match=r"no CUDA (driver|device)"):
         open_backend("cupy")

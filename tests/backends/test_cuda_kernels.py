@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_standin import FIRST, FOLDER, mutate, mutated, needs_compiler, standin  # noqa: F401
+from cuda_standin import FIRST, FOLDER, MUTANT_CASES, mutate, mutated, needs_compiler, standin  # noqa: F401
 
 import gpu_rsfd
 from gpu_rsfd import doctor
@@ -27,7 +27,7 @@ SMALL = [c for c in doctor.CASES if c.users in (63, 65, 129, 1000)]
 
 def first_difference(cases):
     with CupyBackend() as backend:
-        return next(doctor._differences(backend, cases), None)
+        return next(doctor._differences(backend, cases, times=1), None)
 
 
 @pytest.mark.parametrize("case", doctor.CASES, ids=lambda c: f"{c.users}-{doctor._short(c.domain)}")
@@ -91,11 +91,10 @@ def compile_all_mutants():
 def test_a_mutant_is_caught(standin, monkeypatch, old, new, which):  # noqa: F811
     compile_all_mutants()
     mutate(monkeypatch, old, new, which)
-    cases = [doctor.Case(65, (3, 2), (1.0,), FIRST), doctor.Case(5000, (2, 3), (1.0,), FIRST, repetitions=range(1))]
     differences = []
     for order in (FORWARDS, BACKWARDS):
         standin._reset(orders=(order,), flags=("-O1",))
-        differences.append(first_difference(cases))
+        differences.append(first_difference(MUTANT_CASES))
     assert any(differences)
 
 
@@ -103,7 +102,7 @@ def test_a_divergent_barrier_is_caught(standin, monkeypatch):  # noqa: F811
     mutate(monkeypatch, "  __syncthreads();", "  if (threadIdx.x) __syncthreads();")
     standin._reset(flags=("-O1",))
     with pytest.raises(RuntimeError, match="not all threads of the block reach the same barrier"):
-        first_difference([doctor.Case(65, (3, 2), (1.0,), FIRST)])
+        first_difference(MUTANT_CASES[:1])
 
 
 def sanitized(kind, *mutant):
@@ -138,6 +137,7 @@ def test_sanitizers_find_nothing(kind):
     ("address", "i < cells; i += blockDim.x) shared_bins[i] = 0", "i <= cells; i += blockDim.x) shared_bins[i] = 0",
      "heap-buffer-overflow"),
     ("thread", "__syncthreads();", ";", "data race"),
+    ("thread", "atomicAdd(ones + t / STEP * 64, sum)", "ones[t / STEP * 64] += sum", "data race"),
 ])  # fmt: skip
 def test_sanitizers_can_fail(kind, old, new, message):
     code, text = sanitized(kind, old, new)

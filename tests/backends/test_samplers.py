@@ -123,6 +123,7 @@ def test_counts_sampled_attributes_are_those_of_users(assignment):
     assert np.array_equal(sampled, noisy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignment", ASSIGNMENTS)
 @pytest.mark.parametrize("sampler", ["counts", "marginals"])
 def test_results_do_not_depend_on_company(sampler, assignment):

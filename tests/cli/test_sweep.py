@@ -23,6 +23,7 @@ def same_counts(a, b):
     )
 
 
+@pytest.mark.slow
 def test_fresh_run_equals_simulate(tmp_path):
     done = run("sweep", *SMALL, cwd=tmp_path)
     assert "uniform-n3000-d3: n = 3,000, d = 3, 12 repetitions" in done.stdout
@@ -185,6 +186,7 @@ def test_full_disk_loses_nothing(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["results.h5"]
 
 
+@pytest.mark.slow
 def test_spec_file(tmp_path):
     (tmp_path / "spec.toml").write_text(
         'users = ["3000", 1_000]\ndomain = "4x2,6"\nepsilon = ["ln2", 2.5]\nrepetitions = 12\nseed = 1\n'

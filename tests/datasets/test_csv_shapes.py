@@ -220,6 +220,7 @@ def test_columns_of_every_kind_of_file(tmp_path):
         assert table.column_names(tmp_path / f"t{suffix}") == names
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_a_delimiter(tmp_path, monkeypatch, capsys):
     (tmp_path / "people.csv").write_text("sex~city\nf~Bern\nm~Chur\nf~Bern\n")
     options = ["--dataset", "people.csv", "--epsilon", "1", "--repetitions", "1", "--no-plot", "--quiet"]

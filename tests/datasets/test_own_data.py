@@ -26,6 +26,7 @@ def people(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_text_numbers_and_missing_values(people):
     pytest.importorskip("pyarrow")
     done = run("sweep", "--dataset", "people.csv", *OPTIONS, cwd=people)
@@ -80,6 +81,7 @@ def test_bad_input(people, capsys, monkeypatch, arguments, message):
     assert [p.name for p in people.iterdir()] == ["people.csv"]
 
 
+@pytest.mark.slow
 def test_plot_names_the_attributes(people):
     pytest.importorskip("pyarrow")
     run("sweep", "--dataset", "people.csv", *OPTIONS, "--quiet", "--no-plot", cwd=people)

@@ -122,6 +122,7 @@ for sampler in ("users", "counts"):
 """
 
 
+@pytest.mark.slow
 def test_a_class_that_workers_cannot_import(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     done = subprocess.run(

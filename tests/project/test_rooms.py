@@ -12,7 +12,8 @@ import gpu_rsfd
 PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
     *("version", "errors", "checks", "textfiles", "domain", "tape", "protocols", "datasets", "spec", "plan"),
-    *("backends", "estimate", "results", "simulation", "store", "sweeping", "theory", "show", "doctor", "cli"),
+    *("backends", "estimate", "viewing", "results", "simulation", "store", "sweeping", "theory", "privacy", "show"),
+    *("doctor", "cli"),
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

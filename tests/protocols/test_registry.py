@@ -56,3 +56,12 @@ def test_mechanisms_can_be_pickled():
     for protocol in PROTOCOLS:
         m = mechanism(protocol, 1.0, 3, 7)
         assert pickle.loads(pickle.dumps(m)) == m
+
+
+def test_terms_that_make_no_sense_are_refused():
+    with pytest.raises(gpu_rsfd.InputError, match="unknown guarantee 'best'"):
+        gpu_rsfd.mechanisms("rsfd-grr", 1.0, (3, 4), gpu_rsfd.Terms(guarantee="best"))
+    with pytest.raises(gpu_rsfd.InputError, match="priors of 1 attributes, but domain has 2"):
+        gpu_rsfd.mechanisms("rsrfd-grr", 1.0, (3, 4), gpu_rsfd.Terms(priors=((5, 6),)))
+    with pytest.raises(gpu_rsfd.InputError, match="unknown protocol"):
+        gpu_rsfd.mechanisms("rsfd", 1.0, (3, 4))

@@ -31,6 +31,7 @@ def test_a_finished_sweep_draws_what_is_missing(tmp_path):
     assert "results.png drawn from it" in run("sweep", *SMALL, cwd=tmp_path).stderr
 
 
+@pytest.mark.slow
 def test_a_broken_pipe_costs_no_figure(tmp_path):
     process = start("sweep", *SMALL, cwd=tmp_path)
     process.stdout.close()
@@ -97,6 +98,7 @@ def test_single_figures(stored, drawn):
     assert plot(stored, "f.pdf", datasets=["s1"]) == ["f.pdf"]
 
 
+@pytest.mark.slow
 def test_single_figures_from_the_command_line(stored):
     done = run("plot", "p.h5", "--each", "--dataset", "s0", "--dataset", "s2", cwd=stored.parent)
     assert done.stdout == "p-s0.png written\np-s2.png written\n"

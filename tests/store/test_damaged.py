@@ -137,6 +137,7 @@ def mutate_file(file, rng):
         file[name] = np.arange(3)
 
 
+@pytest.mark.slow
 def test_hundreds_of_damages(valid, tmp_path):
     rng = random.Random(9)
     refusals = []

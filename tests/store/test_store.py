@@ -97,6 +97,7 @@ def test_counts_of_syn6_are_small(tmp_path):
     assert path.stat().st_size < 20e6
 
 
+@pytest.mark.slow
 def test_show(stored):
     path, result = stored
     table = run("show", path, "--postprocess", "none", cwd=path.parent).stdout

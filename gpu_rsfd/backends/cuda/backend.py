@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 
 import numpy as np
 
 from gpu_rsfd.backends import BackendUnavailable, timing
 from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.backends.cuda.devices import probe
-from gpu_rsfd.backends.cuda.runner import DeviceLost, Job, Runner
+from gpu_rsfd.backends.cuda.passes import AttributeJob
+from gpu_rsfd.backends.cuda.runner import BATCH_WORDS, DeviceLost, Job, Limits, Runner, Stopwatch
+from gpu_rsfd.backends.cuda.work import Work
 from gpu_rsfd.backends.pool import code_bytes
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset
@@ -20,34 +24,40 @@ from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.plan import Counts, Plan
 
-__all__ = ["CupyBackend", "DeviceLost"]
+__all__ = ["CupyBackend", "DeviceLost", "Limits"]
+
+LEAST_POSITIONS = 1 << 28  # of a batch, if several devices share the work: about a millisecond
 
 
 class CupyBackend:
     """`count` gives the integer counts of a plan.  Results do not depend on devices, memory or batches.
 
-    `devices` are CUDA device numbers; default: all that work.  Repetitions are dealt out to them.
+    `devices` are CUDA device numbers; default: all that work.  They get repetitions in batches, as they finish, and
+    keep the values of the last data set.
     """
 
     name = "cupy"
 
     def __init__(self, devices: Sequence[int] | None = None) -> None:
-        found = probe()
+        wanted = None if devices is None else [integer("device", i, 0, 2**31 - 1) for i in devices]
+        if wanted is not None and (not wanted or len(set(wanted)) < len(wanted)):
+            raise InputError(f"devices={wanted} must be one or more different device numbers")
+        found = probe(wanted)
+        if wanted is not None and len(found.devices) < len(wanted):
+            found = probe()  # to say which devices there are
         if not found.devices:
             raise BackendUnavailable(f"backend 'cupy' is not available: {found.reason}")
         working = {device.index: device for device in found.devices}
-        wanted = list(working) if devices is None else [integer("device", i, 0, 2**31 - 1) for i in devices]
-        if not wanted or len(set(wanted)) < len(wanted):
-            raise InputError(f"devices={wanted} must be one or more different device numbers")
-        for index in wanted:
+        for index in wanted or ():
             if index not in working:
                 raise BackendUnavailable(
                     f"device={index} is not available; working CUDA devices: {', '.join(map(str, working))}"
                     + "".join(f"; {problem}" for problem in found.problems)
                 )
-        self.devices = tuple(working[index] for index in wanted)
+        self.devices = tuple(working[index] for index in (working if wanted is None else wanted))
         self._lock = threading.Lock()
         self._told = False
+        self._known: tuple[Plan, list[AttributeJob]] | None = None  # of the last call
         self._runners = [Runner(device, self._short_of_memory) for device in self.devices]
 
     def __enter__(self) -> CupyBackend:
@@ -87,8 +97,9 @@ class CupyBackend:
         return seconds / len(some) * dataset.n / users * timing.words(plan) / timing.words(part)
 
     def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
-        """Bytes on the host: interpreter, CUDA's libraries, the codes, and those of an attribute on their way."""
-        return (400 << 20) + code_bytes(dataset) + (0 if isinstance(dataset, SyntheticDataset) else 2 * dataset.n)
+        """Bytes on the host: interpreter, CUDA's libraries, the codes, those of an attribute on their way, counts."""
+        codes = code_bytes(dataset) + (0 if isinstance(dataset, SyntheticDataset) else 2 * dataset.n)
+        return (400 << 20) + codes + 2 * 8 * BATCH_WORDS
 
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
@@ -97,39 +108,62 @@ class CupyBackend:
 
         Raises `DeviceLost` when a device fails.
         """
-        job = Job(plan, dataset, seed, repetitions)
-        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
+        if self._known is None or self._known[0] is not plan:
+            self._known = plan, [AttributeJob.of(a) for a in plan.attributes]
+        job = Job(plan, self._known[1], dataset, seed, repetitions)
+        counts = [np.empty((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
         sampled = np.zeros((len(repetitions), plan.d), np.int64)
+        least = -(-LEAST_POSITIONS // plan.positions(dataset.n))
+        work = Work(0, len(repetitions), len(self._runners), least)
 
-        def work(runner: Runner, first: int, last: int) -> None:
-            for part in runner.run(job, first, last):
-                rows = slice(part.first, part.last)
-                with self._lock:  # shares of different devices are different rows, but progress is the caller's
-                    for table, piece in zip(counts, part.counts, strict=True):
-                        table[:, rows] += piece
-                    sampled[rows] += part.sampled
-                    if progress is not None:
+        def count(runner: Runner) -> None:
+            for part in runner.run(job, work):
+                job.unpack(part, counts, sampled)  # devices have different repetitions
+                if progress is not None:
+                    with self._lock:
                         progress(plan.positions(part.users) * (part.last - part.first))
 
-        shares = list(_shares(len(repetitions), len(self._runners)))
-        if len(shares) == 1:
-            work(self._runners[0], *shares[0])
+        if len(self._runners) == 1:
+            count(self._runners[0])
             return counts, sampled
-        with ThreadPoolExecutor(len(shares)) as threads:
-            futures = [threads.submit(work, r, *share) for r, share in zip(self._runners, shares, strict=False)]
-            for future in futures:
-                future.result()
+        with ThreadPoolExecutor(len(self._runners)) as threads:
+            futures = [threads.submit(count, runner) for runner in self._runners]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
+                work.stop()  # after an error or Ctrl-C the others finish their batch, not all that is left
+        for future in futures:
+            future.result()
         return counts, sampled
+
+    @contextmanager
+    def limited(self, limits: Limits) -> Iterator[None]:
+        """Users and repetitions at a time; results stay the same."""
+        try:
+            for runner in self._runners:
+                runner.limits = limits
+            yield
+        finally:
+            for runner in self._runners:
+                runner.limits = Limits()
+
+    def kernel_seconds(self, do: Callable[[], object]) -> dict[str, float]:
+        """The time that each kernel took on the devices while something was done: CUDA events, without the host."""
+        seconds: dict[str, float] = defaultdict(float)
+        try:
+            for runner in self._runners:
+                runner.watch = Stopwatch()
+            do()
+            for runner in self._runners:
+                for name, took in runner.stop_watch().items():
+                    seconds[name] += took
+        finally:
+            for runner in self._runners:
+                runner.watch = None
+        return dict(seconds)
 
     def _short_of_memory(self, message: str) -> None:
         with self._lock:
             first, self._told = not self._told, True
         if first:
             warnings.warn(message, UserWarning, stacklevel=2)  # a ResourceWarning would not be shown
-
-
-def _shares(repetitions: int, devices: int) -> Iterator[tuple[int, int]]:
-    """Consecutive repetitions for each device, as equal as can be; none for a device if there are too few."""
-    shares = min(devices, repetitions)
-    for i in range(shares):
-        yield repetitions * i // shares, repetitions * (i + 1) // shares

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,15 +71,19 @@ class ValuePass:
     def rows(self) -> int:
         return 2 + len(self.mine) + len(self.all) if self.mine or self.all else 0
 
-    def counts(self, attribute: AttributePlan, bins: Counts, out: Counts) -> None:
-        """bins [repetition, row, value] -> out [recipe, repetition, value], the recipes of this pass only."""
-        mine = np.cumsum(bins[:, 2 : 2 + len(self.mine)], axis=1)
-        everyone = np.cumsum(bins[:, 2 + len(self.mine) :], axis=1)
+    def places(self, attribute: AttributePlan) -> Iterator[tuple[int, int, int]]:
+        """(recipe, row if nobody keeps, row of those who keep), of the recipes of this pass."""
         for i, r in enumerate(attribute.recipes):
             if isinstance(r.noise, Keep) and r.prior == self.prior:
                 t = r.noise.threshold
-                kept = mine[:, self.mine.index(t)] if r.others.samples else everyone[:, self.all.index(t)]
-                out[i] = bins[:, int(r.others is Others.NOTHING)] + kept
+                kept = self.mine.index(t) if r.others.samples else len(self.mine) + self.all.index(t)
+                yield i, int(r.others is Others.NOTHING), 2 + kept
+
+    def accumulate(self, bins: Counts) -> None:
+        """bins [row, …]: a row per threshold has what changes from the one below; make it the whole change."""
+        ends = 2 + len(self.mine)
+        for row in (*range(3, ends), *range(ends + 1, self.rows)):
+            bins[row] += bins[row - 1]
 
 
 def _who(others: Others) -> str:
@@ -119,21 +123,20 @@ class UnaryPass:
         """The kernel's first argument."""
         pack = np.zeros(1, PASS)
         pack["key_rounds"][0] = key_rounds(seed)
-        for i, (who, tq, tp) in enumerate(self.slots):
-            at = i * (1 + self.paired)
-            for t, threshold in enumerate((tq, tp) if self.paired else (tq,)):
-                digits = (threshold - 1) >> np.arange(LEVELS) & 1
-                pack["digit"][0, :, at + t] = np.where(digits == 1, 0xFFFFFFFF, 0)
-            if who != "hiding":
-                pack[who][0, at] = 0xFFFFFFFF
+        step = 1 + self.paired
+        thresholds = np.array([slot[1 : 1 + step] for slot in self.slots], np.int64).ravel()
+        digits = (thresholds - 1) >> np.arange(LEVELS)[:, None] & 1
+        pack["digit"][0, :, : len(thresholds)] = digits * 0xFFFFFFFF
+        for who in ("own", "partial"):
+            pack[who][0, : len(thresholds) : step] = [0xFFFFFFFF * (slot[0] == who) for slot in self.slots]
         return pack
 
-    def counts(self, attribute: AttributePlan, cells: Counts, out: Counts) -> None:
-        """cells [repetition, value, cell] -> out [recipe, repetition, value], the recipes of this pass only."""
+    def places(self, attribute: AttributePlan) -> Iterator[tuple[int, int]]:
+        """(recipe, cell), of the recipes of this pass."""
         for i, r in enumerate(attribute.recipes):
             slot = _slot(r)
             if slot in self.slots and r.prior == self.prior:
-                out[i] = cells[:, :, 2 * self.slots.index(slot) + (r.others is Others.FAKE)]
+                yield i, 2 * self.slots.index(slot) + (r.others is Others.FAKE)
 
 
 def unary_passes(attribute: AttributePlan) -> list[UnaryPass]:
@@ -154,6 +157,22 @@ def _parts(slots: Sequence[Slot], most: int) -> list[tuple[Slot, ...]]:
     return [tuple(slots[i : i + size]) for i in range(0, len(slots), size)] if parts else []
 
 
+def _runs(pairs: Sequence[tuple[int, int]]) -> list[tuple[slice, slice]]:
+    """Pairs as few slices: neighbours on the left that stand equally far apart on the right are one run."""
+    runs: list[tuple[slice, slice]] = []
+    at = 0
+    while at < len(pairs):
+        (i, row), stop = pairs[at], at + 1
+        step = pairs[stop][1] - row if stop < len(pairs) else 1
+        while stop < len(pairs) and step > 0 and pairs[stop] == (i + stop - at, row + (stop - at) * step):
+            stop += 1
+        count = stop - at
+        step = step if count > 1 else 1
+        runs.append((slice(i, i + count), slice(row, row + (count - 1) * step + 1, step)))
+        at = stop
+    return runs
+
+
 @dataclass(frozen=True)
 class AttributeJob:
     """All that a device does for an attribute in a batch of repetitions."""
@@ -162,12 +181,26 @@ class AttributeJob:
     digits: int
     values: tuple[ValuePass, ...]
     passes: tuple[UnaryPass, ...]
+    sums: tuple[tuple[slice, int, slice], ...]  # (recipes, row, rows): a recipe's counts are the sum of two rows
+    copies: tuple[tuple[slice, slice], ...]  # (recipes, rows)
 
     @classmethod
     def of(cls, attribute: AttributePlan) -> AttributeJob:
         priors = dict.fromkeys(r.prior for r in attribute.recipes)
         values = tuple(v for prior in priors if (v := ValuePass.of(attribute, prior)) is not None)
-        return cls(attribute, digits_of(attribute.k), values, tuple(unary_passes(attribute)))
+        passes = tuple(unary_passes(attribute))
+        sums: list[tuple[slice, int, slice]] = []
+        copies: list[tuple[slice, slice]] = []
+        at = 0
+        for v in values:
+            for row in (0, 1):
+                kept = [(i, at + kept) for i, none, kept in v.places(attribute) if none == row]
+                sums += [(recipes, at + row, rows) for recipes, rows in _runs(kept)]
+            at += v.rows
+        for p in passes:
+            copies += _runs([(i, at + cell) for i, cell in p.places(attribute)])
+            at += p.cells
+        return cls(attribute, digits_of(attribute.k), values, passes, tuple(sums), tuple(copies))
 
     @property
     def encoded_digits(self) -> int:
@@ -175,6 +208,33 @@ class AttributeJob:
         return self.digits * sum(v.encodes for v in self.values)
 
     @property
+    def rows(self) -> int:
+        """Rows of counts, k in each, that come back from the device for a repetition."""
+        return sum(v.rows for v in self.values) + sum(p.cells for p in self.passes)
+
+    @property
     def cells(self) -> int:
         """Counts per repetition that come back from the device."""
-        return self.plan.k * (sum(v.rows for v in self.values) + sum(p.cells for p in self.passes))
+        return self.plan.k * self.rows
+
+    def unpack(self, rows: Counts, out: Counts, add: bool) -> None:
+        """rows [row, repetition, value] -> out [recipe, repetition, value], set or added to.  Changes `rows`.
+
+        Few calls on long runs of memory: this is the host's work while the device counts.
+        """
+        at = 0
+        for v in self.values:
+            if v.rows:
+                v.accumulate(rows[at : at + v.rows])
+            at += v.rows
+        for recipes, none, kept in self.sums:
+            if add:
+                out[recipes] += rows[none]
+                out[recipes] += rows[kept]
+            else:
+                np.add(rows[none], rows[kept], out=out[recipes])
+        for recipes, copied in self.copies:
+            if add:
+                out[recipes] += rows[copied]
+            else:
+                out[recipes] = rows[copied]

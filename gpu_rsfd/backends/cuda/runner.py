@@ -1,18 +1,26 @@
-"""One CUDA device: what fits into its memory, and the launches of one batch of repetitions."""
+"""One CUDA device: what fits into its memory, and the launches of one batch of repetitions.
+
+The device is kept busy: batch i + 1 is launched before the counts of batch i are unpacked.
+"""
 
 from __future__ import annotations
 
 import threading
+import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.backends.cuda.devices import Device
+from gpu_rsfd.backends.cuda.devices import Device, first_line
 from gpu_rsfd.backends.cuda.kernels import OPTIONS, source
 from gpu_rsfd.backends.cuda.passes import KEY, AttributeJob, digits_of, key_rounds
+from gpu_rsfd.backends.cuda.work import Work
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.errors import RunError
@@ -24,7 +32,8 @@ BLOCK = 128  # threads; the unary kernels are compiled for at most so many
 TILE = 8 * BLOCK  # groups of 64 users that a block works through
 SHARED_BYTES = 48 << 10  # what every device gives a block without asking
 MEMORY_SHARE = 0.8  # of the memory that is free
-BATCH_POSITIONS = 1 << 34  # enough to fill any device, a fraction of a second on a large one
+BATCH_POSITIONS = 1 << 33  # enough to fill any device, a fraction of a second on a large one
+BATCH_WORDS = 1 << 21  # of counts: what the host unpacks while the device works on the next batch
 MAX_BLOCKS = 2**31 - 1
 MAX_INDEX = 2**32 - 1  # the kernels count words of the device's arrays in 32 bits
 
@@ -46,27 +55,41 @@ class DeviceLost(RunError):  # noqa: N818  (it says what is the matter)
 class Job:
     """A call of `count`, as every device sees it."""
 
-    def __init__(self, plan: Plan, dataset: Dataset, seed: int, repetitions: range) -> None:
+    def __init__(
+        self, plan: Plan, attributes: list[AttributeJob], dataset: Dataset, seed: int, repetitions: range
+    ) -> None:
         self.plan, self.dataset, self.seed, self.repetitions = plan, dataset, seed, repetitions
-        self.n, self.d = dataset.n, plan.d
-        self.attributes = [AttributeJob.of(a) for a in plan.attributes]
+        self.n, self.d, self.attributes = dataset.n, plan.d, attributes
         self.groups = -(-dataset.n // LANES)
         self.assigned_digits = digits_of(plan.d)
-        self.needs_assignment = plan.needs_reporters or any(a.needs_assignment for a in plan.attributes)
+        self.needs_assignment = plan.d > 1 and (
+            plan.needs_reporters or any(a.needs_assignment for a in plan.attributes)
+        )
         self.key = _key(seed)
+        self.passes = [[p.argument(seed) for p in a.passes] for a in attributes]
+        self.words_per_group = sum(a.digits for a in attributes)
+        self.codes_per_group = 0 if type(dataset) is SyntheticDataset else 2 * LANES // 8  # words on their way in
+        self.encoded_digits = max(a.encoded_digits for a in attributes)
+        self.words_per_group_and_repetition = self.assigned_digits * self.needs_assignment + self.encoded_digits
+        self.words_per_repetition = sum(a.cells for a in attributes) + self.d
 
-    @property
-    def words_per_group(self) -> int:
-        """Device memory for 64 users' values: their binary digits, and the codes of one attribute on their way in."""
-        return sum(a.digits for a in self.attributes) + 2 * LANES // 8
+    @cached_property
+    def tables(self) -> tuple[npt.NDArray[np.uint64], dict[tuple[int, ...], slice]]:
+        """All thresholds that kernels look up, one after another; and where each list of them is."""
+        found: dict[tuple[int, ...], slice] = {}
+        words: list[int] = []
+        for a in self.attributes:
+            for v in a.values:
+                for table in ((*v.mine, *v.all), v.prior or ()):
+                    if table and table not in found:
+                        found[table] = slice(len(words), len(words) + len(table))
+                        words += table
+        return np.array(words or [0], U64), found
 
-    @property
-    def words_per_group_and_repetition(self) -> int:
-        return self.assigned_digits + max(a.encoded_digits for a in self.attributes)
-
-    @property
-    def words_per_repetition(self) -> int:
-        return sum(a.cells for a in self.attributes) + self.d
+    def most_groups(self) -> int:
+        """As many as 32-bit indices and the size of a grid allow, for a single repetition."""
+        words = MAX_INDEX // max(self.words_per_group, self.words_per_group_and_repetition)
+        return min(words, MAX_BLOCKS // max(max(a.plan.k for a in self.attributes), self.d) * TILE)
 
     def most_repetitions(self, groups: int) -> int:
         """As many as 32-bit indices and the size of a grid allow."""
@@ -74,18 +97,63 @@ class Job:
         blocks = max(max(a.plan.k for a in self.attributes) * tiles, self.d)
         words = max(self.words_per_group_and_repetition, 1) * groups
         share = max(1, BATCH_POSITIONS // self.plan.positions(groups * LANES))
-        return min(MAX_BLOCKS // blocks, MAX_INDEX // words, share)
+        counts = max(1, BATCH_WORDS // self.words_per_repetition)
+        return min(MAX_BLOCKS // blocks, MAX_INDEX // words, share, counts)
+
+    def unpack(self, part: Part, counts: list[Counts], sampled: Counts) -> None:
+        """The counts of a part into those of the job; the first users' come first and are set, the others' added."""
+        rows, at, add = part.last - part.first, 0, part.first_user > 0
+        here = slice(part.first, part.last)
+        for a, table in zip(self.attributes, counts, strict=True):
+            size = rows * a.cells
+            a.unpack(part.words[at : at + size].reshape(a.rows, rows, a.plan.k), table[:, here], add)
+            at += size
+        if not self.plan.needs_reporters:
+            return
+        found = part.words[at : at + rows * self.d].reshape(rows, self.d) if self.d > 1 else part.users
+        sampled[here] = sampled[here] + found if add else found
 
 
 @dataclass(frozen=True)
 class Part:
-    """Counts of some users in the repetitions first … last - 1 (positions in the job's range)."""
+    """Counts of some users in the repetitions first … last - 1 (positions in the job's range).
+
+    `words` are valid until the next part is asked for.
+    """
 
     first: int
     last: int
+    first_user: int
     users: int
-    counts: list[Counts]
-    sampled: Counts
+    words: Counts
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Less than what would fit, so that a self-test reaches what only large data would."""
+
+    groups: int = 2**63  # of 64 users at a time
+    repetitions: int = 2**63  # in a batch
+
+
+class Stopwatch:
+    """Time on the device, kernel by kernel, from CUDA events: without the host's, however slow that is."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
+
+    def around(self, cp: Any, name: str, launch: Callable[[], None]) -> None:
+        before, after = cp.cuda.Event(), cp.cuda.Event()
+        before.record()
+        launch()
+        after.record()
+        self._events[name].append((before, after))
+
+    def seconds(self, cp: Any) -> dict[str, float]:
+        """By kernel; all launches must be done."""
+        return {
+            name: sum(cp.cuda.get_elapsed_time(*pair) for pair in pairs) / 1e3 for name, pairs in self._events.items()
+        }
 
 
 class Runner:
@@ -95,75 +163,150 @@ class Runner:
         import cupy
 
         self.device, self._cp, self._tell = device, cupy, tell
+        self.watch: Stopwatch | None = None
+        self.limits = Limits()
         self._errors = (
             cupy.cuda.runtime.CUDARuntimeError,
             cupy.cuda.driver.CUDADriverError,
             cupy.cuda.compiler.CompileException,
         )
+        self._held: tuple[weakref.ref[Dataset], list[Any]] | None = None  # a whole data set's values
 
     def close(self) -> None:
-        try:
-            with self._cp.cuda.Device(self.device.index):
-                self._cp.get_default_memory_pool().free_all_blocks()
-        except self._errors:
-            pass  # a lost device has nothing to give back
+        """Gives the device's memory back."""
+        self._held = None
+        with suppress(*self._errors), self._cp.cuda.Device(self.device.index):  # a lost one has nothing to give back
+            self._cp.get_default_memory_pool().free_all_blocks()
+            self._cp.get_default_pinned_memory_pool().free_all_blocks()
 
-    def run(self, job: Job, first: int, last: int) -> Iterator[Part]:
-        """All users in the repetitions first … last - 1, part by part."""
+    def run(self, job: Job, work: Work) -> Iterator[Part]:
+        """All users in repetitions from `work`, part by part, until there are no more."""
+        if work.done:
+            return
         try:
             with self._cp.cuda.Device(self.device.index):
-                size = self._groups_that_fit(job)
-                for start in range(0, job.groups, size):
-                    yield from self._users(job, start, min(start + size, job.groups), first, last)
+                size = job.groups if self._holds(job) else self._groups_that_fit(job)
+                if size == job.groups:
+                    yield from self._users(job, 0, job.groups, work)
+                    return
+                # the values are read again for each share: as large as is fair
+                while share := work.take(len(job.repetitions)):
+                    for start in range(0, job.groups, size):
+                        yield from self._users(job, start, min(start + size, job.groups), Work(*share))
         except self._errors as error:
-            raise DeviceLost(f"{self.device} failed: {str(error).splitlines()[0]}") from error
+            raise DeviceLost(f"{self.device} failed: {first_line(error)}") from error
 
     def _free_words(self) -> int:
         pool = self._cp.get_default_memory_pool()
         return int((self._cp.cuda.Device(self.device.index).mem_info[0] + pool.free_bytes()) * MEMORY_SHARE) // 8
 
+    def _holds(self, job: Job) -> bool:
+        """Whether the data set's values are here, with room for a repetition beside them; if not, they go."""
+        if self._held is not None and self._held[0]() is job.dataset:
+            needed = job.words_per_group_and_repetition * job.groups + 2 * job.words_per_repetition
+            if needed <= self._free_words() and job.groups <= min(job.most_groups(), self.limits.groups):
+                return True
+        self._held = None
+        return False
+
     def _groups_that_fit(self, job: Job) -> int:
         """Groups of users whose values fit, with at least one repetition beside them."""
-        words = self._free_words() - job.words_per_repetition
-        fit = words // (job.words_per_group + job.words_per_group_and_repetition)
-        most = MAX_INDEX // max(job.words_per_group, job.words_per_group_and_repetition)
-        tiles = MAX_BLOCKS // max(a.plan.k for a in job.attributes)
-        return max(1, min(fit, most, tiles * TILE, job.groups))
+        words = self._free_words() - 2 * job.words_per_repetition
+        fit = words // (job.words_per_group + job.codes_per_group + job.words_per_group_and_repetition)
+        return max(1, min(fit, job.most_groups(), self.limits.groups, job.groups))
 
-    def _users(self, job: Job, start: int, stop: int, first: int, last: int) -> Iterator[Part]:
+    def _users(self, job: Job, start: int, stop: int, work: Work) -> Iterator[Part]:
         """The users of groups start … stop - 1; if even one repetition does not fit, one half after the other."""
         groups = stop - start
         try:
-            users: _Users | None = _Users(self, job, start, stop)
-            each = job.words_per_group_and_repetition * groups + job.words_per_repetition
-            batch = max(1, min(self._free_words() // each, job.most_repetitions(groups), last - first))
+            users: _Users | None = _Users(self, job, start, stop, self._values(job, start, stop))
+            each = job.words_per_group_and_repetition * groups + 2 * job.words_per_repetition
+            batch = max(1, min(self._free_words() // each, job.most_repetitions(groups), self.limits.repetitions))
         except self._cp.cuda.memory.OutOfMemoryError:
             users, batch = None, 1
-        while users is not None and first < last:
-            stop_at = min(first + batch, last)
-            try:
-                part = users.count(first, stop_at)
-            except self._cp.cuda.memory.OutOfMemoryError:
-                self._cp.get_default_memory_pool().free_all_blocks()
-                self._say(f"repetitions at a time: {batch} -> {batch // 2 or 1}")
-                users = users if batch > 1 else None
-                batch = batch // 2 or 1
-                continue
-            yield part
-            first = stop_at
-        if first < last:
-            if groups == 1:
-                raise MemoryError(f"{self.device} has too little free memory for even 64 users")
-            self._say(f"users at a time: {groups * LANES:,} -> {-(-groups // 2) * LANES:,}")
-            middle = start + -(-groups // 2)
-            yield from self._users(job, start, middle, first, last)
-            yield from self._users(job, middle, stop, first, last)
+        launched: _Batch | None = None
+        try:
+            while users is not None and (share := work.take(batch)):
+                try:
+                    following = users.launch(*share)
+                except self._cp.cuda.memory.OutOfMemoryError:
+                    work.give_back(*share)
+                    if launched is not None:
+                        yield launched.part()
+                        launched = None
+                    size = share[1] - share[0]
+                    users = users if size > 1 else None
+                    if users is not None:
+                        users.drop_scratch()
+                    self._cp.get_default_memory_pool().free_all_blocks()
+                    batch = size // 2 or 1
+                    self._say(f"repetitions at a time: {size} -> {batch}")
+                    continue
+                if launched is not None:
+                    yield launched.part()
+                launched = following
+            if launched is not None:
+                yield launched.part()
+                launched = None
+        finally:
+            if launched is not None:  # interrupted: what it copies to must stay until it is done
+                self._finish()
+        if users is None:
+            self._held = None
+            while share := work.take(len(job.repetitions)):
+                if groups == 1:
+                    raise MemoryError(f"{self.device} has too little free memory for even 64 users")
+                self._say(f"users at a time: {groups * LANES:,} -> {-(-groups // 2) * LANES:,}")
+                middle = start + -(-groups // 2)
+                yield from self._users(job, start, middle, Work(*share))
+                yield from self._users(job, middle, stop, Work(*share))
+
+    def _values(self, job: Job, start: int, stop: int) -> list[Any]:
+        """Per attribute [digit, group]: the users' values; those of a whole data set stay for the next job."""
+        whole = (start, stop) == (0, job.groups)
+        if whole and self._held is not None:
+            return self._held[1]
+        values = [self._load(job, a, start, stop) for a in job.attributes]
+        if whole:
+            self._held = weakref.ref(job.dataset), values
+        return values
+
+    def _load(self, job: Job, a: AttributeJob, start: int, stop: int) -> Any:
+        """Synthetic values are drawn on the device."""
+        cp, dataset, k, groups = self._cp, job.dataset, a.plan.k, stop - start
+        planes = cp.empty((a.digits, groups), U64)
+        if type(dataset) is SyntheticDataset:
+            law = dataset.thresholds(k)
+            thresholds = None if law is None else cp.asarray(law)
+            where = (U64(start), U32(groups), U32(k), U32(a.digits))
+            args: tuple[Any, ...] = (_key(dataset.seed), U32(a.plan.index), *where, thresholds, planes)
+            self.launch("draw_codes", self.over(groups), args)
+        else:
+            first, last = start * LANES, min(stop * LANES, job.n)
+            table = cp.asarray(dataset.column(a.plan.index, first, last).astype(np.uint16))
+            args = (table, U64(last - first), U32(groups), U32(a.digits), planes)
+            self.launch("pack_codes", self.over(groups), args)
+        return planes
+
+    def _finish(self) -> None:
+        with suppress(*self._errors):  # a lost device copies nothing any more
+            self._cp.cuda.Device(self.device.index).synchronize()
 
     def _say(self, change: str) -> None:
         self._tell(f"{self.device} is short of memory: smaller batches from here on ({change}); results stay the same")
 
     def launch(self, name: str, blocks: int, args: tuple[Any, ...], threads: int = BLOCK, shared: int = 0) -> None:
-        self._kernel(name)((blocks,), (threads,), args, shared_mem=shared)
+        kernel = self._kernel(name)
+        if self.watch is None:
+            kernel((blocks,), (threads,), args, shared_mem=shared)
+        else:
+            self.watch.around(self._cp, name, lambda: kernel((blocks,), (threads,), args, shared_mem=shared))
+
+    def stop_watch(self) -> dict[str, float]:
+        """Seconds by kernel since `watch` was set."""
+        with self._cp.cuda.Device(self.device.index):
+            self._cp.cuda.Device(self.device.index).synchronize()
+            return {} if self.watch is None else self.watch.seconds(self._cp)
 
     def over(self, items: int) -> int:
         """Blocks for a kernel that strides over items: enough to fill the device."""
@@ -180,43 +323,86 @@ class Runner:
             return kernels[name]
 
 
-class _Users:
-    """The values of some users on the device, and the launches that count their reports."""
+class _Output:
+    """Counts of a batch on the device and, in memory that it copies to by itself, on the host."""
 
-    def __init__(self, runner: Runner, job: Job, start: int, stop: int) -> None:
-        self._runner, self._job, self._cp = runner, job, runner._cp
-        self.first_group, self.groups = start, stop - start
-        self.first_user = start * LANES
+    def __init__(self, cp: Any, words: int) -> None:
+        self.words = words
+        self.device = cp.empty(words, U64)
+        self.host = np.frombuffer(cp.cuda.alloc_pinned_memory(8 * words), U64, words)
+        self.copied = cp.cuda.Event(block=True, disable_timing=True)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Launched, and on its way."""
+
+    first: int
+    last: int
+    first_user: int
+    users: int
+    output: _Output
+    words: int
+
+    def part(self) -> Part:
+        """Waits for the device.  What went wrong in a kernel is raised here."""
+        self.output.copied.synchronize()
+        words = self.output.host[: self.words].view(np.int64)
+        return Part(self.first, self.last, self.first_user, self.users, words)
+
+
+class _Users:
+    """Some users on the device, and the launches that count their reports.
+
+    All launches are in one stream: what a batch needs while it is counted is used again by the next one.
+    """
+
+    def __init__(self, runner: Runner, job: Job, start: int, stop: int, values: list[Any]) -> None:
+        self._runner, self._job, self._cp, self._x = runner, job, runner._cp, values
+        self.groups, self.first_user = stop - start, start * LANES
         self.users = min(stop * LANES, job.n) - self.first_user
         tail = self.users % LANES
-        self.last_lanes = U64((1 << tail) - 1 if tail else 2**64 - 1)
-        self._where = (U64(self.first_group), U32(self.groups), self.last_lanes)
-        self._x = [self._load(a) for a in job.attributes]
+        self._where = (U64(start), U32(self.groups), U64((1 << tail) - 1 if tail else 2**64 - 1))
+        words, self._places = job.tables
+        self._tables = self._cp.asarray(words)
+        self._sampled: Any = None
+        self._encoded: Any = None
+        self._room = 0  # repetitions that the scratch arrays have room for
+        self._outputs: list[_Output] = []  # two, in turn
+        self._turn = 1
 
-    def _load(self, a: AttributeJob) -> Any:
-        """[digit, group]: the users' values of an attribute; synthetic ones are drawn on the device."""
-        cp, runner, dataset, k = self._cp, self._runner, self._job.dataset, a.plan.k
-        planes = cp.empty((a.digits, self.groups), U64)
-        blocks = runner.over(self.groups)
-        if type(dataset) is SyntheticDataset:
-            law = dataset.thresholds(k)
-            thresholds = None if law is None else cp.asarray(law)
-            key, attribute = _key(dataset.seed), U32(a.plan.index)
-            args = (key, attribute, *self._where[:2], U32(k), U32(a.digits), thresholds, planes)
-            runner.launch("draw_codes", blocks, args)
-        else:
-            codes = dataset.column(a.plan.index, self.first_user, self.first_user + self.users)
-            table = cp.asarray(codes.astype(np.uint16))
-            runner.launch("pack_codes", blocks, (table, U64(self.users), U32(self.groups), U32(a.digits), planes))
-        return planes
+    def drop_scratch(self) -> None:
+        self._sampled = self._encoded = None
+        self._outputs, self._room = [], 0
 
-    def count(self, first: int, last: int) -> Part:
-        """All counts of the repetitions first … last - 1 of the job."""
-        cp, job, runner = self._cp, self._job, self._runner
-        rows, step = last - first, job.repetitions.step
-        which = (U64(job.repetitions[first]), U64(step))
-        out = cp.zeros(rows * job.words_per_repetition, U64)
-        sampled = self._assign(rows, which) if job.needs_assignment and job.d > 1 else None
+    def _table(self, words: tuple[int, ...] | None) -> Any:
+        return self._tables[self._places[words]] if words else None
+
+    def _reserve(self, rows: int) -> _Output:
+        """Memory for a batch of so many repetitions; its output is not the one before."""
+        cp, job = self._cp, self._job
+        if rows > self._room:
+            self.drop_scratch()
+            if job.needs_assignment:
+                self._sampled = cp.empty(rows * job.assigned_digits * self.groups, U64)
+            if job.encoded_digits:
+                self._encoded = cp.empty(rows * job.encoded_digits * self.groups, U64)
+            self._room = rows
+        self._turn ^= 1
+        while len(self._outputs) <= self._turn:
+            self._outputs.append(_Output(cp, self._room * job.words_per_repetition))
+        return self._outputs[self._turn]
+
+    def launch(self, first: int, last: int) -> _Batch:
+        """Everything for the repetitions first … last - 1 of the job, up to the copy of their counts to the host."""
+        job, rows = self._job, last - first
+        output = self._reserve(rows)
+        which = (U64(job.repetitions[first]), U64(job.repetitions.step))
+        words = rows * job.words_per_repetition
+        out = output.device[:words]
+        out.fill(0)
+        if job.needs_assignment:
+            self._assign(rows, which)
         at = 0
 
         def take(cells: int) -> Any:
@@ -224,71 +410,47 @@ class _Users:
             at += rows * cells
             return out[at - rows * cells : at]
 
-        for a, x in zip(job.attributes, self._x, strict=True):
-            self._attribute(a, x, sampled, which, rows, take)
-        if sampled is not None and job.plan.needs_reporters:
-            args = (*self._where[1:], U32(job.d), U32(job.assigned_digits), sampled, take(job.d))
-            runner.launch("count_sampled", rows * job.d, args)
-        return self._part(first, last, out.get().view(np.int64))
+        for i in range(job.d):
+            self._attribute(i, which, rows, take)
+        if job.needs_assignment and job.plan.needs_reporters:
+            args = (*self._where[1:], U32(job.d), U32(job.assigned_digits), self._sampled, take(job.d))
+            self._runner.launch("count_sampled", rows * job.d, args)
+        out.get(out=output.host[:words], blocking=False)
+        output.copied.record()
+        return _Batch(first, last, self.first_user, self.users, output, words)
 
-    def _assign(self, rows: int, which: tuple[Any, Any]) -> Any:
+    def _assign(self, rows: int, which: tuple[Any, Any]) -> None:
         """[repetition, digit, group]: the attribute that each user sampled."""
         job = self._job
         balanced = max(8, digits_of(job.n)) if job.plan.assignment == "balanced" else 0
-        sampled = self._cp.empty((rows, job.assigned_digits, self.groups), U64)
-        args = (job.key, *which, U32(rows), U64(job.n), U32(balanced), *self._where[:2], U32(job.d))
-        self._runner.launch("assign", self._runner.over(rows * self.groups), (*args, U32(job.assigned_digits), sampled))
-        return sampled
+        who = (U32(rows), U64(job.n), U32(balanced), *self._where[:2], U32(job.d), U32(job.assigned_digits))
+        self._runner.launch("assign", self._runner.over(rows * self.groups), (job.key, *which, *who, self._sampled))
 
-    def _attribute(
-        self, a: AttributeJob, x: Any, sampled: Any, which: tuple[Any, Any], rows: int, take: Callable[[int], Any]
-    ) -> None:
-        cp, job, k = self._cp, self._job, a.plan.k
+    def _attribute(self, i: int, which: tuple[Any, Any], rows: int, take: Callable[[int], Any]) -> None:
+        job, a, x = self._job, self._job.attributes[i], self._x[i]
+        k, sampled = a.plan.k, self._sampled
         tiles = -(-self.groups // TILE)
         threads = threads_for(self.groups)
-        digits = U32(job.assigned_digits if sampled is not None else 0)
-        column = (*which, *self._where, U32(TILE), U32(a.plan.index), digits)
+        digits = U32(job.assigned_digits if job.needs_assignment else 0)
+        column = (*which, U32(rows * k), *self._where, U32(TILE), U32(a.plan.index), digits)
         encoded: dict[Thresholds | None, Any] = {}
+        size = rows * a.digits * self.groups
         for v in a.values:
-            if v.encodes:
-                encoded[v.prior] = cp.empty((rows, a.digits, self.groups), U64)
-            prior = None if v.prior is None else cp.asarray(np.array(v.prior, U64))
-            keeps = cp.asarray(np.array([*v.mine, *v.all], U64)) if v.rows else None
+            if v.encodes:  # [repetition, digit, group]
+                encoded[v.prior] = self._encoded[len(encoded) * size : (len(encoded) + 1) * size]
             shared = v.rows * k * 4 if v.rows * k * 4 <= SHARED_BYTES else 0
             bins = take(v.rows * k) if v.rows else None
             shape = (U32(v.rows), U32(len(v.mine)), U32(len(v.all)), U32(shared > 0))
-            arrays = (prior, keeps, x, sampled, encoded.get(v.prior), bins)
+            tables = (self._table(v.prior), self._table((*v.mine, *v.all)))
+            arrays = (*tables, x, sampled, encoded.get(v.prior) if v.encodes else None, bins)
             values = (job.key, *column, U32(k), U32(a.digits), *shape, *arrays)
             self._runner.launch("count_values", rows * tiles, values, threads, shared)
-        for p in a.passes:
+        for p, argument in zip(a.passes, job.passes[i], strict=True):
             random = encoded.get(p.prior)
             stride = U32(a.digits * self.groups if random is not None else 0)
             planes = (x, sampled, x if random is None else random)
-            args = (p.argument(job.seed), *column, U64(a.plan.offset), U32(k), U32(a.digits), stride, *planes)
+            args = (argument, *column, U64(a.plan.offset), U32(k), U32(a.digits), stride, *planes)
             self._runner.launch(p.kernel, rows * k * tiles, (*args, take(k * p.cells)), threads)
-
-    def _part(self, first: int, last: int, cells: npt.NDArray[np.int64]) -> Part:
-        job, rows, at = self._job, last - first, 0
-
-        def take(*shape: int) -> Counts:
-            nonlocal at
-            size = rows * int(np.prod(shape))
-            at += size
-            return cells[at - size : at].reshape(rows, *shape)
-
-        counts = []
-        for a in job.attributes:
-            table = np.zeros((len(a.plan.recipes), rows, a.plan.k), np.int64)
-            for v in a.values:
-                if v.rows:
-                    v.counts(a.plan, take(v.rows, a.plan.k), table)
-            for p in a.passes:
-                p.counts(a.plan, take(a.plan.k, p.cells), table)
-            counts.append(table)
-        sampled = np.zeros((rows, job.d), np.int64)
-        if job.plan.needs_reporters:
-            sampled[:] = take(job.d) if job.d > 1 else self.users
-        return Part(first, last, self.users, counts, sampled)
 
 
 def _key(seed: int) -> npt.NDArray[Any]:

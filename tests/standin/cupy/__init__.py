@@ -39,9 +39,21 @@ class CompileException(Exception):  # noqa: N818
 _settings = types.SimpleNamespace()
 
 
-def _reset(devices=1, memory=1 << 30, orders=(0,), broken=(), lost_after=None, max_threads=1024, flags=("-O2",)):
-    """What the machine looks like.  `free` may be larger than what can be had: other programs use the device, too."""
-    _settings.__dict__.update(locals(), used=[0] * devices, peak=[0] * devices, launches=[], hidden=0)
+def _reset(
+    devices=1, memory=1 << 30, orders=(0,), broken=(), lost_after=None, lost_at="launch", lost_device=None,
+    max_threads=1024, max_blocks=2**31 - 1, flags=("-O2",), ptx=None, idle=False,
+):  # fmt: skip
+    """What the machine looks like.
+
+    lost_after  launches after which a device is lost (`lost_device`, or all of them)
+    lost_at     "launch": the launch fails; "later": what waits for it
+    ptx         such as "80": kernels by way of the PTX for this architecture
+    idle        kernels do nothing, and memory is as it comes: what is left is the host's own time
+    """
+    each = max(devices or 0, 1)
+    _settings.__dict__.update(locals(), used=[0] * each, pooled=[0] * each, peak=[0] * each, largest=0, hidden=0)
+    _settings.__dict__.update(launches=[], contexts=set(), lost=False, pinned=0)
+    _settings.__dict__.update(asked=[0] * each, copies=[[] for _ in range(each)])
 
 
 _reset()
@@ -53,20 +65,43 @@ def _current():
     return getattr(_local, "device", 0)
 
 
+def _wait(device, until=None):
+    """Delivers the copies that were asked for, up to number `until`; errors of kernels arrive here, too."""
+    _settings.contexts.add(device)
+    if _settings.lost:
+        raise CUDARuntimeError(_settings.lost)
+    waiting = _settings.copies[device]
+    while waiting and (until is None or waiting[0][0] <= until):
+        _, target, values = waiting.pop(0)
+        target[...] = values
+
+
 class MemoryPool:
+    """Keeps what arrays give back, until `free_all_blocks`."""
+
     def free_all_blocks(self):
-        pass
+        _settings.pooled[_current()] = 0
 
     def free_bytes(self):
-        return 0
+        return _settings.pooled[_current()]
 
 
 def get_default_memory_pool():
     return MemoryPool()
 
 
+class PinnedMemoryPool:
+    def free_all_blocks(self):
+        _settings.pinned = 0
+
+
+def get_default_pinned_memory_pool():
+    return PinnedMemoryPool()
+
+
 def _give_back(device, size):
     _settings.used[device] -= size
+    _settings.pooled[device] += size
 
 
 class ndarray:  # noqa: N801
@@ -79,13 +114,23 @@ class ndarray:  # noqa: N801
     @classmethod
     def _new(cls, shape, dtype):
         dtype, device = _np.dtype(dtype), _current()
+        _settings.contexts.add(device)
+        if device in _settings.broken:
+            raise CUDARuntimeError("cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy or unavailable")
         nbytes = int(_np.prod(shape, dtype=_np.int64)) * dtype.itemsize
         size = -(-max(nbytes, 1) // _PAGE) * _PAGE
-        if _settings.used[device] + size > _settings.memory - _settings.hidden:
-            raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes")
+        if _settings.pooled[device] >= size:
+            _settings.pooled[device] -= size
+        elif _settings.used[device] + _settings.pooled[device] + size > _settings.memory - _settings.hidden:
+            _settings.pooled[device] = 0  # CuPy gives the pool's memory back and tries once more
+            if _settings.used[device] + size > _settings.memory - _settings.hidden:
+                raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes")
         _settings.used[device] += size
         _settings.peak[device] = max(_settings.peak[device], _settings.used[device])
-        raw = _np.full(nbytes + 2 * _RED, 0xCD, _np.uint8)
+        _settings.largest = max(_settings.largest, nbytes)
+        raw = (
+            _np.empty(nbytes + 2 * _RED, _np.uint8) if _settings.idle else _np.full(nbytes + 2 * _RED, 0xCD, _np.uint8)
+        )
         array = cls(raw[_RED : _RED + nbytes].view(dtype).reshape(shape), raw, device)
         weakref.finalize(raw, _give_back, device, size)
         return array
@@ -98,8 +143,27 @@ class ndarray:  # noqa: N801
             raise NotImplementedError("the stand-in knows slices only")
         return ndarray(self._values[part], self._raw, self._device)
 
-    def get(self):
-        return self._values.copy()
+    def fill(self, value):
+        if not _settings.idle:
+            self._values[...] = value
+
+    def get(self, out=None, blocking=True):
+        """As on a device, `blocking=False` returns at once: `out` is rubbish until an event after it is waited for."""
+        if blocking:
+            _wait(self._device)
+        if out is None:
+            return self._values.copy()
+        if out.shape != self._values.shape or out.dtype != self._values.dtype:
+            raise TypeError("out has another shape or dtype")
+        if blocking:
+            out[...] = self._values
+        elif not _settings.idle:
+            if any(_np.shares_memory(out, target) for _, target, _ in _settings.copies[self._device]):
+                raise RuntimeError("two copies are on their way to the same memory")
+            out.view(_np.uint8)[...] = 0xCD
+            _settings.asked[self._device] += 1
+            _settings.copies[self._device].append((_settings.asked[self._device], out, self._values.copy()))
+        return out
 
 
 def empty(shape, dtype):
@@ -109,14 +173,6 @@ def empty(shape, dtype):
 def zeros(shape, dtype):
     array = ndarray._new(shape, dtype)
     array._values[...] = 0
-    return array
-
-
-def ones(shape, dtype):
-    if _current() in _settings.broken:
-        raise CUDARuntimeError("cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy or unavailable")
-    array = ndarray._new(shape, dtype)
-    array._values[...] = 1
     return array
 
 
@@ -130,11 +186,11 @@ class RawModule:
     def __init__(self, code, *, options=()):
         if not isinstance(options, tuple):
             raise TypeError(f"Argument 'options' has incorrect type (expected tuple, got {type(options).__name__})")
-        self._code = code
+        self._code, self._options = code, options
 
     def get_function(self, name):
         try:
-            return _Kernel(_compile.library(self._code, tuple(_settings.flags)), name)
+            return _Kernel(_compile.library(self._code, tuple(_settings.flags), _settings.ptx, self._options), name)
         except _compile.Failed as error:
             raise CompileException(str(error)) from None
 
@@ -150,14 +206,23 @@ class _Kernel:
         for number in (blocks, threads, shared_mem):
             if type(number) is not int:
                 raise TypeError(f"{self._name}: an integer is required, not {number!r}")
-        if not (0 < blocks < 2**31 and 0 < threads <= _settings.max_threads and 0 <= shared_mem <= 48 << 10):
+        if not (
+            0 < blocks <= _settings.max_blocks and 0 < threads <= _settings.max_threads and 0 <= shared_mem <= 48 << 10
+        ):
             raise CUDADriverError("CUDA_ERROR_INVALID_VALUE: invalid argument")
         with _launching:  # the emulation has one block's shared memory
             _settings.launches.append((self._name, _current()))
-            if _settings.lost_after is not None and len(_settings.launches) > _settings.lost_after:
-                raise CUDADriverError("CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered")
+            lost = _settings.lost_after is not None and len(_settings.launches) > _settings.lost_after
+            if lost and _settings.lost_device in (None, _current()):
+                if _settings.lost_at == "launch":
+                    raise CUDADriverError("CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered")
+                _settings.lost = "cudaErrorIllegalAddress: an illegal memory access was encountered"
+                return
+            if _settings.idle:
+                return
             order = _settings.orders[len(_settings.launches) % len(_settings.orders)]
-            _compile.launch(self._library, self._name, blocks, threads, shared_mem, self._values(args), order)
+            arrays = [(a._values.ctypes.data, a._values.nbytes) for a in args if isinstance(a, ndarray)]
+            _compile.launch(self._library, self._name, blocks, threads, shared_mem, self._values(args), order, arrays)
         for array in (a for a in args if isinstance(a, ndarray)):
             if (array._raw[:_RED] != 0xCD).any() or (array._raw[-_RED:] != 0xCD).any():
                 raise CUDADriverError(f"{self._name} wrote outside an array of {array._values.nbytes} bytes")
@@ -180,7 +245,7 @@ class _Kernel:
                 given = memory.itemsize
             else:
                 raise TypeError(f"argument {i} of {self._name}: {type(value).__name__} has no width of its own")
-            if given != size:
+            if given != size and (given, size, _settings.ptx is None) != (0, 8, False):
                 raise TypeError(f"argument {i} of {self._name}: {given} bytes given, {size} wanted (0: a pointer)")
             values.append(memory)
         return values

@@ -18,7 +18,7 @@ struct Planes {
   }
 };
 
-// The codes of lanes 0 … 63, four at a time: next(lane) gives those of lanes lane … lane + 3.
+// The codes of lanes 0 .. 63, four at a time: next(lane) gives those of lanes lane .. lane + 3.
 template <int B, class Next>
 __device__ __forceinline__ Planes<B> collect(Next next) {
   Planes<B> planes = {};

@@ -28,7 +28,7 @@ __device__ __forceinline__ void multiply(u64 a, u64 b, u64& high, u64& low) {
   high = (u64)(product >> 64);
 }
 
-// Words 4 * block … 4 * block + 3 of a column.  NumPy counts up before it draws, hence block + 1.  The first half of
+// Words 4 * block .. 4 * block + 3 of a column.  NumPy counts up before it draws, hence block + 1.  The first half of
 // the key comes round by round, so that a kernel can keep it in constant memory.
 __device__ __forceinline__ Words tape(const u64* key_rounds, u64 stream, u64 column, u64 repetition, u64 block) {
   u64 c0 = block + 1, c1 = column, c2 = repetition, c3 = 0;
@@ -45,7 +45,7 @@ __device__ __forceinline__ Words tape(const u64* key_rounds, u64 stream, u64 col
   return {{c0, c1, c2, c3}};
 }
 
-// A uniform value in 0 … k - 1 from the high half of a word.
+// A uniform value in 0 .. k - 1 from the high half of a word.
 __device__ __forceinline__ u32 scale(u64 word, u32 k) { return (u32)(((word >> 32) * k) >> 32); }
 
 // How many of `count` ascending thresholds are <= draw.

@@ -33,12 +33,12 @@ __device__ __forceinline__ u32 half_of(u64 word, int h) { return (u32)(word >> 3
 
 template <int N, bool PAIRED>
 __device__ __forceinline__ void count_columns(
-    const Pass& pass, u64 first_repetition, u64 repetition_step, u64 first_group, u32 groups, u64 last_lanes, u32 tile,
-    u32 attribute, u32 attribute_digits, u64 offset, u32 k, u32 digits, u32 encoded_stride,
+    const Pass& pass, u64 first_repetition, u64 repetition_step, u32 columns, u64 first_group, u32 groups,
+    u64 last_lanes, u32 tile, u32 attribute, u32 attribute_digits, u64 offset, u32 k, u32 digits, u32 encoded_stride,
     const u64* __restrict__ x_digits_groups, const u64* __restrict__ sampled_repetitions_digits_groups,
-    const u64* __restrict__ encoded_repetitions_digits_groups, u64* counts_repetitions_k_slots_2) {
+    const u64* __restrict__ encoded_repetitions_digits_groups, u64* counts_cells_repetitions_k) {
   constexpr int STEP = PAIRED ? 2 : 1, CELLS = 2 * N / STEP;
-  __shared__ u32 ones_slots_2_banks[CELLS * 32];
+  __shared__ u32 ones_slots_2_banks[CELLS * 32], column;
   // Each lane of a warp adds to a bank of its own; the banks are summed up when the tile is done.
   u32* const ones = &ones_slots_2_banks[threadIdx.x % 32];
   const u32 tiles = (groups + tile - 1) / tile;
@@ -46,6 +46,7 @@ __device__ __forceinline__ void count_columns(
   const u32 stop = groups - start < tile ? groups : start + tile;
   const u64 repetition = first_repetition + row * repetition_step;
   for (u32 i = threadIdx.x; i < CELLS * 32; i += blockDim.x) ones_slots_2_banks[i] = 0;
+  if (threadIdx.x == 0) column = row * k + v;  // a register less in the loop below
   __syncthreads();
   for (u32 group = start + threadIdx.x; group < stop; group += blockDim.x) {
     u32 above[2][N] = {};  // U >= T, from the lowest digit up: `& w` where the digit of T - 1 is 1, else `| w`
@@ -101,12 +102,12 @@ __device__ __forceinline__ void count_columns(
   for (u32 i = threadIdx.x; i < CELLS; i += blockDim.x) {
     u64 sum = 0;
     for (u32 bank = 0; bank < 32; bank++) sum += ones_slots_2_banks[i * 32 + (bank + i) % 32];  // no bank twice
-    if (sum) atomicAdd(&counts_repetitions_k_slots_2[((u64)row * k + v) * CELLS + i], sum);
+    if (sum) atomicAdd(&counts_cells_repetitions_k[(u64)i * columns + column], sum);
   }
 }
 
 // Blocks of 128 threads on a multiprocessor: 6 leave 80 registers a thread.  Where that is too few, 5 leave 96.
-#if __CUDA_ARCH__ == 1000
+#if __CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200
 #define PLAIN_BLOCKS 5
 #else
 #define PLAIN_BLOCKS 6
@@ -115,14 +116,14 @@ __device__ __forceinline__ void count_columns(
 
 #define COUNT_UNARY(name, N, PAIRED, BLOCKS)                                                                       \
   extern "C" __global__ void __launch_bounds__(128, BLOCKS) name(                                                  \
-      Pass pass, u64 first_repetition, u64 repetition_step, u64 first_group, u32 groups, u64 last_lanes, u32 tile, \
-      u32 attribute, u32 attribute_digits, u64 offset, u32 k, u32 digits, u32 encoded_stride,                      \
-      const u64* x_digits_groups, const u64* sampled_repetitions_digits_groups,                                    \
-      const u64* encoded_repetitions_digits_groups, u64* counts_repetitions_k_slots_2) {                           \
-    count_columns<N, PAIRED>(pass, first_repetition, repetition_step, first_group, groups, last_lanes, tile,       \
-                             attribute, attribute_digits, offset, k, digits, encoded_stride, x_digits_groups,      \
-                             sampled_repetitions_digits_groups, encoded_repetitions_digits_groups,                 \
-                             counts_repetitions_k_slots_2);                                                        \
+      Pass pass, u64 first_repetition, u64 repetition_step, u32 columns, u64 first_group, u32 groups,          \
+      u64 last_lanes, u32 tile, u32 attribute, u32 attribute_digits, u64 offset, u32 k, u32 digits,                \
+      u32 encoded_stride, const u64* x_digits_groups, const u64* sampled_repetitions_digits_groups,                \
+      const u64* encoded_repetitions_digits_groups, u64* counts_cells_repetitions_k) {                             \
+    count_columns<N, PAIRED>(pass, first_repetition, repetition_step, columns, first_group, groups,                \
+                             last_lanes, tile, attribute, attribute_digits, offset, k, digits, encoded_stride,     \
+                             x_digits_groups, sampled_repetitions_digits_groups,                                   \
+                             encoded_repetitions_digits_groups, counts_cells_repetitions_k);                       \
   }
 
 COUNT_UNARY(count_unary_2, 2, false, PLAIN_BLOCKS)

@@ -34,7 +34,7 @@ extern "C" __global__ void draw_codes(Key key, u32 attribute, u64 first_group, u
     });
 }
 
-// A random permutation of 0 … n - 1, one position at a time: a Feistel network on `bits` digits, walked along its
+// A random permutation of 0 .. n - 1, one position at a time: a Feistel network on `bits` digits, walked along its
 // cycle until it falls below n, then rotated.
 struct Permutation {
   u64 keys[BALANCE_ROUNDS], shift, n;

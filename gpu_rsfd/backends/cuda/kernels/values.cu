@@ -6,10 +6,12 @@
 struct Bins {
   u32* shared;
   u64* global;
+  u32 k;
+  u32 stride;  // from a row to the next in global memory
 
-  __device__ __forceinline__ void add(u32 cell, int change) const {
-    if (shared) atomicAdd(&shared[cell], (u32)change);
-    else atomicAdd(&global[cell], (u64)(long long)change);
+  __device__ __forceinline__ void add(u32 row, u32 value, int change) const {
+    if (shared) atomicAdd(&shared[row * k + value], (u32)change);
+    else atomicAdd(&global[(u64)row * stride + value], (u64)(long long)change);
   }
 };
 
@@ -18,16 +20,16 @@ struct Bins {
 // when it is reached from the one below: a user who keeps moves from y to x.  First the thresholds for those who
 // sampled the attribute, then those for everyone (no sampling, and no prior); each kind ascending.
 extern "C" __global__ void count_values(
-    Key key, u64 first_repetition, u64 repetition_step, u64 first_group, u32 groups, u64 last_lanes, u32 tile,
-    u32 attribute, u32 attribute_digits, u32 k, u32 digits, u32 rows, u32 own_keeps, u32 all_keeps, u32 use_shared,
-    const u64* fake_thresholds_k, const u64* keeps, const u64* x_digits_groups,
+    Key key, u64 first_repetition, u64 repetition_step, u32 columns, u64 first_group, u32 groups, u64 last_lanes,
+    u32 tile, u32 attribute, u32 attribute_digits, u32 k, u32 digits, u32 rows, u32 own_keeps, u32 all_keeps,
+    u32 use_shared, const u64* fake_thresholds_k, const u64* keeps, const u64* x_digits_groups,
     const u64* sampled_repetitions_digits_groups, u64* encoded_repetitions_digits_groups,
-    u64* bins_repetitions_rows_k) {
+    u64* bins_rows_repetitions_k) {
   DYNAMIC_SHARED(u32, shared_bins);
   const u32 tiles = (groups + tile - 1) / tile, row = blockIdx.x / tiles, start = blockIdx.x % tiles * tile;
   const u32 stop = groups - start < tile ? groups : start + tile, cells = rows * k;
   const u64 repetition = first_repetition + row * repetition_step;
-  const Bins bins = {use_shared ? shared_bins : nullptr, bins_repetitions_rows_k + (u64)row * cells};
+  const Bins bins = {use_shared ? shared_bins : nullptr, bins_rows_repetitions_k + (u64)row * k, k, columns};
   if (use_shared)
     for (u32 i = threadIdx.x; i < cells; i += blockDim.x) shared_bins[i] = 0;
   __syncthreads();
@@ -38,8 +40,8 @@ extern "C" __global__ void count_values(
     auto tally = [&](u32 lane, u32 y, u32 fake, u64 h) {
       if (!rows || !(all >> lane & 1)) return;
       const bool own = mine >> lane & 1;
-      bins.add(own ? y : fake, 1);
-      if (own) bins.add(k + y, 1);
+      bins.add(0, own ? y : fake, 1);
+      if (own) bins.add(1, y, 1);
       u32 x = k;  // not yet read
 #pragma unroll 1
       for (u32 kind = 0; kind < 2; kind++) {
@@ -53,8 +55,8 @@ extern "C" __global__ void count_values(
 #pragma unroll 1
             for (u32 b = 0; b < digits; b++) x |= (u32)(x_digits_groups[(u64)b * groups + group] >> lane & 1) << b;
           }
-          bins.add((2 + step) * k + x, 1);
-          bins.add((2 + step) * k + y, -1);
+          bins.add(2 + step, x, 1);
+          bins.add(2 + step, y, -1);
         }
       }
     };
@@ -83,5 +85,5 @@ extern "C" __global__ void count_values(
   __syncthreads();
   if (use_shared)
     for (u32 i = threadIdx.x; i < cells; i += blockDim.x)
-      if (shared_bins[i]) atomicAdd(&bins.global[i], (u64)(long long)(int)shared_bins[i]);
+      if (shared_bins[i]) atomicAdd(&bins.global[(u64)(i / k) * bins.stride + i % k], (u64)(long long)(int)shared_bins[i]);
 }

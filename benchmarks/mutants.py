@@ -1,0 +1,284 @@
+"""Mutants of the CUDA backend: each is one small mistake.  Tests that let one pass are not good enough.
+
+    python benchmarks/mutants.py [--jobs N] [--only TEXT] [--skip N]      (pip install -e ".[test]"; g++)
+
+Each mutant is made in a copy of the project, and the tests of the CUDA backend are run on it, the quick ones first, up
+to the first that fails.  Prints how many mutants were made, what found each of them, and those that nobody found; exit
+code 1 if there are any.  Mutants that do not compile are not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+CUDA = "gpu_rsfd/backends/cuda"
+# Tests that make mutants themselves look for the original text.
+DESELECTED = "not mutant and not sanitize and not caught and not sabotaged and not can_fail and not barriers"
+SHAPES = "every_shape and (63-3 or 65-32 or 200-63 or 401-5 or 402-6 or 333-4 or 500-6 or 131-5000 or 4097)"
+STAGES = (  # name, tests, which of them
+    ("shapes", ["test_cuda_kernels"], SHAPES, "not slow"),
+    ("host", ["test_cuda_work", "test_cuda_passes", "test_cuda_host"], DESELECTED, "not slow"),
+    ("source", ["test_cuda_backend", "test_cuda_kernels"], DESELECTED, ""),
+    ("ptx", ["test_cuda_ptx", "test_cuda_host"], DESELECTED, ""),
+    ("binary", ["test_cuda_compile"], DESELECTED, ""),
+)
+SECONDS = 400  # a test that a mutant keeps waiting has found it
+
+
+@dataclass(frozen=True)
+class Mutant:
+    file: str
+    old: str
+    new: str
+    which: int = 0  # occurrence of `old`
+    first: str = "host"  # the stage that is likely to find it; kernels: "shapes"
+
+    def apply(self, folder: Path) -> None:
+        path = folder / CUDA / self.file
+        parts = path.read_text(encoding="utf-8").split(self.old)
+        if len(parts) <= self.which + 1:
+            raise SystemExit(f"{self.file} has no {self.old!r} number {self.which}: this list is out of date")
+        split = self.which + 1
+        path.write_text(self.old.join(parts[:split]) + self.new + self.old.join(parts[split:]), encoding="utf-8")
+
+    def __str__(self) -> str:
+        number = f" ({self.which + 1})" if self.which else ""
+        return f"{self.file}: {self.old} -> {self.new or 'nothing'}{number}"
+
+
+def kernel(file: str, old: str, new: str, which: int = 0, first: str = "shapes") -> Mutant:
+    return Mutant(f"kernels/{file}", old, new, which, first)
+
+
+def ptx(file: str, old: str, new: str, which: int = 0) -> Mutant:
+    """A race, an access outside an array, or inline assembly."""
+    return kernel(file, old, new, which, "ptx")
+
+
+KNOWN = [  # each of these once passed every test
+    kernel("users.cu", "DATA, attribute, 0, (first_group + group)", "DATA, attribute, 0, (group)"),
+    kernel("users.cu", "user = (first_group + group) * LANES", "user = (u64)group * LANES"),
+    kernel("values.cu", "block = (first_group + group)", "block = (u64)(group)"),
+    Mutant("runner.py", "dataset.column(a.plan.index, first, last)", "dataset.column(a.plan.index, 0, last - first)"),
+    Mutant("runner.py", "if self.d > 1 else part.users", "if self.d > 1 else self.n"),
+    ptx("unary.cu", "if (sum) atomicAdd(&counts_cells_repetitions_k[(u64)i * columns + column], sum)",
+           "if (sum) counts_cells_repetitions_k[(u64)i * columns + column] += sum"),
+    ptx("values.cu", "atomicAdd(&global[(u64)row * stride + value], (u64)(long long)change)",
+           "global[(u64)row * stride + value] += (u64)(long long)change"),
+    ptx("values.cu", "atomicAdd(&bins.global[(u64)(i / k) * bins.stride + i % k],",
+           "(bins.global[(u64)(i / k) * bins.stride + i % k] +="),
+    ptx("unary.cu", "atomicAdd(ones + t / STEP * 64, sum)", "ones[t / STEP * 64] += sum"),
+    ptx("unary.cu", "atomicAdd(ones + t / STEP * 64 + 32, random_sum)", "ones[t / STEP * 64 + 32] += random_sum"),
+    ptx("unary.cu", '"r"(a), "r"(b), "r"(c)', '"r"(b), "r"(a), "r"(c)'),
+    ptx("unary.cu", '"r"(a), "r"(b), "r"(c)', '"r"(a), "r"(c), "r"(b)'),
+    kernel("planes.cuh", "Planes<16>", "Planes<12>"),
+    Mutant("runner.py", "words = MAX_INDEX // max(self", "words = 2**62 // max(self"),
+    Mutant("runner.py", "MAX_INDEX // words, share", "2**62, share"),
+    Mutant("runner.py", "min(words, MAX_BLOCKS //", "min(words, 2**62 //"),
+    Mutant("runner.py", "min(MAX_BLOCKS // blocks,", "min("),
+    Mutant("runner.py", "            cupy.cuda.runtime.CUDARuntimeError,\n", ""),
+    Mutant("runner.py", "self.groups if random is not None else 0)", "self.groups)", first="ptx"),
+    Mutant("runner.py", "U64(last - first)", "U64(job.n)", first="ptx"),
+    Mutant("runner.py", " + pool.free_bytes()", ""),
+    Mutant("runner.py", "get_default_memory_pool().free_all_blocks()", "get_default_memory_pool()"),
+    kernel("users.cu", "n <= 1ull << 32 ? ((c.w[0] >> 32) * n) >> 32 : c.w[0] % n", "((c.w[0] >> 32) * n) >> 32"),
+    kernel("users.cu", "n <= 1ull << 32 ? ((c.w[0] >> 32) * n) >> 32 : c.w[0] % n", "c.w[0] % n"),
+    kernel("unary.cu", "repetition, (first_group + group) * (LEVELS / 4)",
+           "repetition, (u32)(first_group + group) * (LEVELS / 4)"),
+    kernel("values.cu", "h < keeps[last - 1]", "h <= keeps[last - 1]"),
+    kernel("values.cu", "h >= keeps[step]", "h > keeps[step]"),
+    kernel("tape.cuh", "thresholds[middle] <= draw", "thresholds[middle] < draw"),
+]  # fmt: skip
+
+MORE = [
+    kernel("tape.cuh", "round < 10", "round < 9"),
+    kernel("tape.cuh", "c0 = block + 1", "c0 = block"),
+    kernel("tape.cuh", "c1 = column, c2 = repetition", "c1 = repetition, c2 = column"),
+    kernel("tape.cuh", "((word >> 32) * k) >> 32", "((word & 0xFFFFFFFFu) * k) >> 32"),
+    kernel("tape.cuh", "u32 low = 0, high = count;", "u32 low = 0, high = count - 1;"),
+    kernel("tape.cuh", "low = middle + 1", "low = middle + 2"),
+    kernel("planes.cuh", "if (digits <= 6)", "if (digits <= 7)"),
+    kernel("planes.cuh", "rest(~value)", "rest(value)"),
+    kernel("planes.cuh", "b < digits; b++) lanes", "b + 1 < digits; b++) lanes"),
+    kernel("planes.cuh", "if (b < digits) out[", "if (b <= digits) out["),
+    kernel("users.cu", "group * LANES + lane + i < users", "group * LANES + lane + i + 1 < users"),
+    ptx("users.cu", "group * LANES + lane + i < users", "group * LANES + lane + i <= users"),
+    kernel("users.cu", "return x >= n ? x - n : x;", "return x > n ? x - n : x;"),
+    kernel("users.cu", "} while (x >= n);", "} while (false);"),
+    kernel("users.cu", "i < BALANCE_ROUNDS; i += 2", "i < BALANCE_ROUNDS - 2; i += 2"),
+    kernel("users.cu", ">> 37", ">> 36"),
+    kernel("users.cu", "low = bits / 2", "low = (bits + 1) / 2"),
+    kernel("users.cu", "keys[4 + i] = b.w[i]", "keys[4 + i] = a.w[i]"),
+    kernel("users.cu", "x += shift;", ""),
+    kernel("users.cu", "(u64)row * digits * groups + group;", "(u64)row * groups + group;"),
+    kernel("users.cu", "first_repetition + row * repetition_step", "first_repetition + row"),
+    kernel("users.cu", "ASSIGN, 0, repetition, (first_group + group)", "ASSIGN, 0, repetition, (u64)(group)"),
+    kernel("users.cu", "group + 1 < groups ? ~0ull", "group < groups ? ~0ull"),
+    ptx("users.cu", "atomicAdd(&total, sum)", "total += sum"),
+    ptx("users.cu", "if (threadIdx.x == 0) total = 0;", ""),
+    kernel("values.cu", "bins.add(0, own ? y : fake, 1)", "bins.add(0, y, 1)"),
+    kernel("values.cu", "if (own) bins.add(1, y, 1)", "bins.add(1, y, 1)"),
+    kernel("values.cu", "bins.add(2 + step, y, -1)", "bins.add(2 + step, fake, -1)"),
+    kernel("values.cu", "y ^ ((x ^ y) & mine)", "y ^ ((x ^ y) & ~mine)"),
+    kernel("values.cu", "(kind || own)", "(own)"),
+    kernel("values.cu", "if (x == k) {", "if (kind == 0) {"),
+    kernel("values.cu", "bins.global[(u64)(i / k) * bins.stride + i % k]", "bins.global[i]"),
+    kernel("values.cu", "first_repetition + row * repetition_step", "first_repetition + row"),
+    kernel("values.cu", "group + 1 < groups ? ~0ull", "group < groups ? ~0ull"),
+    kernel("values.cu", "bins_rows_repetitions_k + (u64)row * k", "bins_rows_repetitions_k"),
+    kernel("values.cu", "(u64)row * digits + b", "(u64)row + b"),
+    kernel("values.cu", "shared_bins[i] = 0", "shared_bins[i] = 1"),
+    ptx("values.cu", "__syncthreads();", ";"),
+    ptx("values.cu", "__syncthreads();", ";", 1),
+    kernel("unary.cu", "half = ~words.w[3]", "half = words.w[3]"),
+    kernel("unary.cu", "others = all ^ encode", "others = all"),
+    kernel("unary.cu", "stray = x & absent", "stray = x & all"),
+    kernel("unary.cu", "PAIRED ? ~above[h][t + STEP - 1]", "PAIRED ? ~above[h][t]"),
+    kernel("unary.cu", "row * encoded_stride + group", "group"),
+    kernel("unary.cu", "offset + v, repetition", "v, repetition"),
+    kernel("unary.cu", "first_repetition + row * repetition_step", "first_repetition + row"),
+    kernel("unary.cu", "(u64)i * columns + column", "(u64)i * columns"),
+    kernel("unary.cu", "group + 1 < groups ? ~0ull", "group < groups ? ~0ull"),
+    kernel("unary.cu", "bank < 32; bank++", "bank < 31; bank++"),
+    kernel("unary.cu", "row * attribute_digits * groups", "row * groups"),
+    ptx("unary.cu", "__syncthreads();", ";"),
+    ptx("unary.cu", "__syncthreads();", ";", 1),
+    kernel("unary.cu", "(A & B) | (~C & (A | B))", "(A & B) | (C & (A | B))"),
+    kernel("unary.cu", "partial_slot, half_of(absent, h)", "own_slot, half_of(absent, h)"),
+    kernel("unary.cu", "__CUDA_ARCH__ >= 1000 && __CUDA_ARCH__ < 1200", "__CUDA_ARCH__ == 1000", first="binary"),
+    Mutant("runner.py", "(1 << tail) - 1 if tail", "(1 << tail) if tail"),
+    Mutant("runner.py", "        self._turn ^= 1\n", "        self._turn = 0\n"),
+    Mutant("runner.py", "        self.output.copied.synchronize()\n", ""),
+    Mutant("runner.py", "        out.fill(0)\n", ""),
+    Mutant("runner.py", "part.first_user > 0", "False"),
+    Mutant("runner.py", "                    work.give_back(*share)\n", ""),
+    Mutant("runner.py", "        self._held = None\n        return False", "        return False"),
+    Mutant("runner.py", '"count_values", rows * tiles', '"count_values", rows'),
+    Mutant("runner.py", "max(8, digits_of(job.n))", "digits_of(job.n)"),
+    Mutant("runner.py", "                self._finish()\n", "                pass\n"),
+    Mutant("runner.py", "+ 2 * job.words_per_repetition\n            batch", "\n            batch"),
+    Mutant("runner.py", "len(encoded) * size : (len(encoded) + 1) * size", "0 : size"),
+    Mutant("runner.py", "v.rows * k * 4 if v.rows * k * 4 <= SHARED_BYTES else 0", "v.rows * k * 4"),
+    Mutant("runner.py", "U64(job.repetitions.step)", "U64(1)"),
+    Mutant("runner.py", "first_line(error)", "str(error).splitlines()[0]"),
+    Mutant("runner.py", "                launched = following\n", "                yield following.part()\n"),
+    Mutant("runner.py", "            self._held = weakref.ref(job.dataset), values\n", "            pass\n"),
+    Mutant("runner.py", "            cupy.cuda.driver.CUDADriverError,\n", ""),
+    Mutant("runner.py", "            cupy.cuda.compiler.CompileException,\n", ""),
+    Mutant("runner.py", "cp.empty(rows * job.encoded_digits *", "cp.empty(rows *"),
+    Mutant("runner.py", "counts = max(1, BATCH_WORDS // self.words_per_repetition)", "counts = 2**62"),
+    Mutant("runner.py", "                        users.drop_scratch()\n", "                        pass\n"),
+    Mutant("passes.py", "*range(3, ends), *range(ends + 1, self.rows)", "*range(3, self.rows)"),
+    Mutant("passes.py", "+ (r.others is Others.FAKE)", ""),
+    Mutant("passes.py", "(thresholds - 1) >>", "thresholds >>"),
+    Mutant("passes.py", "seed + i * _WEYL", "seed"),
+    Mutant("passes.py", "int(r.others is Others.NOTHING)", "0"),
+    Mutant("passes.py", "len(self.mine) + self.all.index(t)", "self.all.index(t)"),
+    Mutant("passes.py", "slot in self.slots and r.prior == self.prior", "slot in self.slots"),
+    Mutant("passes.py", "                out[recipes] += rows[kept]\n", ""),
+    Mutant("passes.py", "step if count > 1 else 1", "step"),
+    Mutant("passes.py", "step > 0 and pairs", "pairs"),
+    Mutant("passes.py", "            at += v.rows\n        for p in", "        for p in"),
+    Mutant("devices.py", "(range(count) if wanted is None else wanted)", "range(count)"),
+    Mutant("devices.py", "or [type(error).__name__]", ""),
+    Mutant("work.py", "left if self._devices == 1 else max", "left if True else max"),
+    Mutant("work.py", "self._left.append((stop, last))", "pass"),
+    Mutant("work.py", "            self._left.clear()\n", "            pass\n"),
+    Mutant("backend.py", "                work.stop()", "                pass"),
+    Mutant("backend.py", "        for future in futures:\n            future.result()\n", ""),
+    Mutant("backend.py", "runner.limits = Limits()", "pass"),
+    Mutant("backend.py", "self._known[0] is not plan", "False"),
+]  # fmt: skip
+
+
+def copied(folder: Path) -> Path:
+    copy = folder / "project"
+    for name in ("gpu_rsfd", "tests", "benchmarks", "scripts"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    return copy
+
+
+def try_out(mutant: Mutant, libraries: str) -> tuple[str, str]:
+    """The stage that found it and the test; "survived"; or "invalid": it does not compile.
+
+    `libraries`: a folder for compiled kernels, which are the same for most mutants.
+    """
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = copied(Path(temporary))
+        mutant.apply(folder)
+        environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": libraries}
+        for stage, tests, selected, marked in sorted(STAGES, key=lambda stage: stage[0] != mutant.first):
+            command = [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-x",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "-k",
+                selected,
+                "-m",
+                marked,
+            ]
+            files = [f"tests/backends/{test}.py" for test in tests]
+            try:
+                done = subprocess.run(
+                    [*command, *files], cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS
+                )
+            except subprocess.TimeoutExpired:
+                return stage, "it never ends"
+            if done.returncode == 0:
+                continue
+            if done.returncode < 0:
+                return stage, "it crashes"
+            if done.returncode != 1 or "g++ failed" in done.stdout or "SyntaxError" in done.stdout:
+                return "invalid", done.stdout[-2000:] + done.stderr[-500:]
+            failed = re.findall(r"^FAILED \S*::(\S+)", done.stdout, re.M)
+            return stage, failed[0] if failed else "?"
+    return "survived", ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="", help="mutants with this in their description")
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first so many")
+    options = parser.parse_args()
+    mutants = [m for m in [*KNOWN, *MORE] if options.only in str(m)][options.skip :]
+    started = time.monotonic()
+    found: dict[str, list[str]] = {}
+    with tempfile.TemporaryDirectory() as libraries, ThreadPoolExecutor(options.jobs) as threads:
+        compiled = Path(tempfile.gettempdir()) / f"gpu-rsfd-standin-{os.getuid()}"
+        if compiled.exists():  # the kernels as they are, from the last time that the tests were run
+            shutil.copytree(compiled, Path(libraries) / compiled.name)
+        running = {threads.submit(try_out, mutant, libraries): mutant for mutant in mutants}
+        for future in as_completed(running):
+            verdict, detail = future.result()
+            text = str(running[future]).replace("\n", " ")
+            found.setdefault(verdict, []).append(text)
+            print(f"{verdict:9} {text}   [{detail.splitlines()[-1] if detail else ''}]", flush=True)
+    survivors, invalid = found.pop("survived", []), found.pop("invalid", [])
+    killed = sum(map(len, found.values()))
+    stages = ", ".join(f"{len(names)} by {stage}" for stage, names in found.items())
+    print(f"\n{len(mutants) - len(invalid)} mutants, {killed} found ({stages}), {len(survivors)} survived", end="")
+    print(f"; {len(invalid)} did not compile; {time.monotonic() - started:.0f} s")
+    for text in survivors:
+        print(f"  survived: {text}")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

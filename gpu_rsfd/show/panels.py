@@ -1,0 +1,154 @@
+"""Panels of a figure: where they stand, their ticks, one legend for all.
+
+Places are reckoned in inches from what is to be drawn, so that a figure is drawn once: a layout that measures first
+draws every text twice.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gpu_rsfd.show.summary import show_epsilon
+
+SIZES = {1: (4.6, 3.2), 2: (3.8, 2.8), 3: (3.6, 2.7)}  # width and height of so many panels: inches, as all of these
+SIZE = (3.2, 2.5)  # of more
+LEFT, RIGHT, TOP, BETWEEN, ABOVE, BELOW = 0.85, 0.15, 0.05, 0.55, 0.3, 0.25
+LINE, LETTER, HANDLE = 0.165, 0.067, 0.7  # of the legend: the height of a line, the width of a letter and of a sample
+NARROWEST = 0.3  # between the middles of two tick labels that don't collide
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def columns_of(count: int) -> int:
+    """Panels side by side; ten are two full lines of five."""
+    if count <= 3:
+        return count
+    return 3 if count <= 9 and count != 4 else 2 if count == 4 else 5 if count % 5 == 0 else 4
+
+
+class Page:
+    """A figure with a panel for each of `count` things, and room below for the legend."""
+
+    def __init__(
+        self, count: int, legend: Mapping[str, Any], explained: Sequence[str], columns: int | None = None
+    ) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        self.columns = columns or columns_of(count)
+        self.lines = -(-count // self.columns)
+        panel_width, panel_height = SIZES.get(count, SIZE)
+        width = LEFT + self.columns * (panel_width + BETWEEN) - BETWEEN + RIGHT
+        text = "\n".join(textwrap.wrap("; ".join(explained), int((width - 0.4) / LETTER)))
+        across = int((width - 0.2) // (max(map(len, legend), default=1) * LETTER + HANDLE)) or 1
+        across = (
+            -(-len(legend) // -(-len(legend) // min(across, len(legend)))) if legend else 1
+        )  # lines of equal length
+        rows = -(-len(legend) // across) + (text.count("\n") + 1 if text else 0)
+        foot = 0.5 + rows * LINE + 0.1  # tick labels, the axis' name, the legend
+        line = ABOVE + panel_height + BELOW
+        height = TOP + self.lines * line - BELOW + foot
+        self.figure = Figure(figsize=(width, height))
+        FigureCanvasAgg(self.figure)
+        self.axes = []
+        for i in range(count):
+            row, column = divmod(i, self.columns)
+            left = LEFT + column * (panel_width + BETWEEN)
+            bottom = height - TOP - row * line - ABOVE - panel_height
+            place = (left / width, bottom / height, panel_width / width, panel_height / height)
+            self.axes.append(self.figure.add_axes(place))
+        drawn = self.figure.legend(
+            legend.values(),
+            legend.keys(),
+            loc="lower center",
+            bbox_to_anchor=(0.5, 0.05 / height),
+            ncols=across,
+            fontsize=8,
+            title=text or None,
+            title_fontsize=8,
+            frameon=False,
+            borderaxespad=0,
+            borderpad=0,
+            handlelength=2.8,
+            columnspacing=1.2,
+            labelspacing=0.3,
+        )
+        drawn.get_title().set_multialignment("center")
+
+    def name_axes(self, x: str | Sequence[str], y: str) -> None:
+        """Once each: under the lowest panel of a column, beside the first of a line.  Several names take turns."""
+        names = [x] if isinstance(x, str) else list(x)
+        for i, axis in enumerate(self.axes):
+            if i % self.columns == 0:
+                axis.set_ylabel(y)
+            if i + self.columns >= len(self.axes):
+                axis.set_xlabel(names[i % len(names)])
+
+
+def epsilon_ticks(axis: Any, epsilons: Sequence[float]) -> None:
+    """`ln 2` rather than 0.693; labels that would collide are left out, the first and the last are not."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator
+
+    if len(epsilons) > 8 or not all(show_epsilon(e).startswith("ln") for e in epsilons):
+        return
+    ordered = sorted(epsilons)
+    room = (ordered[-1] - ordered[0]) * NARROWEST / SIZE[0]
+    shown, last = [], -math.inf
+    for epsilon in ordered:
+        fits = epsilon - last >= room and (epsilon == ordered[-1] or ordered[-1] - epsilon >= room)
+        last = epsilon if fits else last
+        shown.append(show_epsilon(epsilon) if fits else "")
+    axis.xaxis.set_major_locator(FixedLocator(ordered))
+    axis.xaxis.set_major_formatter(FixedFormatter(shown))
+
+
+def log_ticks(axis: Any, values: Any) -> bool:
+    """A logarithmic axis around the positive values, its ticks plain text; False if there is no such value."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator
+
+    positive = np.asarray([v for v in values if v > 0 and math.isfinite(v)])
+    if not positive.size:
+        return False
+    low, high = math.log10(positive.min()), math.log10(positive.max())
+    margin = max(0.05 * (high - low), 0.03)
+    low, high = max(low - margin, -300.0), min(high + margin, 300.0)
+    axis.set_yscale("log")
+    axis.set_ylim(10.0**low, 10.0**high)
+    step = max(1, math.ceil((high - low) / 8))
+    decades = [e for e in range(math.ceil(low), math.floor(high) + 1) if e % step == 0]
+    # locators, not set_yticks: that makes every tick and its text twice
+    axis.yaxis.set_major_locator(FixedLocator([10.0**e for e in decades]))
+    axis.yaxis.set_major_formatter(FixedFormatter([power(e) for e in decades]))
+    between, names = [], []
+    if high - low < 8:
+        for e in range(math.floor(low), math.ceil(high)):
+            for m in range(2, 10):
+                if low <= e + math.log10(m) <= high:
+                    between.append(m * 10.0**e)
+                    names.append(_between(m, e, decades))
+    if sum(map(bool, names)) + len(decades) < 2:  # a narrow range: three ticks of its own
+        between = [10.0 ** (low + share * (high - low)) for share in (0.2, 0.5, 0.8)]
+        names = [_number(value) for value in between]
+    axis.yaxis.set_minor_locator(FixedLocator(between))
+    axis.yaxis.set_minor_formatter(FixedFormatter(names))
+    return True
+
+
+def _between(m: int, e: int, decades: Sequence[int]) -> str:
+    """What a tick between powers of ten says: the more, the fewer powers there are."""
+    if len(decades) < 2 and (m in (2, 5) or (m in (3, 7) and not decades)):
+        return f"{m}·{power(e)}"
+    return ""
+
+
+def _number(value: float) -> str:
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    return f"{mantissa}·{power(int(exponent))}"
+
+
+def power(exponent: int) -> str:
+    return "1" if exponent == 0 else f"10{str(exponent).translate(SUPERSCRIPTS)}"

@@ -1,0 +1,298 @@
+"use strict";
+(() => {
+  const page = JSON.parse(document.getElementById("data").textContent);
+  const $ = (id) => document.getElementById(id);
+  const state = { sort: null, descending: false, hidden: new Set() };
+  const decoded = new Map(); // estimates, decoded when first shown
+  const views = new Map();
+
+  const fill = (id, entries) => {
+    $(id).replaceChildren(...entries.map(([value, text]) => new Option(text, value)));
+  };
+  const dataset = () => page.datasets[$("dataset").value];
+  const postprocess = () => $("postprocess").value;
+  const scale = () => document.querySelector("input[name=scale]:checked").value;
+  const short = (x) => (x === null ? "–" : x.toExponential(3));
+  const withError = (mean, error) => { // 7.034(21)e-5: the error in units of the last digit
+    if (mean === null || error === null || !(error > 0) || mean === 0) return short(mean);
+    const power = Math.floor(Math.log10(Math.abs(mean)));
+    const part = error / 10 ** power;
+    const digits = Math.max(0, 1 - Number(part.toExponential(1).split("e")[1]));
+    return `${(mean / 10 ** power).toFixed(digits)}(${Math.round(part * 10 ** digits)})e${power}`;
+  };
+  const SHAPES = {
+    circle: "M-1,0A1,1 0 1 1 1,0A1,1 0 1 1 -1,0Z", square: "M-1,-1H1V1H-1Z", diamond: "M0,-1.2L1,0L0,1.2L-1,0Z",
+    cross: "M-1.1,-.4H-.4V-1.1H.4V-.4H1.1V.4H.4V1.1H-.4V.4H-1.1Z", "triangle-up": "M-1.1,1L0,-1L1.1,1Z",
+    "triangle-down": "M-1.1,-1L0,1L1.1,-1Z", "triangle-left": "M1,-1.1L-1,0L1,1.1Z", "triangle-right": "M-1,-1.1L1,0L-1,1.1Z",
+  };
+
+  // ---------------------------------------------------------------------------------------------- charts
+
+  async function draw(id, spec, data) {
+    const old = views.get(id);
+    if (old) old.finalize();
+    const rows = Object.values(data)[0];
+    const drawable = (layer) => !["theory", "published"].includes(layer.name) || rows.some((row) => row[layer.name] !== null);
+    const chart = { ...spec, layer: spec.layer.filter(drawable), datasets: data };
+    if (id === "frequency-chart") chart.height = Math.max(40, 18 * rows.length);
+    const result = await vegaEmbed($(id), chart, { renderer: "svg", actions: false, ast: false });
+    views.set(id, result);
+    const drawing = $(id).querySelector("svg");
+    drawing.setAttribute("role", "img");
+    drawing.setAttribute("aria-label", spec.description);
+    $(id).dataset.drawn = String(Number($(id).dataset.drawn || 0) + 1);
+  }
+
+  function point(set, p, e, x) {
+    const errors = set.errors[postprocess()];
+    const mean = errors.mean[p][e], error = errors.error[p][e];
+    const theory = errors.theory && $("theory").checked ? errors.theory[p][e] : null;
+    const published = errors.published && $("published").checked ? errors.published[p][e] : null;
+    const low = error === null ? mean : Math.max(mean - error, mean / 1000);
+    return {
+      protocol: page.protocols[p].label, x, order: set.n + set.x[e], mean, low, high: mean + (error || 0), theory, published,
+      at: `ε = ${page.epsilons[e]}, ${set.name}`, value: withError(mean, error),
+      closed: theory === null ? "–" : short(theory), paper: published === null ? "–" : short(published),
+    };
+  }
+
+  const shown = () => page.protocols.map((_, p) => p).filter((p) => !state.hidden.has(p));
+
+  function drawErrors() {
+    const overUsers = page.overUsers && $("against").value === "users";
+    const curves = [];
+    for (const p of shown()) {
+      if (overUsers) {
+        for (const set of [...page.datasets].sort((a, b) => a.n - b.n)) curves.push(point(set, p, Number($("at").value), set.n));
+      } else {
+        dataset().x.forEach((x, e) => curves.push(point(dataset(), p, e, x)));
+      }
+    }
+    const rows = curves.filter((row) => row.mean !== null && (row.mean > 0 || scale() === "linear"));
+    const set = dataset(), errors = set.errors[postprocess()];
+    const notes = ["Bands: one standard error."];
+    if (errors.theory && $("theory").checked) notes.push("Dashed lines: theory.");
+    if (!overUsers && errors.published && $("published").checked) {
+      notes.push("Open circles: the paper’s published points.");
+      if (postprocess() === "clip-normalize") set.caveats.forEach((text) => notes.push(text[0].toUpperCase() + text.slice(1) + "."));
+      if (!set.balanced) notes.push("The paper’s users are in balanced groups, these are not.");
+    }
+    $("error-note").textContent = notes.join(" ");
+    return draw("error-chart", page.charts[`${overUsers ? "users" : "epsilon"}-${scale()}`], { curves: rows });
+  }
+
+  function estimates(set) {
+    const kind = page.kept.includes(postprocess()) ? postprocess() : page.kept[0];
+    const key = `${set.name}\n${kind}`;
+    if (!decoded.has(key)) {
+      const bytes = Uint8Array.from(atob(set.estimates[kind].data), (c) => c.charCodeAt(0));
+      decoded.set(key, new DataView(bytes.buffer));
+    }
+    const { low, step } = set.estimates[kind], steps = decoded.get(key);
+    const total = set.truth.length, epsilons = page.epsilons.length;
+    const read = (p, e, v, i) => {
+      const level = steps.getUint16(2 * (((p * epsilons + e) * total + v) * 3 + i), true);
+      return level === 65535 ? null : low + step * level;
+    };
+    return { kind, read };
+  }
+
+  function drawFrequencies() {
+    if (!page.kept.length) return undefined;
+    const set = dataset(), j = Number($("attribute").value), p = Number($("protocol").value), e = Number($("epsilon").value);
+    const { kind, read } = estimates(set);
+    const offset = set.domain.slice(0, j).reduce((a, b) => a + b, 0);
+    const text = (x) => (x === null ? "–" : x.toFixed(4));
+    const values = [];
+    for (let v = 0; v < set.domain[j]; v += 1) {
+      const [estimate, low, high] = [0, 1, 2].map((i) => read(p, e, offset + v, i));
+      values.push({
+        value: set.labels ? set.labels[j][v] : String(v), truth: set.truth[offset + v], estimate, low, high,
+        truth_text: text(set.truth[offset + v]), estimate_text: text(estimate), interval: `${text(low)} … ${text(high)}`,
+      });
+    }
+    $("frequency-chart").style.setProperty("--chosen", `var(--${page.protocols[p].name})`);
+    $("frequency-note").textContent = `Bars: truth. Points: mean of the estimates (${kind}); lines: the middle 95 % of ${set.repetitions} repetitions.` +
+      (kind === postprocess() ? "" : ` Estimates after ${postprocess()} are not in this file, which would be too large.`);
+    return draw("frequency-chart", page.charts.frequencies, { values });
+  }
+
+  function drawPrivacy() {
+    const kind = $("loss").value, losses = dataset().losses[kind];
+    $("privacy-note").textContent = losses
+      ? "Each curve goes through the epsilons of a protocol: the lower and the further left, the better."
+      : `There is none for ${dataset().name} in this file.`;
+    if (!losses) {
+      $("privacy-chart").replaceChildren();
+      return undefined;
+    }
+    const curves = shown().flatMap((p) => page.epsilons.map((_, e) => point(dataset(), p, e, losses[p][e])))
+      .filter((row) => row.mean > 0 && row.x !== null).map((row) => ({ ...row, theory: null, published: null }));
+    return draw("privacy-chart", page.charts[`${kind}-${scale()}`], { curves });
+  }
+
+  // ----------------------------------------------------------------------------------------------- table
+
+  function rows() {
+    const set = dataset(), errors = set.errors[postprocess()];
+    const found = shown().map((p) => ({
+      label: page.protocols[p].label, name: page.protocols[p].name, mean: errors.mean[p], error: errors.error[p], best: errors.best[p],
+    }));
+    if (state.sort === null) return found;
+    const key = (row) => (state.sort < 0 ? row.label : row.mean[state.sort] ?? Infinity);
+    found.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0));
+    return state.descending ? found.reverse() : found;
+  }
+
+  function drawTable() {
+    const heads = ["protocol", ...page.epsilons.map((name) => `ε = ${name}`)].map((text, i) => {
+      const head = document.createElement("th"), button = document.createElement("button");
+      const column = i - 1;
+      head.scope = "col";
+      if (state.sort === column) head.setAttribute("aria-sort", state.descending ? "descending" : "ascending");
+      button.type = "button";
+      button.textContent = text;
+      button.addEventListener("click", () => {
+        state.descending = state.sort === column && !state.descending;
+        state.sort = column;
+        drawTable();
+        $("table").querySelectorAll("th button")[i].focus();
+      });
+      head.append(button);
+      return head;
+    });
+    const line = document.createElement("tr");
+    line.append(...heads);
+    $("table").tHead.replaceChildren(line);
+    $("table").tBodies[0].replaceChildren(...rows().map((row) => {
+      const tr = document.createElement("tr"), name = document.createElement("th");
+      name.scope = "row";
+      name.textContent = row.label;
+      tr.append(name);
+      row.mean.forEach((mean, e) => {
+        const cell = document.createElement("td");
+        cell.textContent = withError(mean, row.error[e]) + (row.best[e] ? " *" : "");
+        if (row.best[e]) cell.className = "best";
+        tr.append(cell);
+      });
+      return tr;
+    }));
+    const set = dataset();
+    $("caption").textContent = `MSE_avg (standard error of the last digits): ${set.name}, n = ${set.n.toLocaleString("en")}, ${postprocess()}; * may be the best of its column`;
+  }
+
+  function csv() {
+    const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    const lines = ["dataset,users,postprocess,protocol,epsilon,mse_avg,standard_error,may_be_best"];
+    const set = dataset();
+    for (const row of rows()) {
+      row.mean.forEach((mean, e) => lines.push([
+        quoted(set.name), set.n, postprocess(), row.name, set.x[e], mean ?? "", row.error[e] ?? "", Boolean(row.best[e]),
+      ].join(",")));
+    }
+    return lines.join("\n") + "\n";
+  }
+
+  function latex() {
+    const safe = (text) => text.replace(/[\\&%$#_{}~^]/g, (c) => ({ "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}" }[c] || `\\${c}`));
+    const number = (x) => {
+      const [digits, power] = x.toExponential(2).split("e");
+      return `${digits} \\cdot 10^{${Number(power)}}`;
+    };
+    const cell = (mean, best) => (mean === null ? "--" : best ? `$\\mathbf{${number(mean)}}$` : `$${number(mean)}$`);
+    const heads = page.epsilons.map((name) => `$\\varepsilon = ${name.replace("ln ", "\\ln ")}$`);
+    const set = dataset();
+    return [
+      `% MSE_avg: ${set.name}, n = ${set.n}, ${postprocess()}; bold: may be the best of its column`,
+      `\\begin{tabular}{l${"r".repeat(heads.length)}}`, "\\toprule", `protocol & ${heads.join(" & ")} \\\\`, "\\midrule",
+      ...rows().map((row) => `${safe(row.label)} & ${row.mean.map((mean, e) => cell(mean, row.best[e])).join(" & ")} \\\\`),
+      "\\bottomrule", "\\end{tabular}", "",
+    ].join("\n");
+  }
+
+  async function copy(text, what) {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const area = document.createElement("textarea"); // browsers that keep the clipboard from files
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+    }
+    $("copied").textContent = `${what} copied`;
+  }
+
+  // ------------------------------------------------------------------------------------------ the whole page
+
+  function drawHeadline() {
+    $("headline").textContent = page.headlines[postprocess()];
+    $("dataset-headline").textContent = dataset().headlines[postprocess()];
+  }
+
+  async function drawAll() {
+    drawHeadline();
+    drawTable();
+    await Promise.all([drawErrors(), drawFrequencies(), drawPrivacy()]);
+    document.body.dataset.ready = String(Number(document.body.dataset.ready || 0) + 1);
+  }
+
+  function fillAttributes() {
+    const set = dataset();
+    fill("attribute", set.attributes.map((name, j) => [j, `${name} (${set.domain[j]})`]));
+    $("about").textContent = `${set.name}: ${set.n.toLocaleString("en")} users, ${set.domain.length} attributes, ${set.repetitions} repetitions` +
+      (set.source ? `; data: ${set.source}` : "") + (page.complete ? "" : "; the sweep is not finished");
+    $("published-label").hidden = !page.datasets.some((d) => Object.values(d.errors).some((e) => e.published));
+  }
+
+  function start() {
+    fill("dataset", page.datasets.map((set, i) => [i, set.name]));
+    fill("postprocess", page.postprocess.map((name) => [name, name]));
+    $("postprocess").value = page.default;
+    fill("at", page.epsilons.map((name, e) => [e, name]));
+    fill("protocol", page.protocols.map((entry, p) => [p, entry.label]));
+    fill("epsilon", page.epsilons.map((name, e) => [e, name]));
+    fill("loss", page.losses.map((name) => [name, name]));
+    $("against-label").hidden = !page.overUsers;
+    $("against").value = page.overUsers ? "users" : "epsilon";
+    $("frequencies").hidden = !page.kept.length;
+    for (const [p, entry] of page.protocols.entries()) {
+      const label = document.createElement("label"), box = document.createElement("input");
+      box.type = "checkbox";
+      box.checked = true;
+      box.value = entry.name;
+      box.addEventListener("change", () => {
+        if (box.checked) state.hidden.delete(p); else state.hidden.add(p);
+        drawAll();
+      });
+      label.title = entry.summary;
+      label.insertAdjacentHTML("beforeend", `<svg viewBox="0 0 24 14" aria-hidden="true"><path d="M0 7H24" stroke="var(--${entry.name})" stroke-width="2"/><path d="${SHAPES[entry.shape] || entry.shape}" transform="translate(12 7) scale(4.5)" fill="var(--${entry.name})"/></svg>`);
+      label.prepend(box);
+      label.append(entry.label);
+      $("protocols").append(label);
+    }
+    const showAt = () => { $("at-label").hidden = !page.overUsers || $("against").value !== "users"; };
+    showAt();
+    fillAttributes();
+    $("dataset").addEventListener("change", () => { fillAttributes(); drawAll(); });
+    $("against").addEventListener("change", () => { showAt(); drawErrors(); });
+    $("postprocess").addEventListener("change", drawAll);
+    for (const id of ["at", "theory", "published"]) $(id).addEventListener("change", drawErrors);
+    for (const id of ["attribute", "protocol", "epsilon"]) $(id).addEventListener("change", drawFrequencies);
+    for (const box of document.querySelectorAll("input[name=scale]")) box.addEventListener("change", () => { drawErrors(); drawPrivacy(); });
+    $("loss").addEventListener("change", drawPrivacy);
+    $("copy-csv").addEventListener("click", () => copy(csv(), "CSV"));
+    $("copy-latex").addEventListener("click", () => copy(latex(), "LaTeX"));
+    for (const form of document.forms) form.addEventListener("submit", (event) => event.preventDefault());
+    $("made").textContent = `gpu-rsfd ${page.made.package}, stream version ${page.made.stream}, backend ${page.made.backend || "unknown"}, ${page.made.seconds} s of simulation.` +
+      (page.command && page.readsFiles ? " The command, beside options that say how columns of the file became values (--columns, --bins, --missing, --domain-file):"
+        : page.command ? " The command:" : " The data were in memory only, so there is no command that repeats it.");
+    $("command").hidden = !page.command;
+    $("command").textContent = page.command || "";
+    $("spec").textContent = page.spec;
+    drawAll();
+  }
+
+  start();
+})();

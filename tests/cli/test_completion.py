@@ -1,0 +1,37 @@
+"""A shell completes commands, options and the values that are known."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gpu_rsfd.cli.options import completed
+
+PROGRAM = "import sys; sys.argv = ['gpu-rsfd']; from gpu_rsfd.cli import main; main()"  # as its script calls it
+
+
+@pytest.mark.parametrize("line,found", [
+    ("gpu-rsfd p", ["paper", "plan", "plot", "page"]),
+    ("gpu-rsfd show --com", ["--compare"]),
+    ("gpu-rsfd sweep --protocol smp-l-o", ["smp-l-osue"]),
+    ("gpu-rsfd show r.h5 --postprocess cl", ["clip", "clip-normalize"]),
+])  # fmt: skip
+def test_commands_options_and_values(line, found):
+    asked = {"_GPU_RSFD_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    words = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, env={**os.environ, **asked})
+    assert done.stdout.split() == found, done.stderr
+
+
+def test_lists():
+    assert completed(["a", "ab", "b"], "a,") == ["a,ab", "a,b"]
+    assert completed(["a", "ab", "b"], "") == ["a", "ab", "b"]
+    assert completed(["a", "ab", "b"], "b,a") == ["b,a", "b,ab"]
+
+
+def test_help_says_how(monkeypatch, capsys):
+    from command import call
+
+    assert call(monkeypatch, "--help") == 0
+    assert "--install-completion" in capsys.readouterr().out

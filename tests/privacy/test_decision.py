@@ -1,0 +1,78 @@
+"""The decision table, and the figure of error against loss."""
+
+import math
+
+import numpy as np
+import pytest
+
+import gpu_rsfd
+from gpu_rsfd.plan import Plan
+from gpu_rsfd.privacy import decision, privacy_loss
+from gpu_rsfd.protocols import Terms
+from gpu_rsfd.show import privacy as shown
+from gpu_rsfd.theory.needs import PlanRow, plan_table
+
+DOMAIN = gpu_rsfd.Domain.of((3, 5, 2))
+FREQUENCIES = np.array([0.7, 0.2, 0.1, *[0.2] * 5, 0.9, 0.1])
+PROTOCOLS = ("rsfd-grr", "rsfd-oue-z", "smp-adp", "spl-adp")
+
+
+def row(rmse, one, whole):
+    return PlanRow("spl-grr", 1.0, rmse**2, rmse, None, 1.0, loss_one=one, loss_all=whole)
+
+
+@pytest.mark.parametrize("guarantee", ["paper", "user", "attribute"])
+def test_rows_have_their_losses(guarantee):
+    rows = plan_table(1000, DOMAIN, [1.0, 2.0], PROTOCOLS, FREQUENCIES, terms=Terms(guarantee=guarantee))
+    for r in rows:
+        loss = privacy_loss(r.protocol, r.epsilon, DOMAIN, guarantee)
+        assert (r.loss_one, r.loss_all) == pytest.approx((loss[0], loss[-1]))
+
+
+def test_rows_that_no_other_beats_are_marked():
+    rows = [row(1, 1, 1), row(2, 1, 1), row(2, 0.5, 2), row(1 + 1e-6, 1, 1), row(math.nan, 0.1, 0.1), row(3, 3, 0.9)]
+    assert [r.non_dominated for r in decision.marked(rows)] == [True, False, True, True, False, True]
+
+
+def test_the_sample_has_the_frequencies():
+    data = decision.sample(DOMAIN, FREQUENCIES, 1000)
+    assert data.frequencies == pytest.approx(FREQUENCIES, abs=1e-3)
+    assert abs(np.corrcoef(data.column(0, 0, 1000), data.column(2, 0, 1000))[0, 1]) < 0.15
+
+
+def test_success_is_that_of_the_attack():
+    rows = decision.attacked(plan_table(50, DOMAIN, [3.0], PROTOCOLS, FREQUENCIES), DOMAIN, FREQUENCIES, workers=1)
+    codes = [np.random.default_rng(j).choice(k, 40_000, p=FREQUENCIES[s])
+             for j, (k, s) in enumerate(zip(DOMAIN, DOMAIN.slices, strict=True))]  # fmt: skip
+    data = gpu_rsfd.Dataset(np.stack(codes, 1), DOMAIN)
+    right = gpu_rsfd.attack(data, 3.0, PROTOCOLS, 1, seed=8, workers=1)
+    for p, r in enumerate(rows):
+        assert r.value == pytest.approx(right.value[p, 0, 0], abs=0.015)
+        assert r.sampled == pytest.approx(right.sampled[p, 0, 0], abs=0.025, nan_ok=True)
+        assert r.sampled_baseline == 1 / 3
+        assert r.value_baseline == pytest.approx(0.6)
+        assert r.attacked_users == decision.USERS
+
+
+def test_large_domains_are_sampled_less(monkeypatch):
+    uniform = np.concatenate([np.full(k, 1 / k) for k in DOMAIN])
+    rows = plan_table(50, DOMAIN, [3.0], PROTOCOLS)
+    work = sum(a.k * len(a.recipes) for a in Plan.of(DOMAIN, PROTOCOLS, [3.0]).attributes)
+    monkeypatch.setattr(decision, "MOST_WORK", 1234 * work)
+    assert {r.attacked_users for r in decision.attacked(rows, DOMAIN, uniform, workers=1)} == {1234}
+    monkeypatch.setattr(decision, "MOST_WORK", 999 * work)
+    assert {r.attacked_users for r in decision.attacked(rows, DOMAIN, uniform, workers=1)} == {0}
+
+
+def test_error_against_loss(tmp_path):
+    data = gpu_rsfd.SyntheticDataset(300, (3, 4), seed=1, name="one")
+    results = gpu_rsfd.sweep(data, [0.5, 1.0, 40.0], PROTOCOLS, 3, output=tmp_path / "r.h5", workers=1)
+    figure = shown.tradeoff(results, "none")
+    one, whole = figure.axes
+    assert one.get_xlabel() == "loss, users who differ in one attribute"
+    curves = {c.get_label(): c.lines[0].get_xdata() for c in whole.containers}
+    assert curves["Smp[ADP]"][:2] == pytest.approx([0.5, 1.0], rel=1e-4)
+    assert curves["RS+FD[OUE-z]"][:2] == pytest.approx(
+        [privacy_loss("rsfd-oue-z", e, (3, 4))[-1] for e in (0.5, 1.0)], rel=1e-9
+    )
+    assert np.isnan(curves["Spl[ADP]"][2]) or curves["Spl[ADP]"][2] > 20

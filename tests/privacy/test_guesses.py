@@ -1,0 +1,102 @@
+"""The fast attacker is the literal one, user by user; and nobody does better."""
+
+import math
+
+import numpy as np
+import pytest
+
+import gpu_rsfd
+from gpu_rsfd.plan import Plan
+from gpu_rsfd.privacy import attacking as module
+from gpu_rsfd.privacy.chunks import Chunk
+from gpu_rsfd.privacy.guesses import guesses
+from gpu_rsfd.privacy.literal import best, literal_guesses
+from gpu_rsfd.protocols import PROTOCOLS, Terms
+from gpu_rsfd.protocols.priors import Prior
+
+DATA = gpu_rsfd.SyntheticDataset(150, (3, 9, 2, 5), "zipf:1.1", seed=4)
+EVEN = gpu_rsfd.SyntheticDataset(150, (4, 4, 3), seed=4)
+PRIORS = {
+    "uniform": None,
+    "drawn": Prior.of("dirichlet:0.7"),
+    "rare": Prior.of([(0, 0.5, 0.5), (1, 0, 0, 0, 0, 0, 0, 0, 0), (0.5, 0.5), (0.1, 0.2, 0.3, 0.4, 0)]),
+}
+
+
+def fast(plan, data, seed, repetition, frequencies):
+    chunk = Chunk(data.column, data.domain, data.n, seed, repetition, plan.assignment, 0, data.n)
+    return {(p, e): (who, np.stack(values, 1)) for p, e, who, values in guesses(plan, chunk, frequencies)}
+
+
+@pytest.mark.parametrize("assignment", ["uniform", "balanced"])
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("epsilon", [*(pytest.param(e, marks=pytest.mark.slow) for e in (0.3, 6.0)), math.log(7)])
+def test_fast_is_literal_user_by_user(epsilon, prior, assignment):
+    priors = PRIORS[prior].thresholds(DATA.domain) if PRIORS[prior] else None
+    terms = Terms(priors=priors)
+    protocols = PROTOCOLS if prior == "uniform" else ("rsrfd-grr", "rsrfd-oue-r", "rsrfd-sue-r")
+    plan = Plan.of(DATA.domain, protocols, [epsilon], assignment, terms)
+    marginals = [DATA.frequencies[s] for s in DATA.domain.slices]
+    found = fast(plan, DATA, 8, 2, lambda j, r: marginals[j])
+    for p, protocol in enumerate(protocols):
+        sent = gpu_rsfd.reports(DATA, protocol, epsilon, 8, 2, assignment, terms)
+        who, values = literal_guesses(sent, marginals)
+        assert np.array_equal(found[p, 0][1], values), protocol
+        assert who is None if found[p, 0][0] is None else np.array_equal(found[p, 0][0], who), protocol
+
+
+@pytest.mark.parametrize("protocol", ["rsfd-grr", "rsfd-oue-z", "rsfd-oue-r", "rsfd-adp", "spl-sue", "smp-olh"])
+def test_fast_is_literal_where_everything_ties(protocol):
+    plan = Plan.of(EVEN.domain, [protocol], [1.0])
+    marginals = [np.full(k, 1 / k) for k in EVEN.domain]
+    who, values = fast(plan, EVEN, 8, 2, lambda j, r: marginals[j])[0, 0]
+    right = literal_guesses(gpu_rsfd.reports(EVEN, protocol, 1.0, 8, 2), marginals)
+    assert np.array_equal(values, right[1])
+    assert who is None if right[0] is None else np.array_equal(who, right[0])
+
+
+@pytest.mark.parametrize("knowledge", module.KNOWLEDGE)
+def test_estimated_marginals_are_the_servers_own(knowledge):
+    protocols = ("rsfd-grr", "rsfd-oue-r", "spl-adp", "smp-sue")
+    plan = Plan.of(DATA.domain, protocols, [1.0, 2.0])
+    with module.Attacker(1, knowledge) as attacker:
+        sampled, value = attacker.hits(plan, DATA, 3, range(1, 3))
+    result = gpu_rsfd.simulate(DATA, (1.0, 2.0), protocols, range(1, 3), 3, workers=1)
+    estimates = result.estimates("clip-normalize")
+    for p, protocol in enumerate(protocols):
+        for e, epsilon in enumerate((1.0, 2.0)):
+            for r in (0, 1):
+                f = DATA.frequencies if knowledge == "true" else estimates[p, e, r]
+                sent = gpu_rsfd.reports(DATA, protocol, epsilon, 3, r + 1)
+                who, values = literal_guesses(sent, [f[s] for s in DATA.domain.slices])
+                truth = np.stack([DATA.column(j, 0, DATA.n) for j in range(DATA.d)], 1)
+                assert value[p, e, r] == (values == truth).sum()
+                assert sampled[p, e, r] == (0 if who is None else (who == sent.sampled).sum())
+
+
+def test_many_values_are_looked_at_in_another_way(monkeypatch):
+    plan = Plan.of(DATA.domain, ("rsfd-oue-z", "rsfd-sue-r", "spl-oue", "smp-the"), [0.5, 6.0])
+    marginals = [DATA.frequencies[s] for s in DATA.domain.slices]
+    few = fast(plan, DATA, 8, 2, lambda j, r: marginals[j])
+    monkeypatch.setattr("gpu_rsfd.privacy.guesses.STEPS", 2)
+    many = fast(plan, DATA, 8, 2, lambda j, r: marginals[j])
+    assert all(np.array_equal(few[cell][1], many[cell][1]) for cell in few)
+
+
+def test_ties_go_to_the_smallest_index():
+    assert best(np.array([0.1, 0.3, 0.3 * (1 + 1e-12), 0.2])) == 1
+    assert best(np.zeros(3)) == 0
+
+
+def test_cutting_and_workers_change_nothing(monkeypatch):
+    plan = Plan.of(DATA.domain, ("rsfd-adp", "smp-adp", "spl-grr"), [1.0])
+    with module.Attacker(1) as attacker:
+        whole = attacker.hits(plan, DATA, 3, range(5))
+    monkeypatch.setattr(module, "chunk_users", lambda size, n: 64)
+    monkeypatch.setattr(module, "INLINE_POSITIONS", 0)
+    done = []
+    with module.Attacker(2) as attacker:
+        cut = attacker.hits(plan, DATA, 3, range(5), done.append)
+        assert len(attacker._pool.workers) == 2
+    assert all(np.array_equal(a, b) for a, b in zip(whole, cut, strict=True))
+    assert sum(done) == plan.positions(DATA.n) * 5

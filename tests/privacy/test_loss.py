@@ -1,0 +1,236 @@
+"""The exact loss against enumeration: every report, every pair of users."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+import gpu_rsfd
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.privacy import privacy_loss
+from gpu_rsfd.protocols import PROTOCOLS, REGISTRY, Bits, Keep, Others, Terms, mechanisms, prior_frequencies
+from gpu_rsfd.protocols.budgets import GUARANTEES
+from gpu_rsfd.protocols.loss import Likelihoods, Ratios, losses
+from gpu_rsfd.protocols.priors import Prior
+
+DOMAINS = [(2,), (3,), (4, 2), (3, 3), (2, 3, 4), (3, 3, 3), (2, 2, 4)]
+
+
+def reports_of(m):
+    """Each report of one attribute: P(it | value), [value], and P(it | not sampled)."""
+    p, q, k = m.p, m.q, m.k
+    if not m.rule.plain:  # local hashing: every hash function and every hash of so many cells
+        g = round(2 ** m.rule.bits(m.spent, k))
+        for cells in product(range(g), repeat=k):
+            for sent in range(g):
+                yield np.array([p if c == sent else (1 - p) / (g - 1) for c in cells]) / g**k, math.nan
+        return
+    fakes = prior_frequencies(m.recipe.prior, k)
+    if isinstance(m.recipe.noise, Keep):
+        for y in range(k):
+            yield np.where(np.arange(k) == y, p, q), fakes[y]
+        return
+    assert isinstance(m.recipe.noise, Bits)
+    for bits in product((0, 1), repeat=k):
+        none = np.array([q if b else 1 - q for b in bits])
+        own = np.array([p if b else 1 - p for b in bits])
+        given = np.array([np.prod(np.where(np.arange(k) == v, own, none)) for v in range(k)])
+        yield given, float(np.prod(none) if m.recipe.others is Others.ZERO else fakes @ given)
+
+
+def enumerated(ms):
+    """The loss over all reports and all pairs of users, by the number of attributes in which they differ."""
+    d, others = len(ms), ms[0].recipe.others
+    users = list(product(*(range(m.k) for m in ms)))
+    away = np.array([[sum(a != b for a, b in zip(x, z, strict=True)) for z in users] for x in users])
+    worst = np.zeros(d)
+
+    def see(probability):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(probability)[:, None] - np.log(probability)[None, :]
+        for h in range(1, d + 1):
+            worst[h - 1] = max(worst[h - 1], np.nanmax(ratio[away == h], initial=0.0))
+
+    if others is Others.NOTHING:
+        for j, m in enumerate(ms):
+            for given, _ in reports_of(m):
+                see(np.array([given[x[j]] / d for x in users]))
+        return worst
+    for y in product(*(list(reports_of(m)) for m in ms)):
+        if others is Others.OWN:
+            see(np.array([math.prod(y[j][0][v] for j, v in enumerate(x)) for x in users]))
+        else:
+            fake = [f for _, f in y]
+            see(np.array([
+                sum(y[t][0][x[t]] * math.prod(fake[:t] + fake[t + 1 :]) for t in range(d)) / d for x in users
+            ]))  # fmt: skip
+    return worst
+
+
+def own_losses(ms):
+    """Spl: attributes are independent, so each is enumerated on its own, and the worst set is the top m."""
+    return np.cumsum(sorted((enumerated([m])[0] for m in ms), reverse=True))
+
+
+def priors_of(domain, seed):
+    draw = np.random.default_rng(seed)
+    rows = [draw.dirichlet(np.full(k, 0.7)) for k in domain]
+    return Prior.of(rows).thresholds(domain)
+
+
+CASES = [
+    (protocol, domain, guarantee)
+    for protocol in PROTOCOLS
+    for domain in DOMAINS
+    for guarantee in GUARANTEES
+    if not (protocol.endswith("olh") and len(domain) > 1 and guarantee == "attribute")  # too many hash functions
+]
+
+
+@pytest.mark.parametrize("protocol,domain,guarantee", CASES)
+def test_loss_is_that_of_enumeration(protocol, domain, guarantee):
+    epsilon = 0.4 + 0.3 * len(domain)
+    priors = priors_of(domain, sum(domain)) if REGISTRY[protocol].prior else None
+    ms = mechanisms(protocol, epsilon, domain, Terms(priors=priors, guarantee=guarantee))
+    right = own_losses(ms) if ms[0].recipe.others is Others.OWN else enumerated(ms)
+    assert losses(ms) == pytest.approx(right, abs=1e-9)
+    if priors is None:
+        assert privacy_loss(protocol, epsilon, domain, guarantee) == pytest.approx(right, abs=1e-9)
+
+
+@pytest.mark.parametrize("protocol", ["spl-grr", "spl-oue", "spl-adp"])
+def test_whole_reports_of_spl(protocol):
+    ms = mechanisms(protocol, 2.0, (2, 3))
+    assert losses(ms) == pytest.approx(enumerated(ms), abs=1e-9)
+
+
+@pytest.mark.parametrize("protocol", [p for p in PROTOCOLS if REGISTRY[p].prior])
+@pytest.mark.parametrize("seed", [pytest.param(s, marks=pytest.mark.slow if s > 2 else ()) for s in range(12)])
+def test_random_priors_even_with_values_that_no_fake_has(protocol, seed):
+    draw = np.random.default_rng(seed)
+    domain = tuple(int(k) for k in draw.integers(2, 5, 3))
+    rows = []
+    for k in domain:
+        weights = draw.gamma(0.5, size=k) * (draw.random(k) < 0.8)
+        weights[draw.integers(k)] += 0.01
+        rows.append(weights / weights.sum())
+    terms = Terms(priors=Prior.of(rows).thresholds(domain))
+    ms = mechanisms(protocol, float(draw.uniform(0.2, 3)), domain, terms)
+    assert losses(ms) == pytest.approx(enumerated(ms), abs=1e-9)
+
+
+def test_mixtures_of_different_strength():
+    """Attributes of unequal budgets: the weaker ones must differ, too, and then the best report is another one."""
+    for seed in range(20):
+        draw = np.random.default_rng(seed)
+        ms = []
+        for k in draw.integers(2, 4, 3):
+            entry = draw.choice(["rsrfd-grr", "rsrfd-oue-r", "rsfd-oue-z"])
+            terms = Terms(priors=priors_of((int(k),) * 3, seed))
+            ms.append(mechanisms(str(entry), float(draw.uniform(0.1, 2)), (int(k),) * 3, terms)[0])
+        assert losses(ms) == pytest.approx(enumerated(ms), abs=1e-9), seed
+
+
+def test_figures_of_the_mathematics():
+    rows = [(0.05, 0.05, 0.9), (0.5, 0.5), (0.99, 0.01)]
+    ms = mechanisms("rsrfd-grr", 1.0, (3, 2, 2), Terms(priors=Prior.of(rows).thresholds((3, 2, 2))))
+    ratios = [Ratios.of(m) for m in ms]
+    rest = ratios[1].shared + ratios[2].shared
+    assert math.log((ratios[0].seen[0] + rest) / (ratios[0].against[0] + rest)) == pytest.approx(1.686, abs=5e-4)
+    # the third attribute, with its rarer value, is the worst one
+    assert privacy_loss("rsrfd-grr", 1.0, (3, 2, 2), prior=rows)[0] == pytest.approx(1.793, abs=5e-4)
+    budget = math.log(10 * (math.e - 1) + 1)
+    for protocol in ("rsfd-grr", "rsfd-oue-z", "rsfd-sue-z"):
+        loss = privacy_loss(protocol, 1.0, (7,) * 10)
+        assert loss[0] == pytest.approx(1, abs=1e-5)
+        assert loss[-1] == pytest.approx(budget, abs=1e-5)
+        assert loss[0] <= 1
+        assert loss[-1] <= budget
+    assert privacy_loss("rsfd-oue-r", 1.0, (7,) * 10)[0] > 1.5
+    assert privacy_loss("spl-grr", 1.0, (7,) * 10) == pytest.approx(np.arange(1, 11) / 10, abs=1e-6)
+    assert privacy_loss("smp-sue", 1.0, (7, 5)) == pytest.approx([1, 1], abs=1e-6)
+
+
+def test_a_value_that_no_fake_has_gives_the_sampled_attribute_away():
+    loss = privacy_loss("rsrfd-grr", 1.0, (3, 3), prior=[(0, 0.5, 0.5), (0.2, 0.3, 0.5)])
+    assert loss[0] == pytest.approx(math.log(2 * (math.e - 1) + 1), abs=1e-6)
+
+
+def test_a_thousand_attributes_of_any_size():
+    domain = [2 + j % 300 for j in range(1000)]
+    loss = privacy_loss("rsfd-adp", 1.0, domain)
+    assert loss.shape == (1000,)
+    assert loss.dtype == np.float64
+    assert (np.diff(loss) > -1e-9).all()
+    draw = np.random.default_rng(3)
+    ms = mechanisms("rsfd-adp", 1.0, domain)
+    ratios = [Ratios.of(m) for m in ms]
+    for _ in range(50):  # no set of attributes is worse
+        chosen = draw.random(1000) < draw.random()
+        high = sum(r.seen[0] if c else r.shared for r, c in zip(ratios, chosen, strict=True))
+        low = sum(r.against[0] if c else r.shared for r, c in zip(ratios, chosen, strict=True))
+        if chosen.any():
+            assert math.log(high / low) <= loss[chosen.sum() - 1] + 1e-12
+    assert len(Likelihoods.of(ms).count) < 1000
+
+
+def test_certainty_is_an_infinite_loss():
+    for protocol in ("rsfd-grr", "rsfd-sue-z", "rsfd-sue-r", "spl-grr", "smp-grr"):
+        assert privacy_loss(protocol, 300.0, (3, 4))[-1] == math.inf, protocol
+    rows = [(0.0, 1.0, 0.0), (0.5, 0.5, 0.0)]
+    assert privacy_loss("rsrfd-sue-r", 300.0, (3, 3), prior=rows)[0] == math.inf
+
+
+@pytest.mark.parametrize("domain", [(10,) * 10, (2, 3, 50, 7), (3, 5, 4, 4, 3, 2, 3, 3, 5), (8,)])
+@pytest.mark.parametrize("epsilon", [0.1, math.log(2), math.log(7), 5.0])
+@pytest.mark.parametrize("protocol", [p for p in PROTOCOLS if p.startswith("rs")])
+def test_the_attribute_guarantee_holds_and_is_used_up(protocol, epsilon, domain):
+    priors = priors_of(domain, 5) if REGISTRY[protocol].prior else None
+    terms = Terms(priors=priors, guarantee="attribute")
+    ms = mechanisms(protocol, epsilon, domain, terms)
+    assert losses(ms, [1])[0] <= epsilon
+    if not REGISTRY[protocol].adaptive:  # an adaptive choice may jump over it
+        assert losses(ms, [1])[0] == pytest.approx(epsilon, rel=1e-3, abs=1e-5)
+    assert len({m.budget for m in ms}) == 1
+    assert mechanisms(protocol, epsilon, domain, terms) == ms
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_user_guarantee_holds(protocol):
+    for epsilon in (0.5, 2.0):
+        assert max(privacy_loss(protocol, epsilon, (2, 5, 33), "user")) <= epsilon + 1e-12
+
+
+@pytest.mark.parametrize("protocol", [p for p in PROTOCOLS if p.startswith("s") and "the" not in p])
+def test_the_attribute_guarantee_of_spl_and_smp(protocol):
+    loss = privacy_loss(protocol, 1.5, (4, 4, 9), "attribute")
+    share = 0.5 if REGISTRY[protocol].memoised else 1
+    assert loss[0] == pytest.approx(1.5 * share, rel=1e-3)
+    assert loss[-1] == pytest.approx(1.5 * share * (1 if REGISTRY[protocol].partial else 3), rel=1e-3)
+
+
+def test_the_paper_is_the_default():
+    for protocol in PROTOCOLS:
+        assert mechanisms(protocol, 1.0, (4, 9)) == mechanisms(protocol, 1.0, (4, 9), Terms(guarantee="paper"))
+
+
+@pytest.mark.parametrize(
+    "arguments,words",
+    [
+        (("rsfd-gr", 1.0, (3, 3)), "unknown protocol"),
+        (("rsfd-grr", -1.0, (3, 3)), "epsilon=-1.0"),
+        (("rsfd-grr", 1.0, (3, 1)), r"domain\[1\]=1"),
+        (("rsfd-grr", 1.0, (3, 3), "best"), "unknown guarantee 'best'; available: paper, user, attribute"),
+        (("rsfd-grr", 1.0, (3, 3), "paper", "zipf:1"), "is for RS"),
+        (("rsrfd-grr", 1.0, (3, 3), "paper", "true"), "depends on the data"),
+    ],
+)
+def test_bad_input_is_one_clear_line(arguments, words):
+    with pytest.raises(InputError, match=words) as caught:
+        privacy_loss(*arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_it_is_public():
+    assert gpu_rsfd.privacy.privacy_loss is privacy_loss

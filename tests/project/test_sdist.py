@@ -1,0 +1,31 @@
+"""The source distribution holds what its tests need."""
+
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BUILD = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+
+
+@pytest.mark.slow
+def test_the_sdist_has_everything_that_git_has(tmp_path):
+    pytest.importorskip("setuptools", minversion="77")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git checkout")
+    copy = tmp_path / "copy"
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            (copy / name).write_bytes((ROOT / name).read_bytes())
+    made = subprocess.run([sys.executable, "-c", BUILD, str(tmp_path)], cwd=copy, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        packed = {name.partition("/")[2] for name in tar.getnames()}
+    left_out = {name for name in listed.stdout.splitlines() if name not in packed and name != ".gitignore"}
+    assert not left_out

@@ -1,0 +1,333 @@
+"""The page in a real browser, offline: what is drawn is what the results hold, and every control changes it.
+
+Needs playwright and a Chromium of the system (Debian: apt install chromium); without them these tests are skipped.
+"""
+
+import csv
+import io
+import math
+import os
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+
+import gpu_rsfd
+from gpu_rsfd.privacy.files import AttackResults
+from gpu_rsfd.results import Results
+from gpu_rsfd.show import headline
+from gpu_rsfd.sweeping import describe
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytest.importorskip("vl_convert", reason="the extra `page` is not installed")
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
+BROWSER = os.environ.get("GPU_RSFD_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+if BROWSER is None:
+    pytest.skip("no Chromium on this machine (apt install chromium)", allow_module_level=True)
+
+PROTOCOLS = ["rsfd-grr", "rsfd-adp", "smp-adp"]
+ONE, ANY = "privacy loss, one attribute differs", "privacy loss, any two users"
+
+
+def people_data():
+    codes = np.random.Generator(np.random.Philox(3)).integers(0, (3, 4), (2000, 2))
+    labels = [["<b>no</b>", "yes & no", "{{data}}"], ["São Paulo", "上海", "c", "</script>"]]
+    return gpu_rsfd.Dataset(codes, (3, 4), names=["answer", "town"], labels=labels, name="people")
+
+
+def attacked(data, result):
+    return gpu_rsfd.attack(data, result.epsilons, result.protocols, 2, workers=1)
+
+
+def people():
+    data = people_data()
+    result = gpu_rsfd.simulate(data, [math.log(2), 1.0, 3.0], PROTOCOLS, 20, seed=5, workers=1)
+    other = gpu_rsfd.load_dataset("nursery")
+    spec = gpu_rsfd.Spec.of(PROTOCOLS, result.epsilons, 20, 5)
+    second = gpu_rsfd.simulate(other, result.epsilons, PROTOCOLS, 20, seed=5, workers=1)
+    results = {"people": result.with_errors(), "nursery": second.with_errors()}
+    return Results(results, spec=describe([data, other], spec), package_version="0")
+
+
+def over_users():
+    sets = [gpu_rsfd.SyntheticDataset(n, (3, 4), name=f"uniform-n{n}-d2") for n in (500, 5000)]
+    made = {d.name: gpu_rsfd.simulate(d, [0.5, 1.0], PROTOCOLS, 5, workers=1).with_errors() for d in sets}
+    return Results(made, spec=describe(sets, next(iter(made.values())).spec))
+
+
+@pytest.fixture(scope="module")
+def results():
+    return people()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, results):
+    from gpu_rsfd.show.page import write_page
+
+    folder = tmp_path_factory.mktemp("pages")
+    guessed = AttackResults({"people": attacked(people_data(), results["people"])})
+    write_page(results, folder / "people.html", "people.h5", attacks=guessed)
+    write_page(over_users(), folder / "users.html", "users.h5")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with sync_api.sync_playwright() as playwright:
+            chromium = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+            yield chromium
+            chromium.close()
+
+
+@pytest.fixture
+def visit(browser, folder):
+    """Opens a page offline; fails if the console says anything or anything is asked of a server."""
+    contexts, said = [], []
+
+    def open_page(name="people.html", **options):
+        context = browser.new_context(offline=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: said.append(request.url) if not request.url.startswith("file:") else None)
+        page.goto((folder / name).as_uri())
+        page.wait_for_function("document.body.dataset.ready")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert said == []
+
+
+def after(page, chart, act):
+    """Runs `act` and waits until the chart has been drawn again."""
+    before = page.eval_on_selector(f"#{chart}", "e => Number(e.dataset.drawn)")
+    act()
+    page.wait_for_function(
+        "([id, n]) => Number(document.getElementById(id).dataset.drawn) > n", arg=[chart, before], timeout=10_000
+    )
+
+
+def marks(page, chart, kind="symbol"):
+    """What the points of a chart say to a screen reader: their fields, as written in the SVG."""
+    found = page.eval_on_selector_all(
+        f"#{chart} svg .mark-{kind} path", "paths => paths.map(p => p.getAttribute('aria-label') || '')"
+    )
+    return [dict(part.split(": ", 1) for part in text.split("; ") if ": " in part) for text in found if text]
+
+
+def errors_drawn(page):
+    return {(m["protocol"], m["at"]): m["MSE_avg"] for m in marks(page, "error-chart")}
+
+
+def number(text):
+    """`7.034(21)e-5` without its error."""
+    head, _, tail = text.partition("(")
+    return float(head + tail.partition(")")[2])
+
+
+def means(results, name, postprocess):
+    """(protocol, at) -> mean, as the results hold them."""
+    result = results[name]
+    found = {}
+    for p, protocol in enumerate(result.protocols):
+        for e, epsilon in enumerate(["ln 2", "1", "3"]):
+            found[gpu_rsfd.label(protocol), f"ε = {epsilon}, {name}"] = result.mse(postprocess)[p, e].mean()
+    return found
+
+
+def same(drawn, wanted):
+    assert set(drawn) == set(wanted)
+    for key, text in drawn.items():
+        assert number(text) == pytest.approx(wanted[key], rel=0.06), key  # as many digits as its error allows
+
+
+def test_the_errors_drawn_are_those_of_the_results(visit, results):
+    page = visit()
+    same(errors_drawn(page), means(results, "people", "clip-normalize"))
+    after(page, "error-chart", lambda: page.select_option("#postprocess", "none"))
+    same(errors_drawn(page), means(results, "people", "none"))
+    assert page.inner_text("#headline") == headline.overall(results, "none")
+    assert page.inner_text("#dataset-headline") == headline.of_dataset("people", results["people"], "none")
+    after(page, "error-chart", lambda: page.select_option("#dataset", label="nursery"))
+    same(errors_drawn(page), means(results, "nursery", "none"))
+    assert "nursery" in page.inner_text("#about")
+    assert page.inner_text("#attribute").startswith("parents (3)")
+
+
+def test_the_legend_hides_and_shows_protocols(visit):
+    page = visit()
+    after(page, "error-chart", lambda: page.uncheck("#protocols input[value=smp-adp]"))
+    assert {key[0] for key in errors_drawn(page)} == {"RS+FD[GRR]", "RS+FD[ADP]"}
+    assert page.locator("#table tbody tr").count() == 2
+    after(page, "error-chart", lambda: page.check("#protocols input[value=smp-adp]"))
+    assert len({key[0] for key in errors_drawn(page)}) == 3
+
+
+def test_scale_theory_and_the_papers_points(visit):
+    page = visit()
+
+    def ticks():
+        return page.eval_on_selector_all("#error-chart .role-axis-label text", "all => all.map(t => t.textContent)")
+
+    before = ticks()
+    after(page, "error-chart", lambda: page.check("input[name=scale][value=linear]"))
+    assert ticks() != before
+    assert "0.0e+0" in [t.replace("−", "-") for t in ticks()]
+    lines = "#error-chart svg .mark-line path"
+    after(page, "error-chart", lambda: page.select_option("#postprocess", "none"))
+    with_theory = page.locator(lines).count()
+    after(page, "error-chart", lambda: page.uncheck("#theory"))
+    assert page.locator(lines).count() == with_theory - 3
+    after(page, "error-chart", lambda: page.select_option("#dataset", label="nursery"))
+    after(page, "error-chart", lambda: page.select_option("#postprocess", "clip-normalize"))
+    points = len(marks(page, "error-chart"))
+    assert "the paper’s published points" in page.inner_text("#error-note")
+    after(page, "error-chart", lambda: page.uncheck("#published"))
+    assert len(marks(page, "error-chart")) == points - 3  # one epsilon of three is the paper's
+
+
+def test_frequencies_with_the_users_own_labels(visit, results):
+    page = visit()
+
+    def drawn():
+        return {m["value"]: m for m in marks(page, "frequency-chart")}
+
+    result = results["people"]
+    assert list(drawn()) == ["<b>no</b>", "yes & no", "{{data}}"]
+    after(page, "frequency-chart", lambda: page.select_option("#attribute", label="town (4)"))
+    assert list(drawn()) == ["São Paulo", "上海", "c", "</script>"]
+    for protocol, epsilon in ((0, 0), (2, 0), (2, 2)):
+        if protocol:
+            after(page, "frequency-chart", lambda p=protocol: page.select_option("#protocol", str(p)))
+        if epsilon:
+            after(page, "frequency-chart", lambda e=epsilon: page.select_option("#epsilon", str(e)))
+        estimates = result.estimates("clip-normalize")[protocol, epsilon, :, 3:]
+        for v, mark in enumerate(drawn().values()):
+            assert float(mark["estimate"]) == pytest.approx(estimates[:, v].mean(), abs=1e-4)
+            assert float(mark["truth"]) == pytest.approx(result.frequencies[3 + v], abs=1e-4)
+            low, high = map(float, mark["interval"].split(" … "))
+            assert low == pytest.approx(np.quantile(estimates[:, v], 0.025), abs=1e-4)
+            assert high == pytest.approx(np.quantile(estimates[:, v], 0.975), abs=1e-4)
+    assert page.locator("#frequency-chart svg .mark-rule.role-mark line").count() == 4
+
+
+def test_against_users(visit):
+    page = visit("users.html")
+    drawn = {key[1] for key in errors_drawn(page)}
+    assert drawn == {"ε = 0.5, uniform-n500-d2", "ε = 0.5, uniform-n5000-d2"}
+    after(page, "error-chart", lambda: page.select_option("#at", label="1"))
+    assert {key[1][:5] for key in errors_drawn(page)} == {"ε = 1"}
+    after(page, "error-chart", lambda: page.select_option("#against", "epsilon"))
+    assert {key[1] for key in errors_drawn(page)} == {"ε = 0.5, uniform-n500-d2", "ε = 1, uniform-n500-d2"}
+    assert not page.is_visible("#at")
+
+
+def test_privacy_where_it_is_known(visit, results):
+    page = visit()
+    options = page.locator("#loss option").all_inner_texts()
+    assert options == [ONE, ANY, "sampled attribute guessed", "value guessed"]
+
+    def drawn():
+        return {(m["protocol"], m["at"]): float(next(iter(m.values()))) for m in marks(page, "privacy-chart")}
+
+    result = results["people"]
+    loss = gpu_rsfd.privacy_loss("smp-adp", 1.0, result.domain)[0]
+    assert drawn()["Smp[ADP]", "ε = 1, people"] == pytest.approx(loss, rel=1e-4)
+    assert len(drawn()) == 9
+    after(page, "privacy-chart", lambda: page.select_option("#loss", "value guessed"))
+    assert 0 < drawn()["Smp[ADP]", "ε = 1, people"] < 1
+    page.select_option("#dataset", label="nursery")  # which was not attacked
+    page.wait_for_function("!document.querySelector('#privacy-chart svg')")
+    assert "There is none" in page.inner_text("#privacy-note")
+
+
+def test_the_table_is_sorted_and_copied(visit, results):
+    page = visit()
+
+    def names():
+        return page.locator("#table tbody th").all_inner_texts()
+
+    assert names() == ["RS+FD[GRR]", "RS+FD[ADP]", "Smp[ADP]"]
+    mean = results["people"].mse("clip-normalize").mean(axis=-1)[:, 2]
+    ranked = [gpu_rsfd.label(PROTOCOLS[i]) for i in np.argsort(mean, kind="stable")]
+    heads = page.locator("#table th button")
+    heads.nth(3).click()
+    assert names() == ranked
+    assert page.get_attribute("#table thead th:nth-child(4)", "aria-sort") == "ascending"
+    heads.nth(3).press("Enter")
+    assert names() == ranked[::-1]
+    page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+    page.click("#copy-csv")
+    page.wait_for_function("window.copied")
+    rows = list(csv.DictReader(io.StringIO(page.evaluate("window.copied"))))
+    assert len(rows) == 9
+    wanted = dict(zip(PROTOCOLS, mean, strict=True))
+    for row in rows:
+        if float(row["epsilon"]) == 3.0:
+            assert float(row["mse_avg"]) == pytest.approx(wanted[row["protocol"]], rel=1e-5)
+    assert page.inner_text("#copied") == "CSV copied"
+    page.click("#copy-latex")
+    page.wait_for_function("window.copied.includes('tabular')")
+    latex = page.evaluate("window.copied")
+    assert latex.count("\\\\") == 4
+    assert "\\mathbf" in latex
+
+
+def test_the_keyboard_reaches_every_control(visit):
+    page = visit()
+    reached = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.id || document.activeElement.value || ''"))
+    selects = ("dataset", "postprocess", "attribute", "protocol", "epsilon", "loss")
+    for control in (*selects, "log", "theory", "rsfd-grr", "smp-adp", "copy-csv", "copy-latex"):
+        assert control in reached, control
+    page.focus("#postprocess")
+    after(page, "error-chart", lambda: page.keyboard.press("ArrowDown"))
+    assert page.input_value("#postprocess") == "simplex"
+    page.focus("#protocols input[value=smp-adp]")
+    after(page, "error-chart", lambda: page.keyboard.press("Space"))
+    assert len({key[0] for key in errors_drawn(page)}) == 2
+
+
+def test_light_dark_and_paper(visit, tmp_path):
+    def look(page):
+        return page.evaluate("""() => [
+            getComputedStyle(document.body).backgroundColor,
+            getComputedStyle(document.querySelector("#error-chart .mark-line path")).stroke,
+            getComputedStyle(document.querySelector("#error-chart .role-axis-label text")).fill,
+        ]""")
+
+    light, page = look(visit(color_scheme="light")), visit(color_scheme="dark")
+    dark = look(page)
+    assert light[0] == "rgb(255, 255, 255)"
+    assert all(a != b for a, b in zip(light, dark, strict=True))
+    page.emulate_media(media="print", color_scheme="dark")
+    assert look(page) == light  # paper is white, whatever the screen is
+    page.pdf(path=tmp_path / "page.pdf", format="A4")
+    assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+    assert (tmp_path / "page.pdf").stat().st_size > 20_000
+
+
+@pytest.mark.parametrize("width,height", [(1100, 800), (390, 844), (320, 640)])
+def test_nothing_is_wider_than_the_screen(visit, width, height):
+    page = visit(viewport={"width": width, "height": height})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    box = page.locator("#error-chart svg").bounding_box()
+    assert box["width"] <= width
+    assert box["width"] > 0.8 * width - 40
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessible(visit, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    for name in ("people.html", "users.html"):
+        found = axe.Axe().run(visit(name, color_scheme=scheme))
+        assert found.violations_count == 0, found.generate_report()
