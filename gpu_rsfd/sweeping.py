@@ -15,6 +15,7 @@ import numpy as np
 
 from gpu_rsfd.backends.base import Backend, Progress
 from gpu_rsfd.backends.cluster import ClusterBackend, Job, engine_here
+from gpu_rsfd.backends.cpu.backend import POSITIONS_PER_TASK
 from gpu_rsfd.backends.law.substreams import groups_of
 from gpu_rsfd.backends.pool import Columns
 from gpu_rsfd.datasets import as_dataset
@@ -280,6 +281,7 @@ class _Sweep:
         self.sizes = [plan.positions(d.n) for d, plan in zip(datasets, self.plans, strict=True)]
         self.units = [drawn_at_once(spec.sampler, plan) for plan in self.plans]
         self.speed, self.computed = FIRST_SPEED, 0
+        self.split = [False] * len(datasets)  # of those whose users many workers share
 
     def run(self, overwrite: bool, part: tuple[int, int] | None) -> Results:
         if part is None:
@@ -322,7 +324,7 @@ class _Sweep:
             store.blocks.end()
             existing.spec = self.want
             return existing
-        saved, saving, fresh, written = -math.inf, 0.0, 0, 0
+        saved, saving, fresh, written = time.perf_counter(), 0.0, 0, 0
         try:
             for block in self._blocks(store, todo):
                 now = time.perf_counter()
@@ -385,7 +387,10 @@ class _Sweep:
         self, backend: ClusterBackend, store: Store, todo: Sequence[Sequence[tuple[int, int]]]
     ) -> Iterator[_Block]:
         """Workers make whole blocks, in any order; but where a repetition is too much for one, all make each block."""
-        split = [backend.splits_users(d, plan) for d, plan in zip(self.datasets, self.plans, strict=True)]
+        split = self.split = [
+            backend.splits_users(d, plan, sum(b - a for a, b in gaps))
+            for d, plan, gaps in zip(self.datasets, self.plans, todo, strict=True)
+        ]
         mine, theirs = ([gaps if flag is own else [] for gaps, flag in zip(todo, split, strict=True)]
                         for own in (True, False))  # fmt: skip
         forms = [
@@ -440,7 +445,9 @@ class _Sweep:
             count = left
         count = min(count, room)
         if isinstance(self.backend, ClusterBackend):  # something for everybody
-            count = min(count, -(-left // (2 * self.backend.pool.threads)))
+            threads = self.backend.pool.threads
+            several = -(-8 * threads * POSITIONS_PER_TASK // size)  # tasks for each: few wait for the last one
+            count = min(several, left, room) if self.split[index] else min(count, -(-left // (2 * threads)))
         for whole in (rows, unit):  # up to where chunks end, and where what is drawn at once ends
             if count >= whole and count < left and (first + count) // whole * whole > first:
                 count = (first + count) // whole * whole - first

@@ -39,7 +39,7 @@ IN_FLIGHT = 2  # tasks for each thread of the cluster: one at work, one waiting 
 ASKED_EVERY = 5.0  # seconds between questions how large the cluster is
 SENT_ALONG = 1 << 16  # bytes of a data set that goes with each task; larger ones are sent to each worker once
 TRIES = 5  # of a task, if it is the cluster's fault that it failed
-LARGE = 1 << 30  # positions of a repetition: from here on its users are split over the workers
+LARGE, HUGE = 1 << 30, 1 << 36  # positions of a repetition: some 10 s, and some 10 min, of one worker
 LOGGERS = ("distributed", "tornado.application", "asyncio")
 START = """
 import sys
@@ -429,15 +429,17 @@ class ClusterBackend:
     def device(self) -> str:
         return f"Dask cluster of {self.pool.threads} threads"
 
-    def splits_users(self, dataset: Dataset, plan: Plan) -> bool:
-        """Whether a repetition is so much work that many workers share it; a GPU takes whole ones."""
-        return self.sampler == "users" and not self.pool.gpus and plan.positions(dataset.n) > LARGE
+    def splits_users(self, dataset: Dataset, plan: Plan, repetitions: int) -> bool:
+        """Whether repetitions are so large, or so large and few, that workers share each; a GPU takes whole ones."""
+        positions = plan.positions(dataset.n)
+        few = repetitions < 4 * self.pool.threads
+        return self.sampler == "users" and not self.pool.gpus and positions > (LARGE if few else HUGE)
 
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
     ) -> tuple[list[Counts], Counts]:
         """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
-        if self.splits_users(dataset, plan):
+        if self.splits_users(dataset, plan, len(repetitions)):
             return _Split(self.pool).count(plan, dataset, seed, repetitions, progress)
         counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
         sampled = np.zeros((len(repetitions), plan.d), np.int64)

@@ -156,7 +156,7 @@ def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> 
             )
         except (KeyboardInterrupt, RunError, MemoryError) as error:  # Ctrl-C; a full disk, a lost worker or device
             reporter.end()
-            blocks = folder_of(check_output(how.output))
+            blocks = folder_of(Path(os.path.realpath(how.output)) if how.output.is_symlink() else how.output)
             end_early(error, how.output, how.overwrite, before, lambda path: bool(open_results(path)), blocks)
         elapsed, worked = time.monotonic() - started, results.computed > 0
         if part is not None:

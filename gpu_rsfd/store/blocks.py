@@ -59,6 +59,8 @@ class Blocks:
         if have is None:
             return
         if overwrite:
+            if self._busy():
+                raise InputError(f"{self.folder} is in use by a part of a sweep; wait for it or give another output")
             clear(self.folder)
         elif not continues(self.want, have):
             lines = "\n  ".join(differences(have, self.want))
@@ -93,13 +95,18 @@ class Blocks:
 
     def end(self) -> None:
         """Removes the folder, unless it has blocks or somebody may still add some."""
-        if not self.folder.is_dir() or self.found():
-            return
-        with contextlib.suppress(Timeout, OSError):  # a part is under way
-            for lock in self.folder.glob("*.lock"):
-                with FileLock(lock, timeout=0):  # left by a process that was killed
-                    lock.unlink()
+        if self.folder.is_dir() and not self.found() and not self._busy():
             clear(self.folder)
+
+    def _busy(self) -> bool:
+        """Whether a part is under way; locks that killed processes left are removed."""
+        try:
+            for lock in self.folder.glob("*.lock"):
+                with FileLock(lock, timeout=0):
+                    lock.unlink()
+        except (Timeout, OSError):
+            return True
+        return False
 
 
 def clear(folder: Path) -> None:

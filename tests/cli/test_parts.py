@@ -109,6 +109,22 @@ def test_parts_of_another_sweep_are_refused(tmp_path):
         part(path, 2, 3, overwrite=True)
 
 
+def test_a_part_under_way_is_left_alone(tmp_path):
+    path = tmp_path / "r.h5"
+    part(path, 1, 3)
+    lock = folder_of(path) / "part-2-of-3.lock"
+    with gpu_rsfd.sweeping.locked(path, lock):
+        with pytest.raises(InputError, match="is in use by a part of a sweep"):
+            sweep(DATA, repetitions=20, output=path, overwrite=True, **OPTIONS)
+        with pytest.raises(InputError, match="is in use by another gpu-rsfd"):
+            part(path, 2, 3)
+        same(sweep(DATA, repetitions=20, output=path, **OPTIONS))
+        assert lock.exists()
+    lock.touch()  # as a kill leaves it
+    same(merge(path))
+    assert [p.name for p in tmp_path.iterdir()] == ["r.h5"]
+
+
 def test_marginals_without_counts(tmp_path):
     path = tmp_path / "r.h5"
     options = {"epsilons": [1.0], "protocols": ["rsfd-grr", "smp-adp"], "sampler": "marginals", "repetitions": 250}

@@ -168,7 +168,7 @@ def test_never_seen_torn(tmp_path):
 @pytest.mark.slow
 def test_full_disk_loses_nothing(tmp_path):
     """Files may not grow past 60 kB: saving fails as it does on a full disk, and what was there stays."""
-    command = ["sweep", *LONG, "--no-plot"]
+    command = ["sweep", *LONG[:-1], "0", "--no-plot"]
 
     def small_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
