@@ -440,7 +440,7 @@ class ClusterBackend:
     ) -> tuple[list[Counts], Counts]:
         """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
         if self.splits_users(dataset, plan, len(repetitions)):
-            return _Split(self.pool).count(plan, dataset, seed, repetitions, progress)
+            return SplitBackend(self.pool).count(plan, dataset, seed, repetitions, progress)
         counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
         sampled = np.zeros((len(repetitions), plan.d), np.int64)
         step = max(1, -(-len(repetitions) // (4 * self.pool.threads)))
@@ -480,7 +480,7 @@ class ClusterBackend:
         return COMMAND_BYTES + 2 * code_bytes(dataset)
 
 
-class _Split(NumpyBackend):
+class SplitBackend(NumpyBackend):
     """The NumPy backend with the cluster's workers in place of its own."""
 
     def __init__(self, pool: DaskPool) -> None:

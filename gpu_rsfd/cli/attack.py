@@ -14,6 +14,7 @@ from gpu_rsfd.cli.options import (
     SIMULATION,
     Assignment,
     Bins,
+    Cluster,
     Columns,
     DataDir,
     DataSeed,
@@ -82,6 +83,7 @@ def attack(
         ),
     ] = "true",
     workers: Workers = None,
+    cluster: Cluster = None,
     output: Annotated[
         Path, option("--output", "File; the same command continues it.  (default: attack.h5)", OUTPUT, "FILE")
     ] = Path("attack.h5"),
@@ -128,8 +130,10 @@ def attack(
     if plot:
         plots.check_target(figure, hint="move it away, or give --no-plot")
     datasets = check_datasets(datasets_of(options), "users")
-    processes = workers_for(datasets, None if workers is None else parse.whole("workers", workers))
-    with ended_by_sigterm(), Attacker(processes, knowledge) as attacker, progress.reporter(quiet) as reporter:
+    processes = None if workers is None else parse.whole("workers", workers)
+    if cluster is None:
+        processes = workers_for(datasets, processes)
+    with ended_by_sigterm(), Attacker(processes, knowledge, cluster) as attacker, progress.reporter(quiet) as reporter:
         reporter.say(f"attack on {attacker.device}; the attacker knows the {attacker.knowledge} marginals")
         started = time.monotonic()
         before = output.stat() if output.exists() else None

@@ -83,15 +83,25 @@ class AttackResult:
 
 
 class Attacker:
-    """Attacks repetitions of a plan, on all cores; holds the worker processes."""
+    """Attacks repetitions of a plan, on all cores or on a Dask cluster; holds the worker processes."""
 
     name = "attack"
 
-    def __init__(self, workers: int | None = None, knowledge: str = "true") -> None:
-        self.workers = cores() if workers is None else integer("workers", workers, 1, 1024)
+    def __init__(self, workers: int | None = None, knowledge: str = "true", cluster: str | None = None) -> None:
         self.knowledge = check_knowledge(knowledge)
-        self._pool = Pool()
+        self._cluster = cluster
+        self._pool: Any = None
         self._counter: NumpyBackend | None = None
+        if cluster is None:
+            self.workers = cores() if workers is None else integer("workers", workers, 1, 1024)
+            self._pool = Pool()
+            return
+        if workers is not None:
+            raise InputError("workers are of this machine; a cluster has its own")
+        from gpu_rsfd.backends.cluster import DaskPool
+
+        self._pool = DaskPool(cluster, "numpy")
+        self.workers = max(1, self._pool.threads)
 
     def __enter__(self) -> Attacker:
         return self
@@ -102,11 +112,13 @@ class Attacker:
     def close(self) -> None:
         """Ends the worker processes."""
         self._pool.close()
-        if self._counter is not None:
+        if self._counter is not None and self._cluster is None:  # a cluster's is the same pool
             self._counter.close()
 
     @property
     def device(self) -> str:
+        if self._cluster is not None:
+            return f"cluster {self._cluster}"
         return f"{self.workers} CPU process{'es' if self.workers > 1 else ''}"
 
     def grain(self, n: int) -> int:
@@ -172,7 +184,8 @@ class Attacker:
         self, plan: Plan, data: Dataset, repetitions: int, items: Iterator[tuple[Any, ...]]
     ) -> Iterator[tuple[tuple[Any, ...], Any]]:
         work = plan.positions(data.n) * repetitions * len(plan.protocols) * len(plan.epsilons)
-        if self.workers == 1 or (work < INLINE_POSITIONS and not self._pool.workers):
+        small = self._cluster is None and work < INLINE_POSITIONS and not self._pool.workers
+        if (self.workers == 1 and self._cluster is None) or small:
             columns = Columns(data)
             return ((arguments, attack_chunk(columns, *arguments)) for arguments in items)
         return self._pool.each(self.workers, data, attack_chunk, items)
@@ -181,7 +194,11 @@ class Attacker:
         """What the attacker takes for the marginals: per attribute [recipe, repetition (or 1), value]."""
         if self.knowledge == "true":
             return [np.broadcast_to(data.frequencies[a.columns], (len(a.recipes), 1, a.k)) for a in plan.attributes]
-        if self._counter is None:
+        if self._counter is None and self._cluster is not None:
+            from gpu_rsfd.backends.cluster import SplitBackend
+
+            self._counter = SplitBackend(self._pool)
+        elif self._counter is None:
             self._counter = NumpyBackend(self.workers)
         counts, sampled = self._counter.count(plan, data, seed, repetitions)
         return estimated(plan, data.n, counts, sampled)
@@ -235,6 +252,7 @@ def attack(
     first_report: float = TERMS.first_report,
     workers: int | None = None,
     progress: Progress | None = None,
+    cluster: str | None = None,
 ) -> AttackResult:
     """How often the Bayes-optimal attacker guesses what was sampled and what users hold, from every user's report.
 
@@ -245,7 +263,8 @@ def attack(
         protocols, epsilons, repetitions, seed, assignment, "users", first_report, guarantee, prior, prior_seed
     )
     found = as_dataset(data)
-    with Attacker(workers_for([found], workers), knowledge) as attacker:
+    processes = workers if cluster is not None else workers_for([found], workers)
+    with Attacker(processes, knowledge, cluster) as attacker:
         return attacker.attack(found, spec, progress)
 
 

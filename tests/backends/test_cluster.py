@@ -119,6 +119,18 @@ def test_the_same_integers(two, tmp_path, monkeypatch):
     assert sorted(p.name for p in tmp_path.iterdir() if p.is_file()) == ["r.h5", "s.h5"]
 
 
+def test_an_attack_is_the_same(two, tmp_path):
+    for knowledge in ("true", "estimated"):
+        options = {**OPTIONS, "protocols": ["rsfd-grr", "rsfd-oue-z", "spl-adp"], "knowledge": knowledge}
+        there, here = (
+            gpu_rsfd.attack(SMALL, repetitions=3, cluster=place, **options) for place in (str(two.file), None)
+        )
+        assert np.array_equal(there.sampled, here.sampled, equal_nan=True)
+        assert np.array_equal(there.value, here.value)
+    with pytest.raises(InputError, match="workers are of this machine"):
+        gpu_rsfd.attack(SMALL, repetitions=1, cluster=str(two.file), workers=2)
+
+
 def test_a_table_goes_to_each_worker_once(two, monkeypatch):
     sent = []
     with ClusterBackend(str(two.file)) as backend:
