@@ -25,6 +25,7 @@ autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "undoc-members": False}
 MOVED = {  # links of files outside docs/ that are pages here
     "](docs/": "](",
+    "[examples](examples)": "`examples/`",  # notebooks, in the repository alone
     "](CONTRIBUTING.md": "](contributing.md",
     "](CHANGELOG.md": "](changelog.md",
     "](benchmarks/README.md": "](benchmarks.md",
