@@ -51,7 +51,7 @@ def test_what_the_kernels_are_made_of(arch):
     assert max(row["registers"] for row in kernels.values()) <= 128
     hot = kernels["count_unary_18"]
     assert hot["registers"] <= (96 if arch in MORE_REGISTERS else REGISTERS)
-    assert 30 < hot["position"] <= INSTRUCTIONS
+    assert 30 < hot["position"] <= (42 if arch in MORE_REGISTERS else INSTRUCTIONS)  # what the registers are for
     # counts that several threads add to are added to by atomic instructions
     for name, row in kernels.items():
         if match := re.fullmatch(r"count_(unary|paired)_(\d+)", name):

@@ -413,6 +413,7 @@ def test_a_lost_device_ends_the_work_of_the_others(standin, monkeypatch):
 
     with backend, pytest.raises(DeviceLost, match="device 0"):
         backend.count(plan, data, 1, range(200), progress)
+    assert end.is_set()
     assert len(done) <= 2
 
 
@@ -432,6 +433,7 @@ def test_an_interrupt_ends_the_work_of_all(standin, monkeypatch):
     monkeypatch.setattr(backend_module, "wait", interrupted)
     with backend, pytest.raises(KeyboardInterrupt):
         backend.count(plan, data, 1, range(200), progress)
+    assert end.is_set()
     assert len(done) <= 4
 
 
