@@ -7,6 +7,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, SupportsIndex
@@ -21,7 +22,7 @@ from gpu_rsfd.backends.pool import Columns
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.plan import Plan
+from gpu_rsfd.plan import Counts, Plan
 from gpu_rsfd.protocols import PAPER, TERMS
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.simulation import open_engine
@@ -371,17 +372,35 @@ class _Sweep:
         if isinstance(self.backend, ClusterBackend):
             yield from self._on_cluster(self.backend, store, todo)
             return
-        for block in self._cut(store, todo):
-            started = time.perf_counter()
-            with replaced(store.blocks.path(*block)) as image:
-                n = block.number
-                repetitions = self.spec.repetitions[block.first : block.stop]
+        # Errors are worked out and written while the next block is counted: a device need not wait for them.
+        with ThreadPoolExecutor(1, "gpu-rsfd-writer") as writer:
+            writing: tuple[_Block, Future[None]] | None = None
+            for block in self._cut(store, todo):
+                n, started = block.number, time.perf_counter()
+                repetitions, path = self.spec.repetitions[block.first : block.stop], store.blocks.path(*block)
                 form = Form(store.heads[n], store.rows[n], store.counts, store.blocks.key, self.units[n])
-                _block(image, form, self.datasets[n], repetitions, self.backend, self.reporter.advance)
-            count = block.stop - block.first
-            self.computed += count
-            self.speed = self.sizes[block.number] * count / (time.perf_counter() - started)
-            yield block
+                counted = _counted(form, self.datasets[n], repetitions, self.backend, self.reporter.advance)
+                at_once = len(_groups(form, len(repetitions))) == 1  # else piece by piece, to save memory
+                made = iter(list(counted)) if at_once else counted
+                if writing is not None:
+                    yield self._written(*writing)
+                what = (path, form, len(repetitions), made, self.backend)
+                if at_once:
+                    writing = block, writer.submit(_write_block, *what)
+                else:
+                    _write_block(*what)
+                    writing = None
+                    self.computed += block.stop - block.first
+                    yield block
+                self.speed = self.sizes[n] * (block.stop - block.first) / (time.perf_counter() - started)
+            if writing is not None:
+                yield self._written(*writing)
+
+    def _written(self, block: _Block, done: Future[None]) -> _Block:
+        """A block, once it is on disk."""
+        done.result()
+        self.computed += block.stop - block.first
+        return block
 
     def _on_cluster(
         self, backend: ClusterBackend, store: Store, todo: Sequence[Sequence[tuple[int, int]]]
@@ -485,6 +504,46 @@ def _head(data: Dataset, plan: Plan, spec: Spec) -> Result:
     return head
 
 
+Counted = Iterator[tuple[int, Plan, list[Counts], Counts, float]]  # first protocol, its plan, counts, n_j, seconds
+
+
+def _groups(form: Form, repetitions: int) -> list[slice]:
+    """Protocols that are counted together: all of them, or so many that their counts are not too much at a time."""
+    protocols = len(form.head.protocols)
+    each = 8 * repetitions * len(form.head.epsilons) * form.head.plan.values
+    step = max(1, BLOCK_BYTES // each) if form.unit > 1 else protocols
+    return [slice(p, p + step) for p in range(0, protocols, step)]
+
+
+def _counted(
+    form: Form, dataset: Dataset, repetitions: range, backend: Backend, progress: Progress | None = None
+) -> Counted:
+    """Simulates repetitions, group by group."""
+    plan, groups = form.head.plan, _groups(form, len(repetitions))
+    for chosen in groups:
+        part = plan
+        if len(groups) > 1:
+            part = Plan.of(plan.domain, plan.protocols[chosen], plan.epsilons, plan.assignment, plan.terms)
+        started = time.perf_counter()
+        told = progress if progress is None or len(groups) == 1 else _divided(progress, len(groups))
+        counts, sampled = backend.count(part, dataset, form.head.spec.seed, repetitions, told)
+        yield chosen.start, part, counts, sampled, time.perf_counter() - started
+
+
+def _put(image: Any, form: Form, repetitions: int, counted: Counted, backend: Backend) -> None:
+    seconds = 0.0
+    with BlockFile(image, form.head, repetitions, form.rows, form.counts, form.key) as file:
+        for first, part, counts, sampled, took in counted:
+            file.put(first, part, counts, sampled)
+            seconds += took
+        file.end(seconds, backend.name, backend.device)
+
+
+def _write_block(path: Path, form: Form, repetitions: int, counted: Counted, backend: Backend) -> None:
+    with replaced(path) as image:
+        _put(image, form, repetitions, counted, backend)
+
+
 def _block(
     image: Any,
     form: Form,
@@ -494,21 +553,7 @@ def _block(
     progress: Progress | None = None,
 ) -> None:
     """Simulates repetitions and writes them to a block."""
-    spec, plan, seconds = form.head.spec, form.head.plan, 0.0
-    each = 8 * len(repetitions) * len(spec.epsilons) * plan.values
-    step = max(1, BLOCK_BYTES // each) if form.unit > 1 else len(spec.protocols)
-    groups = [slice(p, p + step) for p in range(0, len(spec.protocols), step)]
-    with BlockFile(image, form.head, len(repetitions), form.rows, form.counts, form.key) as file:
-        for chosen in groups:
-            part = plan
-            if len(groups) > 1:
-                part = Plan.of(plan.domain, plan.protocols[chosen], plan.epsilons, plan.assignment, plan.terms)
-            started = time.perf_counter()
-            told = progress if progress is None or len(groups) == 1 else _divided(progress, len(groups))
-            counted, sampled = backend.count(part, dataset, spec.seed, repetitions, told)
-            seconds += time.perf_counter() - started
-            file.put(chosen.start, part, counted, sampled)
-        file.end(seconds, backend.name, backend.device)
+    _put(image, form, len(repetitions), _counted(form, dataset, repetitions, backend, progress), backend)
 
 
 def _block_there(

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import random
+import threading
 import time
 from dataclasses import replace
 
@@ -13,9 +14,10 @@ from command import call, refusal, run, start
 
 import gpu_rsfd
 from gpu_rsfd import sweeping
+from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.store import files, growing, pieces, reading
-from gpu_rsfd.store.blocks import Blocks, folder_of
+from gpu_rsfd.store.blocks import BlockFile, Blocks, folder_of
 from gpu_rsfd.store.hdf5 import chunk_rows
 from gpu_rsfd.sweeping import sweep
 
@@ -48,14 +50,14 @@ class StopError(Exception):
 
 def stop_after(monkeypatch, number, error=StopError):
     """The sweep ends early: after so many blocks, however it is saved."""
-    block, made = sweeping._block, []
+    write, made = sweeping._write_block, []
 
     def stopped(*arguments):
         if len(made) == number:
             raise error
-        made.append(block(*arguments))
+        made.append(write(*arguments))
 
-    monkeypatch.setattr(sweeping, "_block", stopped)
+    monkeypatch.setattr(sweeping, "_write_block", stopped)
 
 
 # ------------------------------------------------------------------------------------------------------- blocks
@@ -437,3 +439,28 @@ def test_the_mark_names_the_spec(tmp_path, monkeypatch):
     document = json.loads((folder_of(tmp_path / "r.h5") / "sweep.json").read_text())
     assert document["spec"]["seed"] == 3
     assert len(Blocks(tmp_path / "r.h5", document["spec"]).found()) == 2
+
+
+def test_a_block_is_written_while_the_next_is_counted(tmp_path, monkeypatch):
+    """A device need not wait: the first block can't be finished before the second one is being counted."""
+    second, inner, counted = threading.Event(), BlockFile.put, []
+
+    def put(self, *arguments):
+        assert second.wait(20), "the next block was not begun"
+        inner(self, *arguments)
+
+    class Backend(NumpyBackend):
+        def count(self, *arguments):
+            counted.append(threading.current_thread())
+            if len(counted) > 1:
+                second.set()
+            return super().count(*arguments)
+
+    monkeypatch.setattr(BlockFile, "put", put)
+    monkeypatch.setattr(sweeping._Sweep, "_size", lambda self, index, first, left, rows: min(2, left))
+    with Backend(workers=1) as backend:
+        results = gpu_rsfd.sweep("syn1", 1.0, "smp-grr", 6, output=tmp_path / "r.h5", backend=backend)
+    assert results.computed == 6
+    assert set(counted) == {threading.main_thread()}
+    alone = gpu_rsfd.simulate("syn1", 1.0, "smp-grr", 6, backend="numpy", workers=1)
+    assert np.array_equal(results["syn1"].counts, alone.counts)
