@@ -127,7 +127,7 @@ def test_lowest_versions():
     }
 
 
-def test_continuous_integration_runs_both():
+def test_continuous_integration_runs_all():
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
     assert lines[1] == "set -eu"
-    assert lines[-2:] == ["scripts/test", "scripts/test-oldest"]
+    assert lines[-3:] == ["scripts/test", "scripts/test-oldest", "scripts/docs"]
