@@ -84,17 +84,18 @@ def test_the_bias_of_unequal_groups_is_seen_and_is_the_derived_one():
 def test_bias_and_variance_by_enumeration(protocol, n, d, held):
     """Every split of n users, `held` of whom hold v: the law of total variance, summed over the splits."""
     m = mechanism(protocol, 1.7, d, 4)
-    p, q, fake = m.p, m.q, 0.0 if protocol[:4] != "rsfd" else m.fake_rate
+    others = m.recipe.others
+    p, q, fake = m.p, m.q, m.fake_rate if others.hides else 0.0
     for j in range(d):
         size = group_size(n, d, j)
         means, variances = [], []
         for group in combinations(range(n), size):
             rates = np.full(n, fake)
-            if protocol.startswith("spl"):
+            if not others.samples:
                 rates = np.where(np.arange(n) < held, p, q)
             else:
                 rates[list(group)] = [p if user < held else q for user in group]
-            reporters = size if protocol.startswith("smp") else n
+            reporters = n if others.hides or not others.samples else size
             if reporters:
                 means.append(m.estimate(rates.sum(), reporters))
                 variances.append((rates * (1 - rates)).sum() / (reporters * m.gain) ** 2)
