@@ -19,7 +19,7 @@ TERMS_OF_SPEC = {  # and their defaults, which a command need not name
 def command_of(spec: Mapping[str, Any]) -> str | None:
     """`gpu-rsfd sweep …`, with every option that decides about the numbers; None for data that were in memory only.
 
-    A file of data is named; the options that turned its columns into values are not in a spec, but what they gave is.
+    Of a file of data, also those that turned its columns into values, if the results file has them (`reads_files`).
     """
     words = ["gpu-rsfd", "sweep"]
     datasets = list(spec.get("datasets", []))
@@ -36,7 +36,13 @@ def command_of(spec: Mapping[str, Any]) -> str | None:
         for d in datasets:
             if d["name"] not in available() and d.get("source") in (None, "in memory"):
                 return None
-            words += ["--dataset", d["name"] if d["name"] in available() else str(d["source"])]
+            source = d.get("loaded", {}).get("file", d.get("source"))
+            words += ["--dataset", d["name"] if d["name"] in available() else str(source)]
+        ways = [{k: v for k, v in d["loaded"].items() if k != "file"} for d in datasets if "loaded" in d]
+        if ways and all(way == ways[0] for way in ways):
+            words += _loading(ways[0])
+        elif ways:
+            return None  # each file in a way of its own: from Python
     if seeds - {0}:
         words += ["--data-seed", str(min(seeds))]
     words += ["--epsilon", ",".join(_epsilon(e) for e in spec["epsilons"])]
@@ -51,8 +57,18 @@ def command_of(spec: Mapping[str, Any]) -> str | None:
 
 
 def reads_files(spec: Mapping[str, Any]) -> bool:
-    """Whether the command needs options that a results file does not hold: how columns became values."""
-    return any(d["name"] not in available() and _law(d) is None for d in spec.get("datasets", []))
+    """Whether the command needs options that an older results file does not hold: how columns became values."""
+    files = [d for d in spec.get("datasets", []) if d["name"] not in available() and _law(d) is None]
+    return any("loaded" not in d for d in files)
+
+
+def _loading(way: Mapping[str, Any]) -> list[str]:
+    """The options of a table's columns."""
+    words = [word for column in way.get("columns", []) for word in ("--columns", column)]
+    words += [word for column, bins in way.get("bins", {}).items() for word in ("--bins", f"{column}={bins}")]
+    for key in ("missing", "delimiter", "domain_file"):
+        words += [f"--{key.replace('_', '-')}", way[key]] if key in way else []
+    return words
 
 
 def _law(dataset: Mapping[str, Any]) -> str | None:

@@ -11,8 +11,8 @@ KEEP = ("counts", "mse")  # what a results file keeps of each repetition
 
 
 def identity(described: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be equal for a file to be continued: a data set's source is words, its codes have a checksum."""
-    datasets = [{k: v for k, v in d.items() if k != "source"} for d in described.get("datasets", [])]
+    """What must be equal for a file to be continued: where data come from is words, their codes have a checksum."""
+    datasets = [{k: v for k, v in d.items() if k not in ("source", "loaded")} for d in described.get("datasets", [])]
     return {**described, "datasets": datasets}
 
 

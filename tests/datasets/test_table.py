@@ -159,7 +159,7 @@ def test_csv_and_parquet_agree_over_many_blocks(tmp_path):
     pyarrow.parquet.write_table(table, tmp_path / "t.parquet", row_group_size=40_000)
     pyarrow.csv.write_csv(table, tmp_path / "t.csv")
     a, b = (gpu_rsfd.load_table(tmp_path / f"t.{suffix}") for suffix in ("csv", "parquet"))
-    assert a.describe() == {**b.describe(), "source": "t.csv"}
+    assert a.describe() == {**b.describe(), "source": "t.csv", "loaded": {"file": "t.csv"}}
     assert a.labels == b.labels
     assert a.labels[0] == tuple(words)
     assert np.array_equal(words[a.column(0, 0, n)], table["word"].to_numpy())

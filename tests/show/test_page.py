@@ -6,6 +6,7 @@ import math
 import re
 import shlex
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -193,13 +194,23 @@ def test_commands_of_named_data():
     assert not reads_files(spec)
 
 
-def test_the_command_of_a_file_says_that_it_is_not_all(tmp_path):
+def test_the_command_of_a_file_is_all_that_it_takes(tmp_path, monkeypatch, capsys):
+    """Columns, bins and delimiter come back: the command makes the same file again."""
     pytest.importorskip("pyarrow")
-    (tmp_path / "people.csv").write_text("sex,age\nf,20\nm,30\nf,40\n")
-    data = gpu_rsfd.load_table(tmp_path / "people.csv", bins={"age": 2})
-    spec = describe([data], gpu_rsfd.Spec.of(repetitions=3))
-    assert command_of(spec).startswith("gpu-rsfd sweep --dataset people.csv --epsilon ln2")
-    assert reads_files(spec)
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{'fm'[i % 2]};{20 + i};{i % 3}\n" for i in range(30))
+    Path("people.csv").write_text('sex;"age, years";x\n' + rows)
+    options = {"columns": ["age, years", "sex"], "bins": {"age, years": 2}, "missing": "drop", "delimiter": ";"}
+    data = gpu_rsfd.load_table("people.csv", **options)
+    results = gpu_rsfd.sweep(data, [1.0], repetitions=2, output="a.h5", backend="numpy", workers=1)
+    assert not reads_files(results.spec)
+    words = shlex.split(command_of(results.spec))
+    assert words[:4] == ["gpu-rsfd", "sweep", "--dataset", "people.csv"]
+    assert call(monkeypatch, *words[1:], "--output", "a.h5", "--quiet", "--no-plot") == 0  # continued: nothing to do
+    assert gpu_rsfd.open_results("a.h5")["people"].names == ("age, years", "sex")
+    older = {**results.spec, "datasets": [{k: v for k, v in results.spec["datasets"][0].items() if k != "loaded"}]}
+    assert reads_files(older)
+    assert "--dataset" in command_of(older)
 
 
 @pytest.fixture
