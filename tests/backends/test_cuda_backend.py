@@ -117,6 +117,7 @@ def test_launch_limits_are_kept(standin, monkeypatch):  # noqa: F811
     assert is_right(count())
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_the_module_is_compiled_once_per_device(standin, monkeypatch):  # noqa: F811
     standin._reset(devices=2)

@@ -65,6 +65,7 @@ def launches(standin, name):
 # Users and repetitions in pieces
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignment", ["uniform", "balanced"])
 @pytest.mark.parametrize("data", [
     gpu_rsfd.SyntheticDataset(1000, (5, 3, 33), "zipf:1.3", seed=4),
@@ -235,6 +236,7 @@ def test_memory_in_the_pool_is_free(standin):
     assert first > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden,batches", [(850_000, 4), (890_000, 4), (960_000, 21)])
 def test_a_batch_that_does_not_fit_is_halved_until_it_does(standin, hidden, batches):
     """Memory that another program took: what the first try held is given back before the next one."""
@@ -273,6 +275,7 @@ def test_values_stay_on_the_device_between_blocks(standin):
         assert launches(standin, "draw_codes") == 6
 
 
+@pytest.mark.slow
 def test_held_values_make_room(standin):
     """Too little memory is left beside the values for a plan that needs more: they go, without a word."""
     data = gpu_rsfd.SyntheticDataset(60_000, (200, 30), seed=1)

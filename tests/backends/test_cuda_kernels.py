@@ -30,12 +30,14 @@ def first_difference(cases):
         return next(doctor._differences(backend, cases, times=1), None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", doctor.CASES, ids=lambda c: f"{c.users}-{doctor._short(c.domain)}")
 def test_every_shape_under_changing_thread_orders(standin, case):  # noqa: F811
     standin._reset(orders=(BACKWARDS, 2, FORWARDS, 3))
     assert first_difference([case]) is None
 
 
+@pytest.mark.slow
 def test_the_shapes_reach_every_kernel(standin):  # noqa: F811
     """Otherwise the tests above prove less than they seem to."""
     used = set()
@@ -152,6 +154,7 @@ def test_an_array_overrun_is_caught(standin, monkeypatch):  # noqa: F811
         first_difference([doctor.Case(64, (5, 2), (1.0,), FIRST)])
 
 
+@pytest.mark.slow
 def test_a_random_data_set_in_memory():
     codes = np.random.default_rng(3).integers(0, 1000, (500, 3))
     data = gpu_rsfd.Dataset(codes, (1000, 1000, 2000))

@@ -51,6 +51,7 @@ def test_every_case_of_the_self_test(standin, case, orders):
     assert first_difference([case]) is None
 
 
+@pytest.mark.slow
 def test_all_kernels_are_translated(standin):
     from cupy import _compile
 

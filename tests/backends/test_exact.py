@@ -34,6 +34,7 @@ def counts_of(data, protocols, epsilons, repetitions, seed=0, assignment="unifor
     return plan.spread(counts), plan.reporters(data.n, sampled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignment", ["uniform", "balanced"])
 @pytest.mark.parametrize("n,domain,epsilon", CASES)
 def test_backend_equals_literal_reports(n, domain, epsilon, assignment):

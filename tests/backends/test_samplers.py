@@ -184,6 +184,7 @@ def test_marginals_of_a_billion_users_and_more(n):
         check_variances(estimates[p, 0], variance, protocol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignment", ASSIGNMENTS)
 def test_counts_in_processes_are_the_same(monkeypatch, assignment):
     data = gpu_rsfd.SyntheticDataset(500, (5, 3, 5), seed=2)

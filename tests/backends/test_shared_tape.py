@@ -50,6 +50,7 @@ def test_different_mechanisms_hardly_do(a, b):
         assert high < 0.4
 
 
+@pytest.mark.slow
 def test_data_sets_share_columns_and_errors():
     syn1, syn3 = gpu_rsfd.load_dataset("syn1"), gpu_rsfd.load_dataset("syn3")
     assert syn1.n == syn3.n

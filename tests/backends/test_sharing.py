@@ -70,6 +70,7 @@ def table(n=1 << 20, d=16, seed=0):
     return codes, Noted(codes, (7,) * d)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="looks at memory in /proc")
 def test_a_worker_takes_no_memory_for_the_data(pool, work, temporary):
     codes, data = table()
@@ -83,6 +84,7 @@ def test_a_worker_takes_no_memory_for_the_data(pool, work, temporary):
     assert {total for _, _, total, _ in again} == {int(codes.sum(dtype=np.int64))}
 
 
+@pytest.mark.slow
 def test_more_workers_and_other_data_sets(pool, work, temporary):
     first, second = table(seed=1), table(seed=2)
     for workers, (codes, data) in ((1, first), (3, first), (2, second), (3, second), (1, first)):
@@ -124,6 +126,7 @@ def test_small_data_need_no_file(temporary):
     assert sharing.received(shared.content).n == 100
 
 
+@pytest.mark.slow
 def test_counts_with_workers_are_those_without(temporary):
     _, data = table(1 << 20, 3)
     options = {"protocols": ["rsfd-grr"], "epsilons": [1.0], "repetitions": 4, "backend": "numpy"}

@@ -80,6 +80,7 @@ def console_script(folder: Path, *arguments: str, **options) -> subprocess.Compl
     )
 
 
+@pytest.mark.slow
 def test_nothing_is_imported_from_the_current_directory(tmp_path):
     here = tmp_path / "here"
     here.mkdir()
@@ -92,6 +93,7 @@ def test_nothing_is_imported_from_the_current_directory(tmp_path):
     assert (result.counts == gpu_rsfd.simulate(gpu_rsfd.SyntheticDataset(2000, (3, 3)), repetitions=4).counts).all()
 
 
+@pytest.mark.slow
 def test_what_python_prints_while_it_starts(tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import os\nos.write(1, b'good morning\\n')")
     done = console_script(tmp_path, *SWEEP, cwd=tmp_path, path=[str(tmp_path)])
@@ -107,6 +109,7 @@ def test_output_and_input_of_the_work_itself(pool, work, capfd):
     assert err.count("printed") == err.count("written") == 20_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [InputError, RunError, MemoryError])
 def test_errors_of_ours_come_back_as_they_are(pool, work, error):
     with pytest.raises(error, match=r"^said so$") as raised:
@@ -125,6 +128,7 @@ def test_a_request_that_cannot_be_read(pool, work):
         ask(pool, work.bug, work.Odd())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how,reason", [
     ("exit", "exit code 3"),
     ("SIGSEGV", r"signal 11 \(SIGSEGV\)"),

@@ -13,6 +13,7 @@ import gpu_rsfd
 SMALL = ["--users", "300", "--domain", "3,4", "--epsilon", "1,2", "--repetitions", "3", "--workers", "1"]
 
 
+@pytest.mark.slow
 def test_attack_show_and_plot(tmp_path):
     options = [*SMALL, "--protocol", "rsfd-oue-z,rsrfd-grr,spl-adp", "--prior", "dirichlet:1", "--prior-seed", "2"]
     done = run("attack", *options, "--guarantee", "attribute", cwd=tmp_path)
@@ -38,6 +39,7 @@ def test_attack_show_and_plot(tmp_path):
     assert run("plot", "attack.h5", "--output", "a.svg", cwd=tmp_path).stdout == "a.svg written\n"
 
 
+@pytest.mark.slow
 def test_quiet_and_without_a_figure(tmp_path):
     done = run("attack", *SMALL, "--knowledge", "estimated", "--quiet", "--no-plot", "--output", "x.h5", cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("", "")
@@ -59,6 +61,7 @@ def test_an_interrupted_attack_says_how_to_go_on(tmp_path):
     assert not gpu_rsfd.open_attacks(tmp_path / "attack.h5").complete
 
 
+@pytest.mark.slow
 def test_guarantees_in_a_sweep(tmp_path):
     options = [*SMALL, "--protocol", "rsrfd-grr,spl-grr", "--no-plot"]
     (tmp_path / "prior.json").write_text("[[0.5, 0.25, 0.25], [0.1, 0.2, 0.3, 0.4]]")
@@ -91,6 +94,7 @@ def test_spec_files_have_them(tmp_path):
     assert results.spec["prior"][0] == [0.5, 0.25, 0.25]
 
 
+@pytest.mark.slow
 def test_the_decision_table(tmp_path):
     options = ["--users", "50000", "--domain", "10x10", "--epsilon", "ln2", "--protocol", "rsfd-adp,smp-adp,spl-adp"]
     table = run("plan", *options, "--guarantee", "attribute", cwd=tmp_path).stdout
@@ -140,6 +144,7 @@ def test_bad_input(tmp_path, capsys, monkeypatch, arguments, message):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["bad.json", "short.json"]
 
 
+@pytest.mark.slow
 def test_options_that_an_attacks_figure_does_not_take(tmp_path, capsys, monkeypatch):
     run("attack", *SMALL, "--quiet", "--no-plot", cwd=tmp_path)
     for option in (["--postprocess", "none"], ["--tradeoff"], ["--each"], ["--x", "users"]):

@@ -108,6 +108,7 @@ def test_what_the_machine_refuses_is_one_line(monkeypatch, capsys, error, line):
     assert ending(monkeypatch, capsys, error) == (1, f"gpu-rsfd: {line}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_standard_output(tmp_path):
     with open("/dev/full", "w") as full:
@@ -117,6 +118,7 @@ def test_a_full_standard_output(tmp_path):
     assert (done.returncode, done.stderr) == (1, "gpu-rsfd: output: No space left on device\n")
 
 
+@pytest.mark.slow
 def test_text_that_the_terminal_cannot_show(tmp_path):
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "100"}
     for command in (["sweep", "--help"], ["plan", "--users", "100", "--domain", "2x2"]):

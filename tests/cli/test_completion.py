@@ -11,6 +11,7 @@ from gpu_rsfd.cli.options import completed
 PROGRAM = "import sys; sys.argv = ['gpu-rsfd']; from gpu_rsfd.cli import main; main()"  # as its script calls it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line,found", [
     ("gpu-rsfd p", ["paper", "plan", "plot", "page"]),
     ("gpu-rsfd show --com", ["--compare"]),

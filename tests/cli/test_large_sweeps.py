@@ -25,6 +25,7 @@ from gpu_rsfd.spec import Spec
 HUGE = ["--users", "1e12", "--domain", "10x10"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["users", "counts", "marginals"])
 def test_a_dry_run_of_any_size_answers(tmp_path, sampler):
     done = run("sweep", *HUGE, "--sampler", sampler, "--dry-run", cwd=tmp_path)
@@ -35,6 +36,7 @@ def test_a_dry_run_of_any_size_answers(tmp_path, sampler):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["users", "counts", "marginals"])
 @pytest.mark.parametrize("n,domain", [(5, (2,)), (10**12, (65_535,) * 40), (10**12, (3,) * 2000), (70_000, (4, 700))])
 def test_the_sample_is_bounded(monkeypatch, sampler, n, domain):
@@ -61,6 +63,7 @@ def test_the_sample_is_bounded(monkeypatch, sampler, n, domain):
     assert all(values <= 256 and users <= 1 << 21 for values, users in sizes)
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_dry_run_with_cupy_simulates_a_sample(standin, monkeypatch):  # noqa: F811
     seen = []

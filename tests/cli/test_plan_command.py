@@ -11,6 +11,7 @@ import gpu_rsfd
 from gpu_rsfd.theory.expected import expected_mse
 
 
+@pytest.mark.slow
 def test_plan_is_the_theory(tmp_path):
     options = ["--users", "1e6", "--domain", "10x5,100", "--epsilon", "1,ln7", "--target-rmse", "0.01"]
     (shown,) = json.loads(run("plan", *options, "--json", cwd=tmp_path).stdout)
@@ -29,6 +30,7 @@ def test_plan_is_the_theory(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_plan_for_a_data_set(tmp_path):
     (shown,) = json.loads(run("plan", "--dataset", "adult", "--epsilon", "1", "--json", cwd=tmp_path).stdout)
     data = gpu_rsfd.load_dataset("adult")
@@ -51,6 +53,7 @@ def test_bad_input(tmp_path, capsys, monkeypatch, arguments, message):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_billion_users(tmp_path):
     options = ["--users", "1e9", "--domain", "10x2", "--epsilon", "1", "--repetitions", "60", "--sampler", "marginals"]
     run("sweep", *options, "--no-plot", "--quiet", cwd=tmp_path)

@@ -200,6 +200,7 @@ def test_spec_file(tmp_path):
     assert same_counts(a, b)
 
 
+@pytest.mark.slow
 def test_dry_run_writes_nothing(tmp_path):
     done = run("sweep", "--dataset", "syn1,syn6", "--dry-run", cwd=tmp_path)
     assert "syn6" in done.stdout
@@ -278,12 +279,14 @@ def test_bad_input(tmp_path, capsys, monkeypatch, arguments, message):
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()} == before
 
 
+@pytest.mark.slow
 def test_bad_input_in_a_process(tmp_path):
     done = run("sweep", "--epsilon", "0", cwd=tmp_path, code=2)
     assert done.stderr == "gpu-rsfd: epsilon=0.0 must be finite and > 0\n"
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_unwritable_folder(tmp_path):
     done = run("sweep", *SIZE, "--output", "/proc/results.h5", cwd=tmp_path, code=2)
     assert "output=/proc/results.h5 can't be written" in done.stderr

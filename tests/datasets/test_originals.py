@@ -76,6 +76,7 @@ def test_adult_from_its_files(tmp_path, monkeypatch):
     assert gpu_rsfd.load_dataset("adult").describe() == data.describe()
 
 
+@pytest.mark.slow
 def test_real_adult_rows_survive_the_loader(tmp_path, monkeypatch):
     """Files rebuilt around the real rows give back the real codes, and pass the check of the real counts."""
     codes, _, labels = shared_rows("adult")

@@ -48,6 +48,7 @@ def test_nursery_equals_the_real_rows():
         assert np.array_equal(mine, np.array(labels[j])[codes[:, j]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name,file", [("adult", "adult"), ("census-income", "census_income")])
 def test_published_counts_are_those_of_the_real_rows(name, file):
     codes, names, labels = shared_rows(file)

@@ -51,6 +51,7 @@ def test_csv(tmp_path, content, options, message):
     refused(path, message, **options)
 
 
+@pytest.mark.slow
 def test_too_many_values(tmp_path):
     path = tmp_path / "ids.csv"
     path.write_text("id\n" + "\n".join(map(str, range(65_536))))

@@ -60,6 +60,7 @@ def test_shares_are_those_of_the_literal_attacker(knowledge):
     assert r.value[0, 0, 0] == pytest.approx((values == truth).mean(), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d,low,high", [(5, 0.278, 0.408), (10, 0.182, 0.328)])
 def test_the_four_figures(d, low, high):
     n, repetitions = 60_000, 4
@@ -91,6 +92,7 @@ def test_less_budget_gives_less_away():
     assert user.spec.guarantee == "user"
 
 
+@pytest.mark.slow
 def test_workers_and_progress_change_nothing(monkeypatch):
     monkeypatch.setattr("gpu_rsfd.privacy.attacking.INLINE_POSITIONS", 0)
     done = []

@@ -55,6 +55,7 @@ def test_fast_is_literal_where_everything_ties(protocol):
     assert who is None if right[0] is None else np.array_equal(who, right[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("knowledge", module.KNOWLEDGE)
 def test_estimated_marginals_are_the_servers_own(knowledge):
     protocols = ("rsfd-grr", "rsfd-oue-r", "spl-adp", "smp-sue")

@@ -32,6 +32,7 @@ def test_report_with_devices(standin):  # noqa: F811
     assert lines[-1].startswith("backend auto: cupy, since 2 CUDA devices can be used")
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_self_test_compares_every_backend(standin):  # noqa: F811
     lines = []

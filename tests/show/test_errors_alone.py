@@ -29,6 +29,7 @@ def test_tables_comparisons_and_parts(results, capsys):
         details.per(part, "value", "none")
 
 
+@pytest.mark.slow
 def test_the_page_leaves_out_frequencies(results):
     pytest.importorskip("vl_convert")
     from gpu_rsfd.show.page import document

@@ -52,6 +52,7 @@ def content(text):
     return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
 
 
+@pytest.mark.slow
 def test_the_page_asks_no_server(shown):
     outside = re.sub(r"<script.*?</script>", "", shown, flags=re.S)
     assert not re.search(r"(src|href)=|url\(|@import", outside)
@@ -125,6 +126,7 @@ def test_results_without_estimates_and_of_one_repetition(data):
     assert page["command"] is None
 
 
+@pytest.mark.slow
 def test_privacy_is_exact_and_guesses_are_those_of_the_attack(results, data):
     pytest.importorskip("vl_convert")
     from gpu_rsfd.show.page import ANY, ONE, document
@@ -149,6 +151,7 @@ def test_privacy_is_exact_and_guesses_are_those_of_the_attack(results, data):
     assert document(results, "t")["losses"] == [ONE, ANY]
 
 
+@pytest.mark.slow
 def test_large_results_keep_to_what_fits(monkeypatch, results):
     pytest.importorskip("vl_convert")
     from gpu_rsfd.show import page
@@ -219,6 +222,7 @@ def file(tmp_path, data, results):
     return tmp_path / "r.h5"
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_page(monkeypatch, capsys, file):
     pytest.importorskip("vl_convert")
     monkeypatch.chdir(file.parent)

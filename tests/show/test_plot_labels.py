@@ -31,6 +31,7 @@ def drawn(figure, path):
     return figure.axes[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 20, 21, 41, 701])
 def test_labels_are_thinned_and_numbers_are_said_to_be_numbers(k, tmp_path):
     axis = drawn(plots.frequencies(Results({"a": result_of(k)}), "A1"), tmp_path / "f.png")

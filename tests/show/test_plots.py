@@ -66,6 +66,7 @@ def test_sweep_over_n_and_panel_per_dataset(results):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix,magic", [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
 def test_formats(results, tmp_path, suffix, magic):
     path = tmp_path / f"f{suffix}"

@@ -89,6 +89,7 @@ def inside(figure, box):
     return box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count,protocols", [(1, PAPER), (1, gpu_rsfd.PROTOCOLS), (4, PAPER), (10, gpu_rsfd.PROTOCOLS)])
 def test_the_legend_fits_and_no_labels_collide(count, protocols):
     data = gpu_rsfd.SyntheticDataset(500, (3, 4))

@@ -25,6 +25,7 @@ def tiny(repetitions=1000, n=30, d=10, protocols=SMP, assignment="uniform", samp
     )
 
 
+@pytest.mark.slow
 def test_missing_estimates_are_averaged_as_the_theory_does():
     """Groups share the users: where one is empty the others are larger, so whole repetitions must not be left out."""
     result = tiny(4000, sampler="counts")

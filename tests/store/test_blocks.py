@@ -63,6 +63,7 @@ def stop_after(monkeypatch, number, error=StopError):
 # ------------------------------------------------------------------------------------------------------- blocks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 3, 4, 7])
 def test_blocks_of_any_size_give_the_same_file(tmp_path, monkeypatch, size):
     monkeypatch.setattr("gpu_rsfd.store.hdf5.MOST_ROWS", 4)
@@ -273,6 +274,7 @@ def test_the_paper_after_a_quick_one(tmp_path, monkeypatch):
 # ------------------------------------------------------------------------------------------------------ keep
 
 
+@pytest.mark.slow
 def test_errors_alone(tmp_path, monkeypatch, capsys):
     path = tmp_path / "r.h5"
     results = sweep(DATA, repetitions=7, output=path, keep="mse", **OPTIONS)
@@ -421,6 +423,7 @@ def test_folders_that_cannot_be_opened(tmp_path, monkeypatch):
     assert (tmp_path / "f").read_bytes() == b"new"
 
 
+@pytest.mark.slow
 def test_nothing_needs_posix():
     """No module imports what only POSIX has."""
     import ast

@@ -198,6 +198,7 @@ def figure():
     return plots.surface()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
 def test_figures_know_that_they_are_ours(tmp_path, figure, suffix):
     path = tmp_path / f"f{suffix}"

@@ -49,6 +49,7 @@ def test_xarray_just_works(stored):
         )
 
 
+@pytest.mark.slow
 def test_xarray_opens_every_data_set_of_a_resumed_sweep(tmp_path):
     xarray = pytest.importorskip("xarray")
     options = ["--domain", "4x2", "--epsilon", "1", "--repetitions", "3", "--no-plot", "--quiet", "--save-every", "0"]

@@ -58,6 +58,7 @@ def test_raw_error_is_the_simulated_one(sampler, n, distribution, assignment):
     check_mse(result, expected_of(result), f"{sampler}, n={n}, {assignment}")
 
 
+@pytest.mark.slow
 def test_the_assignment_matters():
     """Negative control: the theory of the other assignment is refuted, and so is that of 8 % more users."""
     result = simulated("marginals", 1001, "zipf:3.0", "balanced", (2, 2, 2, 2, 2, 2, 2, 2))

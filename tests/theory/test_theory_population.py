@@ -55,6 +55,7 @@ def test_the_clipped_error_against_the_population(protocol):
     assert theory._clipped_error(np.array([f]), moments)[0] == pytest.approx(exact, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignment", ["uniform", "balanced"])
 @pytest.mark.parametrize("against", theory.AGAINST)
 def test_clipping_never_adds_an_error(assignment, against):
