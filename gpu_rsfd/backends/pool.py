@@ -7,7 +7,7 @@ A data set's large arrays are mapped by all workers, not copied (sharing.py).
 """
 
 # Why no library's pool: loky, joblib's and the closest, starts its processes with `python -m`, so that a pickle.py or
-# random.py in the current directory is imported and ends them; Ctrl-C and a batch system's SIGTERM reach them, too.
+# random.py in the current directory is imported and ends them.
 
 from __future__ import annotations
 
