@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from gpu_rsfd.backends.literal import Reports, reports
-from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, available, load_dataset, load_table
-from gpu_rsfd.domain import Domain
-from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.privacy import AttackResult, ReportChunk, attack, privacy_loss, report_chunks
-from gpu_rsfd.protocols import PAPER, PROTOCOLS, Terms, label, mechanism, mechanisms
-from gpu_rsfd.results import Result, Results
-from gpu_rsfd.simulation import simulate
-from gpu_rsfd.spec import PAPER_EPSILONS, Spec
-from gpu_rsfd.tape import STREAM_VERSION
 from gpu_rsfd.version import __version__
-from gpu_rsfd.viewing import VIEWS
 
 if TYPE_CHECKING:
-    from gpu_rsfd.privacy.files import open_attacks
+    from gpu_rsfd.backends.literal import Reports, reports
+    from gpu_rsfd.contract import check
+    from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, available, load_dataset, load_table
+    from gpu_rsfd.domain import Domain
+    from gpu_rsfd.errors import InputError, RunError
+    from gpu_rsfd.estimate import POSTPROCESS
+    from gpu_rsfd.experiments import attack, merge, simulate, sweep
+    from gpu_rsfd.measure.reports import ReportChunk, report_chunks
+    from gpu_rsfd.metrics import METRICS, Metric
+    from gpu_rsfd.protocols import PAPER, PROTOCOLS, PrivacySettings, label, mechanism, mechanisms
+    from gpu_rsfd.protocols.exposure import privacy_loss
+    from gpu_rsfd.protocols.own import protocol
+    from gpu_rsfd.results import AttackResult, Result, Results
+    from gpu_rsfd.spec import PAPER_EPSILONS, Spec
     from gpu_rsfd.store.reading import open_results
-    from gpu_rsfd.sweeping import merge, sweep
+    from gpu_rsfd.tape import STREAM_VERSION
+    from gpu_rsfd.theory.decision import plan
 
 __all__ = [
+    "METRICS",
     "PAPER",
     "PAPER_EPSILONS",
+    "POSTPROCESS",
     "PROTOCOLS",
     "STREAM_VERSION",
     "AttackResult",
@@ -33,6 +37,8 @@ __all__ = [
     "Dataset",
     "Domain",
     "InputError",
+    "Metric",
+    "PrivacySettings",
     "ReportChunk",
     "Reports",
     "Result",
@@ -40,54 +46,62 @@ __all__ = [
     "RunError",
     "Spec",
     "SyntheticDataset",
-    "Terms",
     "__version__",
     "attack",
     "available",
+    "check",
     "label",
     "load_dataset",
     "load_table",
     "mechanism",
     "mechanisms",
     "merge",
-    "open_attacks",
     "open_results",
+    "plan",
     "privacy_loss",
+    "protocol",
     "report_chunks",
     "reports",
     "simulate",
     "sweep",
 ]
 
-_LATE = {  # found when first used: h5py is imported only where a file is read or written
-    "open_attacks": "gpu_rsfd.privacy.files",
-    "merge": "gpu_rsfd.sweeping",
-    "open_results": "gpu_rsfd.store.reading",
-    "sweep": "gpu_rsfd.sweeping",
+_HOMES = {  # where each name is found when it is first used: importing the package imports nothing else
+    "backends.literal": "Reports reports",
+    "contract": "check",
+    "datasets": "CountedDataset Dataset SyntheticDataset available load_dataset load_table",
+    "domain": "Domain",
+    "errors": "InputError RunError",
+    "estimate": "POSTPROCESS",
+    "experiments": "attack merge simulate sweep",
+    "measure.reports": "ReportChunk report_chunks",
+    "metrics": "METRICS Metric",
+    "protocols": "PAPER PROTOCOLS PrivacySettings label mechanism mechanisms",
+    "protocols.exposure": "privacy_loss",
+    "protocols.own": "protocol",
+    "results": "AttackResult Result Results",
+    "spec": "PAPER_EPSILONS Spec",
+    "store.reading": "open_results",
+    "tape": "STREAM_VERSION",
+    "theory.decision": "plan",
 }
 
 
-def _view(name: str) -> Callable[..., Any]:
-    """How results show themselves: known to the room `show`, imported when first used."""
-
-    def view(*arguments: Any) -> Any:
-        from gpu_rsfd.show import notebook
-
-        return getattr(notebook, name)(*arguments)
-
-    return view
-
-
-VIEWS.update({name: _view(name) for name in ("text", "html", "to_dataframe", "to_xarray", "plot")})
-
-
 def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_LATE[name]), name)
+    for home, names in _HOMES.items():
+        if name in names.split():
+            found = getattr(importlib.import_module(f"gpu_rsfd.{home}"), name)
+            globals()[name] = found
+            return found
+    if name in _SUBMODULES:
+        return importlib.import_module(f"gpu_rsfd.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_SUBMODULES])
+
+
+_SUBMODULES = ("theory",)  # as `gpu_rsfd.theory.expected_mse`

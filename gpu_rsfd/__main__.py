@@ -1,3 +1,3 @@
-from gpu_rsfd.cli.program import main
+from gpu_rsfd.cli import main
 
 main()

@@ -7,67 +7,62 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from gpu_rsfd.backends import open_backend
 from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.backends.cpu.backend import NumpyBackend, cores
+from gpu_rsfd.backends.cuda import about as cuda
+from gpu_rsfd.backends.cuda import faults as cuda_faults
 from gpu_rsfd.backends.cuda.backend import CupyBackend, Limits
-from gpu_rsfd.backends.cuda.devices import probe
+from gpu_rsfd.backends.cuda.devices import probe, wsl
+from gpu_rsfd.backends.cuda.speed import GOAL, kernel_speeds
 from gpu_rsfd.backends.literal import reports
 from gpu_rsfd.datasets import Dataset, SyntheticDataset
-from gpu_rsfd.plan import Counts, Plan
-from gpu_rsfd.protocols import PAPER, PROTOCOLS, TERMS, Terms
+from gpu_rsfd.planning import Counts, Plan
+from gpu_rsfd.protocols import DEFAULT_SETTINGS, PAPER, PROTOCOLS, PrivacySettings
 from gpu_rsfd.protocols.form import Thresholds
 from gpu_rsfd.spec import PAPER_EPSILONS
 from gpu_rsfd.tape import ASSIGNMENTS, STREAM_VERSION
 from gpu_rsfd.version import __version__
 
 Echo = Callable[[str], None]
+Section = dict[str, str]  # lines: what, and what of it
 
 SPEED_SECONDS = 0.5
-SPEED_SHAPE = (50_000, (10,) * 5)  # users and domain sizes of syn1
+SPEED_DOMAIN = (10,) * 10
+SPEED_USERS, SPEED_USERS_OF_A_DEVICE = 50_000, 1_000_000
+SPEED_REPETITIONS = 100  # at a time: their counts are in memory
 LITERAL_POSITIONS = 30_000  # the literal reports, user by user, are checked up to this size
 
+# What is known of each backend before it does anything.
+SECTIONS: dict[str, Callable[[], Section]] = {
+    "numpy": lambda: {"NumPy": np.__version__, "cores": str(cores())},
+    "cupy": cuda.about,
+}
 
-def report() -> list[str]:
-    """Versions, devices, and the backend that `auto` takes, line by line."""
-    found = probe()
-    lines = [
-        f"gpu-rsfd {__version__}, stream version {STREAM_VERSION}",
-        f"Python {platform.python_version()}, NumPy {np.__version__}, {cores()} cores, {platform.machine()}",
-        _cupy_line(),
-    ]
-    lines += [f"device {d.index}: {d.name}, {_gib(d.memory)}, sm_{d.capability}" for d in found.devices]
-    lines += [f"problem: {problem}" for problem in found.problems]
+
+def report() -> dict[str, Section]:
+    """The machine, what is known of each backend, and the backend that `auto` takes: a section of lines each."""
+    windows = " (WSL2)" if wsl() else ""
+    machine = {
+        "gpu-rsfd": f"{__version__}, stream version {STREAM_VERSION}",
+        "system": f"{platform.system()} {platform.release()}, {platform.machine()}{windows}",
+        "Python": platform.python_version(),
+    }
+    sections = {"machine": machine, **{name: section() for name, section in SECTIONS.items()}}
     backend, why = open_backend("auto")
     with backend:
-        lines.append(f"backend auto: {why} ({backend.device})")
-    return lines
+        sections["auto"] = {"backend": f"{why} ({backend.device})"}
+    return sections
 
 
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB"
-
-
-def _cupy_line() -> str:
-    try:
-        import cupy
-    except Exception as error:
-        return f"CuPy: {'not installed' if isinstance(error, ModuleNotFoundError) else error}"
-    try:
-        driver, runtime = cupy.cuda.runtime.driverGetVersion(), cupy.cuda.runtime.runtimeGetVersion()
-    except Exception as error:  # no driver: which exception is not promised
-        return f"CuPy {cupy.__version__}, no CUDA: {error}"
-    return (
-        f"CuPy {cupy.__version__}, CUDA runtime {_cuda(runtime)}, driver for CUDA {_cuda(driver) if driver else 'none'}"
-    )
-
-
-def _cuda(version: int) -> str:
-    return f"{version // 1000}.{version % 1000 // 10}"
+def lines_of(sections: dict[str, Section]) -> list[str]:
+    """A section per paragraph."""
+    return [line for name, s in sections.items() for line in (name, *(f"  {what}: {text}" for what, text in s.items()))]
 
 
 NONE = Limits()
@@ -82,7 +77,7 @@ class Case:
     epsilons: tuple[float, ...]
     protocols: tuple[str, ...] = PROTOCOLS
     repetitions: range = range(3, 8, 2)
-    priors: bool = False  # fake values of protocols that have a prior follow a law of their own
+    priors: bool = False  # fake values of protocols that have a prior follow a distribution of their own
     limits: Limits = NONE  # a device takes so much at a time
 
     def data(self, assignment: str) -> Dataset:
@@ -93,11 +88,11 @@ class Case:
         return Dataset(np.stack([drawn.column(j, 0, drawn.n) for j in range(drawn.d)], axis=1), self.domain)
 
     @property
-    def terms(self) -> Terms:
-        return Terms(priors=tuple(map(_growing, self.domain))) if self.priors else TERMS
+    def settings(self) -> PrivacySettings:
+        return PrivacySettings(priors=tuple(map(_growing, self.domain))) if self.priors else DEFAULT_SETTINGS
 
     def plan(self, assignment: str) -> Plan:
-        return Plan.of(self.domain, self.protocols, self.epsilons, assignment, self.terms)
+        return Plan.of(self.domain, self.protocols, self.epsilons, assignment, self.settings)
 
     @property
     def name(self) -> str:
@@ -115,6 +110,7 @@ GRR = ("rsfd-grr", "spl-grr", "smp-grr")  # without unary encodings, whose work 
 FAKES = ("rsfd-grr", "spl-grr", "rsfd-oue-r", "rsfd-sue-r", "rsfd-oue-z", "smp-oue")
 PRIORS = (*FAKES, "rsrfd-grr", "rsrfd-oue-r", "rsrfd-sue-r")
 FEW = Limits(groups=2, repetitions=1)
+STEPS = tuple(0.2 * i for i in range(1, 19))
 
 CASES = (
     Case(1, (2,), (1.0,)),
@@ -137,6 +133,9 @@ CASES = (
     Case(401, (5, 70), (0.5, 2.0), (*FAKES, "smp-grr"), limits=FEW),
     Case(402, (6,), (0.5,), (*FAKES, "smp-grr"), limits=FEW),  # everyone reports the only attribute
     Case(333, (4, 3), (1.0,), PRIORS, priors=True, limits=FEW),
+    Case(151, (3, 2), STEPS[:4], ("spl-oue", "smp-oue", "spl-sue")),  # sizes of kernels that no other case needs
+    Case(152, (3, 2), STEPS[:16], ("spl-oue",)),
+    Case(153, (2, 3), STEPS, ("smp-oue",)),
 )
 
 # What only a device gets to do, since it takes a CPU too long to repeat it: many blocks that add to few counts.
@@ -150,61 +149,121 @@ DEVICE_CASES = (
     Case(500_001, (7, 5, 3), (1.0,), FAKES, range(5), limits=Limits(groups=1500, repetitions=2)),
 )
 
+# Several devices share repetitions, one at a time.
+SHARED = Limits(repetitions=1, positions=1)
+
 STRESS_SECONDS = 180.0
 STRESS_TIMES = 10  # that a device counts the same, for one time that NumPy does
+
+
+@dataclass
+class Checked:
+    """What became of a backend."""
+
+    backend: str
+    device: str
+    cases: int = 0
+    failures: list[str] = field(default_factory=list)
+    kernels: Section = field(default_factory=dict)
+    speed: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def good(self) -> bool:
+        return not self.failures
+
+
+def available(echo: Echo) -> list[Backend]:
+    """All that this machine can run: each device alone and, if there are several, all of them together."""
+    backends: list[Backend] = [NumpyBackend()]
+    found = probe()
+    if not found.devices:
+        echo(f"cupy: not tested, since {found.reason}")
+    backends += [CupyBackend([device.index]) for device in found.devices]
+    if len(found.devices) > 1:
+        backends.append(CupyBackend([device.index for device in found.devices]))
+    return backends
 
 
 def self_test(
     echo: Echo,
     backends: Sequence[Backend] | None = None,
     cases: Sequence[Case] = CASES,
-    speed: bool = True,
+    speed: bool = False,
     device_cases: Sequence[Case] = DEVICE_CASES,
     stress: float = 0.0,
-) -> bool:
-    """Compares every backend with the reference, integer by integer; True if all are equal.
+    faults: bool = False,
+) -> list[Checked]:
+    """Compares every backend with the reference, integer by integer.
 
-    NumPy is compared with the literal reports of each user (the first epsilon and repetition of a case); a device with
-    NumPy and, since it may give something else the second time, with itself.  Each line goes to `echo`; a difference
-    names its first cell.  `backends` defaults to all that this machine can run; `stress` is for so many seconds of
-    cases made at random.
+    NumPy is compared with the literal reports of each user (the first epsilon and repetition of a case), every other
+    backend with NumPy and, since a device may give something else the second time, with itself.
+
+    Parameters
+    ----------
+    echo
+        Gets each line as soon as it is known.
+    backends
+        Those to be tested; default: all that this machine can run.
+    cases, device_cases
+        Shapes for all backends, and more for CUDA devices.
+    speed
+        Measure the speed of backends without a difference.
+    stress
+        Seconds for each backend, of cases made at random.
+    faults
+        Provoke memory that runs out, pinned memory that can't be had, and Ctrl-C, on each device.
     """
-    if backends is None:
-        backends = [NumpyBackend()]
-        if probe().devices:
-            backends.append(open_backend("cupy")[0])
-        else:
-            echo(f"cupy: not tested, since {probe().reason}")
-    good = True
-    for backend in backends:
+    checked = []
+    for backend in available(echo) if backends is None else backends:
         with backend:
-            tried = [*cases, *(() if backend.name == "numpy" else device_cases)]
-            difference = next(_differences(backend, tried), None)
-            compared = sum(_is_compared(backend, case) for case in tried) * len(ASSIGNMENTS)
-            echo(f"{backend.name}: {_verdict(backend, difference, f'in {compared} cases')} ({backend.device})")
-            if difference is None and stress:
-                difference = _stress(echo, backend, stress)
-            if speed and difference is None:
-                echo(f"{backend.name}: {_speed(backend)}")
-            good = good and difference is None
-    return good
+            found = Checked(_label(backend), backend.device)
+            checked.append(found)
+            for case in _tried(backend, cases, device_cases):
+                for line in _differences(backend, [case], echo=echo):
+                    found.failures.append(line)
+                found.cases += len(ASSIGNMENTS)
+            echo(f"{found.backend}: {_verdict(backend, found.failures, f'in {found.cases} cases')} ({found.device})")
+            if stress and found.good:
+                _stress(echo, backend, found, stress)
+            if faults and isinstance(backend, CupyBackend):
+                _faults(echo, backend, found)
+            if isinstance(backend, CupyBackend) and len(backend.devices) == 1:
+                found.kernels = backend.compiled()
+                for name, text in found.kernels.items():
+                    echo(f"{found.backend}: {name}: {text}")
+            if speed and found.good:
+                measure(echo, backend, found)
+    return checked
 
 
-def _verdict(backend: Backend, difference: str | None, where: str) -> str:
-    if difference is not None:
-        return f"DIFFERENT: {difference}"
+def _label(backend: Backend) -> str:
+    if not isinstance(backend, CupyBackend):
+        return backend.name
+    return f"cupy device {'+'.join(str(device.index) for device in backend.devices)}"
+
+
+def _tried(backend: Backend, cases: Sequence[Case], device_cases: Sequence[Case]) -> list[Case]:
+    if backend.name == "numpy":
+        return [case for case in cases if case.users * sum(case.domain) <= LITERAL_POSITIONS]
+    if not isinstance(backend, CupyBackend):
+        return list(cases)
+    every = [*cases, *device_cases]
+    if len(backend.devices) == 1:
+        return every
+    return [replace(case, limits=SHARED) for case in every if len(case.repetitions) > 1]
+
+
+def _verdict(backend: Backend, failures: Sequence[str], where: str) -> str:
+    if failures:
+        return f"DIFFERENT in {len(failures)} of {where.removeprefix('in ')}"
     return f"equal to {'the literal reports' if backend.name == 'numpy' else 'numpy'} {where}"
 
 
-def _is_compared(backend: Backend, case: Case) -> bool:
-    return backend.name != "numpy" or case.users * sum(case.domain) <= LITERAL_POSITIONS
-
-
-def _differences(backend: Backend, cases: Iterable[Case], seed: int = 2**63 + 12345, times: int = 2) -> Iterator[str]:
-    """A line for each cell that is not what it must be.  A device counts each case so many times."""
+def _differences(
+    backend: Backend, cases: Iterable[Case], seed: int = 2**63 + 12345, times: int = 2, echo: Echo = lambda _: None
+) -> Iterator[str]:
+    """A line for each case that is not what it must be.  A device counts each case so many times."""
     for case in cases:
-        if not _is_compared(backend, case):
-            continue
         for assignment in ASSIGNMENTS:
             data, plan = case.data(assignment), case.plan(assignment)
             where = f"{case.name}, {assignment} assignment"
@@ -215,32 +274,63 @@ def _differences(backend: Backend, cases: Iterable[Case], seed: int = 2**63 + 12
                 limits = engine.limited(case.limits) if isinstance(engine, CupyBackend) else nullcontext()
                 with limits:
                     counts, sampled = engine.count(plan, data, seed, case.repetitions)
-                return plan.spread(counts), plan.reporters(data.n, sampled)
+                return plan.expand(counts), plan.reporters(data.n, sampled)
 
+            started = time.perf_counter()
             ours = counted(backend)
+            took = time.perf_counter() - started
             if backend.name == "numpy":
-                yield from _cells(
-                    where, plan, case.repetitions, ours, _literal(case, plan, data, seed, assignment, *ours)
-                )
-                continue
-            with NumpyBackend(workers=1) as engine:
-                yield from _cells(where, plan, case.repetitions, ours, counted(engine))
-            for _ in range(times - 1):
-                yield from _cells(f"{where}, the same once more", plan, case.repetitions, counted(backend), ours)
+                wrong = list(_cells(plan, case, ours, _literal(case, plan, data, seed, assignment, *ours)))
+                again = []
+            else:
+                with NumpyBackend(workers=1) as engine:
+                    wrong = list(_cells(plan, case, ours, counted(engine)))
+                again = [cell for _ in range(times - 1) for cell in _cells(plan, case, counted(backend), ours)]
+            if wrong or again:
+                line = f"{where}, {_diagnosis(wrong, again, backend.name != 'numpy' and times > 1)}"
+                echo(f"{_label(backend)}: DIFFERENT: {line}")
+                yield line
+            else:
+                echo(f"{_label(backend)}: {where}: equal ({took:.2f} s)")
 
 
-def _stress(echo: Echo, backend: Backend, seconds: float, seed: int = 0) -> str | None:
-    """Cases made at random, for so many seconds; what differs first."""
+def _diagnosis(wrong: Sequence[str], again: Sequence[str], repeated: bool) -> str:
+    """The first cell, how many there are, and what a repeat says of them."""
+    if not wrong:
+        return f"the same once more, {again[0]} ({len(again)} cells; a race: the first time was right)"
+    kind = " a race: it differs from itself" if again else " arithmetic: it is the same once more" if repeated else ""
+    return f"{wrong[0]} ({len(wrong)} cell{'s' * (len(wrong) > 1)}{';' * bool(kind)}{kind})"
+
+
+def _stress(echo: Echo, backend: Backend, found: Checked, seconds: float, seed: int = 0) -> None:
+    """Cases made at random, for so many seconds or until one differs."""
     stop = time.monotonic() + seconds
     random = np.random.default_rng(seed)
     done = 0
-    difference = None
-    while difference is None and (not done or time.monotonic() < stop):
+    while found.good and (not done or time.monotonic() < stop):
         case = random_case(random, LITERAL_POSITIONS if backend.name == "numpy" else 3 * 10**7)
-        difference = next(_differences(backend, [case], int(random.integers(2**63)), STRESS_TIMES), None)
+        found.failures += _differences(backend, [case], int(random.integers(2**63)), STRESS_TIMES)
         done += 1
-    echo(f"{backend.name}: stress: {_verdict(backend, difference, f'in {done} random cases')}")
-    return difference
+    what = found.failures[0] if found.failures else ""
+    text = f"DIFFERENT: {what}" if what else _verdict(backend, (), f"in {done} random cases")
+    echo(f"{found.backend}: stress: {text}")
+
+
+def _faults(
+    echo: Echo,
+    backend: CupyBackend,
+    found: Checked,
+    shape: tuple[int, tuple[int, ...], range] = cuda_faults.SHAPE,
+    size: int = cuda_faults.POOL_BYTES,
+) -> None:
+    users, domain, repetitions = shape
+    plan, data = Plan.of(domain, FAKES, (1.0,)), SyntheticDataset(users, domain)
+    with NumpyBackend() as engine:
+        right = engine.count(plan, data, 1, repetitions)
+    for fault, wrong in cuda_faults.provoke(backend, plan, data, repetitions, right, size):
+        echo(f"{found.backend}: {fault}: {wrong or 'counts are right'}")
+        if wrong is not None:
+            found.failures.append(f"{fault}: {wrong}")
 
 
 def random_case(random: np.random.Generator, positions: int) -> Case:
@@ -268,7 +358,7 @@ def _literal(
     """The first epsilon and repetition from the literal reports; the rest as given."""
     counts, reporters = counts.copy(), reporters.copy()
     for p, protocol in enumerate(case.protocols):
-        sent = reports(data, protocol, case.epsilons[0], seed, case.repetitions[0], assignment, case.terms)
+        sent = reports(data, protocol, case.epsilons[0], seed, case.repetitions[0], assignment, case.settings)
         counts[p, 0, 0] = sent.counts()
         reporters[p, 0, 0] = [len(values) for values in sent.values]
     return counts, reporters
@@ -278,9 +368,7 @@ def _short(domain: tuple[int, ...]) -> str:
     return ",".join(map(str, domain[:6])) + (",…" if len(domain) > 6 else "")
 
 
-def _cells(
-    where: str, plan: Plan, repetitions: range, ours: tuple[Counts, Counts], right: tuple[Counts, Counts]
-) -> Iterator[str]:
+def _cells(plan: Plan, case: Case, ours: tuple[Counts, Counts], right: tuple[Counts, Counts]) -> Iterator[str]:
     """A line for each cell that differs: counts first, then the users behind them."""
     for table, (have, want) in enumerate(zip(ours, right, strict=True)):
         for p, e, r, column in np.argwhere(have != want):
@@ -289,39 +377,47 @@ def _cells(
                 f", value {column - plan.attributes[attribute].offset}" if table == 0 else ""
             )
             yield (
-                f"{where}, {plan.protocols[p]}, epsilon {plan.epsilons[e]:.6g}, repetition {repetitions[r]}, {cell}: "
+                f"{plan.protocols[p]}, epsilon {plan.epsilons[e]:.6g}, repetition {case.repetitions[r]}, {cell}: "
                 f"{'count' if table == 0 else 'reporters'} {have[p, e, r, column]} instead of {want[p, e, r, column]}"
             )
 
 
-def _speed(backend: Backend) -> str:
-    """Positions per second: by the clock and, on a device, in its kernels alone."""
-    wall, repetitions = positions_per_second(backend)
-    text = f"{wall:.2e} positions/s (users x attributes x values)"
-    if not isinstance(backend, CupyBackend):
-        return text
-    plan, data = _speed_shape()
-    kernels = backend.kernel_seconds(lambda: backend.count(plan, data, 1, range(repetitions)))
-    took = sum(kernels.values()) / len(backend.devices)
-    slowest = max(kernels, key=lambda name: kernels[name])
-    inside = plan.positions(data.n) * repetitions / max(took, 1e-9)
-    return f"{text} by the clock; {inside:.2e} in the kernels, by CUDA events, most of it in {slowest}"
+def measure(echo: Echo, backend: Backend, found: Checked) -> None:
+    """Positions per second (users x attributes x values): by the clock and, on a device, kernel by kernel."""
+    plan, data = _speed_shape(backend)
+    rate, repetitions = positions_per_second(backend, plan, data)
+    found.speed["positions_per_second"] = rate
+    echo(f"{found.backend}: {rate:.2e} positions/s (users x attributes x values) by the clock")
+    if not isinstance(backend, CupyBackend) or len(backend.devices) > 1:
+        return
+    speeds = kernel_speeds(backend, plan, data, repetitions)
+    found.speed["kernels"] = [speed._asdict() for speed in speeds]
+    for s in speeds:
+        text = f"{s.name}: {1e3 * s.seconds:.2f} ms, {s.rate:.2e}/s"
+        if s.expected is not None:
+            text += f" (expected from its instructions: {s.expected[0]:.1e} to {s.expected[1]:.1e})"
+        if s.of_bare is not None:
+            text += f", {s.of_bare:.2f} of the bare tape's (goal: {GOAL})"
+        echo(f"{found.backend}: {text}")
 
 
-def _speed_shape() -> tuple[Plan, Dataset]:
-    users, domain = SPEED_SHAPE
-    return Plan.of(domain, PAPER, PAPER_EPSILONS), SyntheticDataset(users, domain)
+def _speed_shape(backend: Backend) -> tuple[Plan, Dataset]:
+    """The paper's six methods at its six epsilons."""
+    users = SPEED_USERS_OF_A_DEVICE if isinstance(backend, CupyBackend) else SPEED_USERS
+    return Plan.of(SPEED_DOMAIN, PAPER, PAPER_EPSILONS), SyntheticDataset(users, SPEED_DOMAIN)
 
 
-def positions_per_second(backend: Backend, seconds: float = SPEED_SECONDS) -> tuple[float, int]:
-    """The paper's six methods at its six epsilons, with as many repetitions as take so many seconds; and how many."""
-    plan, data = _speed_shape()
+def positions_per_second(
+    backend: Backend, plan: Plan, data: Dataset, seconds: float = SPEED_SECONDS
+) -> tuple[float, int]:
+    """With as many repetitions as take so many seconds, some at a time; and how many at a time."""
     backend.count(plan, data, 1, range(1))  # compiles, starts processes
-    repetitions = 1
-    while True:
+    repetitions, done, took = 1, 0, 0.0
+    while took < seconds:
+        if took and repetitions < SPEED_REPETITIONS:
+            repetitions, done, took = min(SPEED_REPETITIONS, 2 * repetitions), 0, 0.0
         start = time.perf_counter()
         backend.count(plan, data, 1, range(repetitions))
-        took = time.perf_counter() - start
-        if took >= seconds:
-            return plan.positions(data.n) * repetitions / took, repetitions
-        repetitions = max(2 * repetitions, math.ceil(1.2 * repetitions * seconds / max(took, 1e-3)))
+        took += time.perf_counter() - start
+        done += repetitions
+    return plan.positions(data.n) * done / took, repetitions

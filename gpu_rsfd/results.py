@@ -1,32 +1,32 @@
-"""What a simulation gives: integer counts, and everything that follows from them."""
+"""What a measurement gives: arrays over protocols, epsilons and repetitions, and everything that follows from them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from gpu_rsfd import estimate
-from gpu_rsfd.datasets.base import Dataset, Labels
+from gpu_rsfd import estimate, metrics
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import POSTPROCESS, Floats
-from gpu_rsfd.plan import Counts, Plan
-from gpu_rsfd.protocols import TERMS, Mechanism, Terms
-from gpu_rsfd.spec import Spec
+from gpu_rsfd.estimate import Floats, PostprocessLike
+from gpu_rsfd.metrics import Metric, MetricLike, as_metric
+from gpu_rsfd.planning import Counts, Look, Plan
 from gpu_rsfd.tape import STREAM_VERSION
-from gpu_rsfd.viewing import Viewed
 
-LATE = ("counts", "reporters", "errors")  # what may be read from a file only when it is asked for
+if TYPE_CHECKING:
+    from gpu_rsfd.datasets.base import Dataset, Labels
+    from gpu_rsfd.protocols import Mechanism
+
+M = TypeVar("M", bound="Measured")
 
 
 @dataclass(frozen=True)
 class NotKept:
-    """Stands for counts that a file has not; says so when they are asked for."""
+    """Stands for counts that a file does not hold; says so when they are asked for."""
 
     where: str
 
@@ -34,30 +34,106 @@ class NotKept:
         raise InputError(f"{self.where} holds errors only (--keep mse), no counts; --keep counts would have kept them")
 
 
+class Viewed:
+    """Results that show themselves in a notebook; how is known to the room `show`, imported when first used."""
+
+    def __repr__(self) -> str:
+        return str(_notebook().text(self))
+
+    def _repr_html_(self) -> str:
+        """The table of errors, as a notebook shows it."""
+        return str(_notebook().html(self))
+
+    def to_dataframe(
+        self, per: str = "cell", postprocess: PostprocessLike = estimate.DEFAULT, metric: MetricLike = "mse"
+    ) -> Any:
+        """A pandas DataFrame of errors, or of what an attack guesses.  Needs the extra `notebook`.
+
+        Parameters
+        ----------
+        per : {"cell", "repetition", "attribute", "value"}
+            What has a row: data set, protocol and epsilon alone, or each of these beside.
+        postprocess, metric : str or callable
+            As for `Result.error`.
+        """
+        return _notebook().to_dataframe(self, per, postprocess, metric)
+
+    def to_xarray(self) -> Any:
+        """An xarray Dataset with the variables of a results file; of several data sets, one for each, by name.
+
+        Needs the extra `notebook`.
+        """
+        return _notebook().to_xarray(self)
+
+    def plot(
+        self,
+        postprocess: PostprocessLike = estimate.DEFAULT,
+        x: str = "auto",
+        attribute: str | None = None,
+        metric: MetricLike = "mse",
+    ) -> Any:
+        """The figure of `gpu-rsfd plot`, a Matplotlib figure.
+
+        Parameters
+        ----------
+        postprocess, metric : str or callable
+            As for `Result.error`.
+        x : {"auto", "epsilon", "users"}
+            The horizontal axis.
+        attribute : str, optional
+            Draws true and estimated frequencies of this attribute's values instead of errors.
+        """
+        return _notebook().plot(self, postprocess, x, attribute, metric)
+
+
+def _notebook() -> Any:
+    import importlib
+
+    return importlib.import_module("gpu_rsfd.show.notebook")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Result(Viewed):
-    """Integer counts of a simulation; every rate is derived from them.
-
-    counts     int64 [protocol, epsilon, repetition, value]: reports of each value, over all attributes' values in order
-    reporters  int64 [protocol, epsilon, repetition, attribute]: the users behind a count: n, or n_j for Smp
-
-    In place of an array there may be a function that gives it: it is called when the array is first asked for.
-    """
+class Header:
+    """All about a data set and what is done with it, but the repetitions."""
 
     n: int
     domain: Domain
     names: tuple[str, ...]
     frequencies: Floats  # the truth, [value]
-    spec: Spec
-    counts: Counts
-    reporters: Counts
+    plan: Plan
     labels: Labels | None = None  # what each value stands for, [attribute][value]
-    terms: Terms = TERMS
-    # MSE_avg [postprocess, protocol, epsilon, repetition], once it has been worked out
-    errors: Floats | None = field(default_factory=lambda: None)  # no attribute of the class, see __getattr__
+
+    @classmethod
+    def of(cls, data: Dataset, plan: Plan) -> Header:
+        return Header(data.n, data.domain, data.names, data.frequencies, plan, data.labels)
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        return self.plan.protocols
+
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        return self.plan.epsilons
+
+    def look(self, protocol: str) -> Look:
+        """How a protocol is named and drawn."""
+        return self.plan.looks[self.protocols.index(protocol)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Measured(Header, Viewed):
+    """A header with arrays [protocol, epsilon, repetition, …].
+
+    In place of an array there may be a function that gives it: it is called when the array is first asked for.
+    """
+
+    repetitions: range = range(0)
+    spec: Mapping[str, Any] = field(default_factory=dict)  # what was run, as plain data, the data sets aside
+
+    ARRAYS: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
-        late: dict[str, Callable[[], Any]] = {n: self.__dict__.pop(n) for n in LATE if callable(self.__dict__[n])}
+        late = {n: self.__dict__.pop(n) for n in self.ARRAYS if callable(self.__dict__[n])}
         self.__dict__["_late"] = late
 
     def __getattr__(self, name: str) -> Any:
@@ -67,98 +143,145 @@ class Result(Viewed):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self.__dict__.setdefault(name, late[name]())
 
+    @classmethod
+    def from_header(cls: type[M], header: Header, repetitions: range, spec: Mapping[str, Any], **arrays: Any) -> M:
+        """A header and what was measured."""
+        common = {f.name: getattr(header, f.name) for f in fields(Header)}
+        return cls(**common, repetitions=repetitions, spec=spec, **arrays)
+
+    def take(self: M, protocols: Sequence[int], epsilons: Sequence[int]) -> M:
+        """Some protocols and epsilons."""
+        cells: Any = np.ix_(protocols, epsilons)
+
+        def part(name: str) -> Any:
+            source = self.__dict__["_late"].get(name, self.__dict__.get(name))
+            if source is None or isinstance(source, NotKept):
+                return source
+            return lambda: getattr(self, name)[cells]
+
+        return replace(self, plan=self.plan.take(protocols, epsilons), **{name: part(name) for name in self.ARRAYS})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Result(Measured):
+    """Integer counts of a simulation; every rate is derived from them.
+
+    counts     int64 [protocol, epsilon, repetition, value]: reports of each value, over all attributes' values in order
+    reporters  int64 [protocol, epsilon, repetition, attribute]: the users behind a count: n, or n_j for Smp
+    errors     float64 [protocol, epsilon, repetition, postprocess]: MSE_avg, once it has been worked out
+    """
+
+    counts: Counts = field(default_factory=lambda: np.empty(0, np.int64))
+    reporters: Counts = field(default_factory=lambda: np.empty(0, np.int64))
+    errors: Floats | None = field(default_factory=lambda: None)
+
+    ARRAYS: ClassVar[tuple[str, ...]] = ("counts", "reporters", "errors")
+
     @property
     def has_counts(self) -> bool:
         """False: the file was made with `--keep mse`."""
         return not isinstance(self.__dict__["_late"].get("counts"), NotKept)
 
-    @classmethod
-    def of(cls, data: Dataset, plan: Plan, spec: Spec, counts: Sequence[Counts], sampled: Counts) -> Result:
-        """A backend's counts of the repetitions of a spec."""
-        return cls(
-            n=data.n,
-            domain=data.domain,
-            names=data.names,
-            frequencies=data.frequencies,
-            spec=spec,
-            counts=plan.spread(counts),
-            reporters=plan.reporters(data.n, sampled),
-            labels=data.labels,
-            terms=plan.terms,
-        )
-
-    def with_errors(self) -> Result:
-        """This result with MSE_avg after every post-processing, so that nothing is estimated twice."""
-        each = [
-            errors_of(of_protocols(self.plan, slice(p, p + 1)), self.frequencies, self.counts[p : p + 1], reporters)
-            for p, reporters in enumerate(self.reporters[:, None])
-        ]
-        return replace(self, errors=np.concatenate(each, axis=1))
-
-    @property
-    def protocols(self) -> tuple[str, ...]:
-        return self.spec.protocols
-
-    @property
-    def epsilons(self) -> tuple[float, ...]:
-        return self.spec.epsilons
-
-    @property
-    def repetitions(self) -> range:
-        return self.spec.repetitions
-
-    @cached_property
-    def plan(self) -> Plan:
-        return Plan.of(self.domain, self.protocols, self.epsilons, self.spec.assignment, self.terms)
-
     def mechanism(self, protocol: str, epsilon: float, attribute: int) -> Mechanism:
         """What a protocol did to an attribute: mechanism, thresholds, p, q, variances."""
-        return self.plan.mechanism(self.protocols.index(protocol), self.epsilons.index(epsilon), attribute)
+        return self.plan.mechanism(self.protocols.index(str(protocol)), self.epsilons.index(epsilon), attribute)
 
-    def estimates(self, postprocess: str = "none") -> Floats:
-        """Estimated frequencies, same shape as `counts`.  NaN where nobody reported an attribute (Smp on tiny data)."""
+    def estimates(self, postprocess: PostprocessLike = "none") -> Floats:
+        """Estimated frequencies.
+
+        Parameters
+        ----------
+        postprocess : str or callable
+            A name of `gpu_rsfd.estimate.POSTPROCESS`, or a function of the estimates of one attribute, an array
+            ``(..., k)``, that gives as many numbers; with a second parameter, it gets a `Context`, too.
+
+        Returns
+        -------
+        ndarray
+            Of the shape of `counts`.  NaN where nobody reported an attribute (Smp on tiny data).
+        """
         estimate.check_postprocess(postprocess)
-        return estimate.postprocess(
-            postprocess, estimate.estimates(self.plan, self.counts, self.reporters), self.domain
-        )
+        return estimate.processed(self.plan, self.n, self.counts, self.reporters, postprocess)
 
-    def mse_per_attribute(self, postprocess: str = "none") -> Floats:
-        """[protocol, epsilon, repetition, attribute]"""
-        return estimate.mse_per_attribute(self.frequencies, self.estimates(postprocess), self.domain)
+    def error(self, metric: MetricLike = "mse", postprocess: PostprocessLike = estimate.DEFAULT) -> Floats:
+        """The error of each repetition, averaged over attributes.
 
-    def mse(self, postprocess: str = "none") -> Floats:
-        """MSE_avg, [protocol, epsilon, repetition]."""
-        estimate.check_postprocess(postprocess)
-        if self.errors is not None:
-            return self.errors[list(POSTPROCESS).index(postprocess)]
-        average: Floats = self.mse_per_attribute(postprocess).mean(axis=-1)
+        Parameters
+        ----------
+        metric : str, Metric or callable
+            A name of `gpu_rsfd.metrics.METRICS`, or a function of the true frequencies ``(k,)`` and the estimated
+            ones ``(..., k)`` of one attribute that reduces the last axis.
+        postprocess : str or callable
+            As for `estimates`.
+
+        Returns
+        -------
+        ndarray
+            [protocol, epsilon, repetition].  NaN where an attribute has no estimate.
+
+        Raises
+        ------
+        InputError
+            If a name is unknown; or if a file made with ``--keep mse`` is asked for more than the errors it holds.
+        """
+        how, function = as_metric(metric), estimate.check_postprocess(postprocess)
+        stored = self.errors if how.function is metrics.mse and postprocess in estimate.STORED else None
+        if stored is not None:
+            return stored[..., estimate.STORED.index(str(postprocess))]
+        if not isinstance(metric, str) or not isinstance(postprocess, str):
+            return self._averaged(how, postprocess)
+        known = self.__dict__.setdefault("_computed", {})
+        if (how, function) not in known:
+            known[how, function] = self._averaged(how, postprocess)
+        found: Floats = known[how, function]
+        return found
+
+    def _averaged(self, metric: Metric, postprocess: PostprocessLike) -> Floats:
+        average: Floats = self.error_per_attribute(metric, postprocess).mean(axis=-1)
         return average
 
+    def error_per_attribute(
+        self, metric: MetricLike = "mse", postprocess: PostprocessLike = estimate.DEFAULT
+    ) -> Floats:
+        """The error of each attribute, [protocol, epsilon, repetition, attribute]; parameters as for `error`."""
+        how = as_metric(metric)
+        estimate.check_postprocess(postprocess)
+        return estimate.errors(self.plan, self.n, self.frequencies, self.counts, self.reporters, how, postprocess)
 
-def of_protocols(plan: Plan, chosen: slice) -> Plan:
-    """A plan with some of its protocols, everything else being equal."""
-    part = replace(plan, protocols=plan.protocols[chosen], cells=plan.cells[chosen])
-    part.__dict__["mechanisms"] = plan.mechanisms[chosen]
-    return part
-
-
-def errors_of(plan: Plan, frequencies: Floats, counts: Counts, reporters: Counts) -> Floats:
-    """MSE_avg after every post-processing, [postprocess, protocol, epsilon, repetition]."""
-    raw = estimate.estimates(plan, counts, reporters)
-    return np.stack(
-        [
-            estimate.mse_avg(frequencies, estimate.postprocess(name, raw, plan.domain), plan.domain)
-            for name in POSTPROCESS
-        ]
-    )
+    def mse(self, postprocess: PostprocessLike = estimate.DEFAULT) -> Floats:
+        """MSE_avg, [protocol, epsilon, repetition]: ``error("mse", postprocess)``."""
+        return self.error("mse", postprocess)
 
 
-class Results(Viewed, dict[str, Result]):
-    """Results per data set, as `simulate` gives them, with what is known about the run."""
+@dataclass(frozen=True, eq=False, repr=False)
+class AttackResult(Measured):
+    """How often an attacker who knows the marginals is right (docs/privacy.md says how strong that one is).
+
+    sampled_success  [protocol, epsilon, repetition]: share of users whose sampled attribute is guessed; 1 for Smp,
+                     which sends it, NaN for Spl, which has none
+    value_success    [protocol, epsilon, repetition]: share of (user, attribute) pairs whose value is guessed
+    sampled_baseline, value_baseline   the same for an attacker who sees no report: 1 / d, and the most frequent value
+    """
+
+    sampled_success: Floats = field(default_factory=lambda: np.empty(0))
+    value_success: Floats = field(default_factory=lambda: np.empty(0))
+    sampled_baseline: float = float("nan")
+    value_baseline: float = float("nan")
+
+    ARRAYS: ClassVar[tuple[str, ...]] = ("sampled_success", "value_success")
+
+    @property
+    def knowledge(self) -> str:
+        """What the attacker knows of the marginals: `true` or `estimated`."""
+        return str(self.spec.get("knowledge", "true"))
+
+
+class Results(Viewed, dict[str, Any]):
+    """Results per data set, with what is known about the run."""
 
     def __init__(
         self,
-        results: Mapping[str, Result] = MappingProxyType({}),
+        results: Mapping[str, Any] = MappingProxyType({}),
         *,
         spec: Mapping[str, Any] = MappingProxyType({}),
         complete: bool = True,
@@ -168,6 +291,7 @@ class Results(Viewed, dict[str, Result]):
         device: str = "",
         seconds: Mapping[str, float] = MappingProxyType({}),
         computed: int = 0,
+        format: int = 0,
     ) -> None:
         super().__init__(results)
         self.spec, self.complete = dict(spec), complete
@@ -175,7 +299,27 @@ class Results(Viewed, dict[str, Result]):
         self.backend, self.device = backend, device
         self.seconds = dict(seconds)  # simulated, per data set
         self.computed = computed  # repetitions that the call which gave these results has simulated
+        self.format = format  # of the file that they were read from
+
+    @property
+    def measurement(self) -> str:
+        """What was measured: `frequencies` (of a sweep) or `inference` (an attack)."""
+        return str(self.spec.get("measurement", "frequencies"))
+
+    def changed(self, results: Mapping[str, Any]) -> Results:
+        """Other results with what is known about this run."""
+        known = {k: v for k, v in vars(self).items() if k in Results.__init__.__kwdefaults__}  # type: ignore[operator]
+        return Results(results, **known)
 
     def only(self, names: Sequence[str]) -> Results:
         """The results of some data sets."""
-        return Results({name: self[name] for name in names}, spec=self.spec, complete=self.complete)
+        return self.changed({name: self[name] for name in names})
+
+
+def each_protocol(plan: Plan) -> Iterator[tuple[int, Plan]]:
+    """One protocol after the other, so that little is in memory."""
+    for p in range(len(plan.looks)):
+        yield p, plan.take([p])
+
+
+Late = Callable[[], Any]

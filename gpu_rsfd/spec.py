@@ -1,30 +1,37 @@
-"""What to run: one frozen, checked object."""
+"""What to run: one frozen, checked object.  Each of its fields is declared here, once, with all that is known of it.
+
+Keywords in Python, options of the command line, keys of spec files, the JSON in a results file, the command that made
+it and the table in the docs all follow from these declarations.  They import no NumPy.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, SupportsIndex
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
 
 from gpu_rsfd.checks import check_epsilon, check_repetitions, check_seed, check_share
-from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.protocols import PAPER, REGISTRY, TERMS, Terms, check_protocol
-from gpu_rsfd.protocols.budgets import check_guarantee
-from gpu_rsfd.protocols.form import Thresholds
-from gpu_rsfd.protocols.priors import Prior
-from gpu_rsfd.tape import check_assignment
+from gpu_rsfd.options import (
+    OUTPUT,
+    SIMULATION,
+    Option,
+    one_of,
+    read_epsilons,
+    read_list,
+    read_whole,
+    unknown_name,
+)
 
-SAMPLERS = ("users", "counts", "marginals")  # every user's report; or the exact law of the counts, see samplers.py
-UNIFORM = Prior()
+if TYPE_CHECKING:
+    from gpu_rsfd.datasets.base import Dataset
+    from gpu_rsfd.protocols import PrivacySettings, Protocol
+    from gpu_rsfd.protocols.form import Thresholds
+    from gpu_rsfd.protocols.priors import Prior
+
+SAMPLERS = ("users", "counts", "marginals")  # every user's report; or the exact distribution of the counts
 PAPER_EPSILONS = tuple(math.log(i) for i in range(2, 8))
-
-
-def check_sampler(sampler: object) -> str:
-    if sampler not in SAMPLERS:
-        raise InputError(f"unknown sampler {sampler!r}; available: {', '.join(SAMPLERS)}")
-    return str(sampler)
 
 
 def _entries(values: Any) -> list[Any]:
@@ -44,80 +51,270 @@ def _distinct(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
     return result
 
 
+def _check_protocols(values: Any) -> tuple[Protocol, ...]:
+    from gpu_rsfd.protocols import as_protocol
+
+    chosen = tuple(as_protocol(value) for value in _entries(values))
+    _distinct("protocol", (protocol.name for protocol in chosen))
+    return chosen
+
+
+def _check_epsilons(values: Any) -> tuple[float, ...]:
+    return _distinct("epsilon", (check_epsilon(value) for value in _entries(values)))
+
+
+def _check_prior(value: Any) -> Prior:
+    from gpu_rsfd.protocols.priors import Prior
+
+    return Prior.of(value)
+
+
+def _protocols() -> tuple[str, ...]:
+    from gpu_rsfd.protocols import PROTOCOLS
+
+    return PROTOCOLS
+
+
+def _paper() -> tuple[str, ...]:
+    from gpu_rsfd.protocols import PAPER
+
+    return PAPER
+
+
+def _guarantees() -> tuple[str, ...]:
+    from gpu_rsfd.protocols.budgets import GUARANTEES
+
+    return GUARANTEES
+
+
+def _assignments() -> tuple[str, ...]:
+    from gpu_rsfd.tape import ASSIGNMENTS
+
+    return ASSIGNMENTS
+
+
+def _protocols_with(feature: str) -> str:
+    from gpu_rsfd.protocols import REGISTRY
+
+    return ", ".join(name for name, entry in REGISTRY.items() if getattr(entry, feature))
+
+
+def _some(feature: str) -> Any:
+    """Whether a spec has a protocol with a feature."""
+    return lambda spec: any(getattr(protocol, feature) for protocol in spec.protocols)
+
+
+def declared(metavar: str, help: str, example: str, **more: Any) -> Any:
+    """A field of `Spec`: an `Option` that takes its name from the field."""
+    option = Option("", metavar, help, example, **{"panel": SIMULATION, **more})
+    return field(default_factory=lambda: option.check(option.value()), metadata={"option": option})
+
+
 @dataclass(frozen=True)
 class Spec:
     """Protocols x epsilons x repetitions under one seed.  Make it with `Spec.of`, which checks."""
 
-    protocols: tuple[str, ...] = PAPER
-    epsilons: tuple[float, ...] = PAPER_EPSILONS
-    repetitions: range = range(100)
-    seed: int = 0
-    assignment: str = "uniform"
-    sampler: str = "users"
-    first_report: float = TERMS.first_report
-    guarantee: str = TERMS.guarantee
-    prior: Prior = UNIFORM
-    prior_seed: int = 0
+    protocols: tuple[Protocol, ...] = declared(
+        "LIST",
+        "Protocols by name.",
+        "rsfd-grr,smp-adp",
+        option="protocol",
+        many=True,
+        check=_check_protocols,
+        read=read_list("protocol"),
+        default=_paper,
+        default_text="the paper's six",
+        known=_protocols,
+        plain=lambda protocols: [protocol.name for protocol in protocols],
+        shared=False,
+        type_text="str, Protocol, or list of them, optional",
+    )
+    epsilons: tuple[float, ...] = declared(
+        "LIST",
+        "Privacy budgets.",
+        "0.5,1,ln2",
+        option="epsilon",
+        many=True,
+        check=_check_epsilons,
+        read=read_epsilons,
+        default=PAPER_EPSILONS,
+        default_text="ln2,…,ln7",
+        plain=list,
+        shared=False,
+        type_text="float or list of float, optional",
+    )
+    repetitions: range = declared(
+        "N",
+        "Repetitions of each cell.",
+        "20",
+        check=check_repetitions,
+        read=read_whole("repetitions"),
+        default=100,
+        default_text="100",
+        defaults={"attack": 10},
+        unused=("plan",),
+        plain=lambda repetitions: [repetitions.start, repetitions.stop, repetitions.step],
+        shared=False,
+        type_text="int or range, optional",
+    )
+    seed: int = declared(
+        "N",
+        "Seed of the simulation, 0 … 2**64 - 1.",
+        "42",
+        check=check_seed,
+        read=read_whole("seed"),
+        default=0,
+        default_text="0",
+        unused=("plan",),
+        type_text="int, optional",
+    )
+    assignment: str = declared(
+        "NAME",
+        "How users sample an attribute: uniform, or balanced (groups of equal size, as the authors do).",
+        "balanced",
+        check=one_of("assignment", _assignments),
+        default="uniform",
+        default_text="uniform",
+        defaults={"paper": "balanced"},
+        known=_assignments,
+        type_text="{'uniform', 'balanced'}, optional",
+    )
+    sampler: str = declared(
+        "NAME",
+        "users (every report), or the exact distribution of the counts: counts, marginals.",
+        "counts",
+        check=one_of("sampler", SAMPLERS),
+        default="users",
+        default_text="users",
+        known=SAMPLERS,
+        unused=("attack", "plan"),
+        type_text="{'users', 'counts', 'marginals'}, optional",
+    )
+    first_report: float = declared(
+        "SHARE",
+        "Longitudinal protocols: the share of epsilon that a first report spends.",
+        "0.3",
+        check=lambda value: check_share("first_report", value),
+        default=0.5,
+        default_text="0.5",
+        matters=_some("memoised"),
+        needs=lambda: f"a longitudinal protocol; available: {_protocols_with('memoised')}",
+        shared=False,
+        type_text="float, optional",
+    )
+    guarantee: str = declared(
+        "NAME",
+        "What epsilon bounds: paper, user (any two users), attribute (users who differ in one).",
+        "user",
+        check=one_of("guarantee", _guarantees),
+        default="paper",
+        default_text="paper",
+        known=_guarantees,
+        brief=True,
+        type_text="{'paper', 'user', 'attribute'}, optional",
+    )
+    prior: Prior = declared(  # noqa: RUF009  (a field, made when it is asked for)
+        "PRIOR",
+        "Distribution of the fake values of rsrfd-…: uniform, true, noisy:EPS, dirichlet:A, zipf:S or a JSON file.",
+        "noisy:0.5",
+        check=_check_prior,
+        read=lambda value, names: value,
+        default="uniform",
+        default_text="uniform",
+        matters=_some("prior"),
+        needs=lambda: f"a protocol whose fakes follow a prior; available: {_protocols_with('prior')}",
+        brief=True,
+        plain=lambda prior: prior.plain,
+        shared=False,
+        type_text="str, path or list of lists of float, optional",
+    )
+    prior_seed: int = declared(
+        "N",
+        "Seed of a prior that is drawn at random: noisy, dirichlet.",
+        "7",
+        check=lambda value: check_seed(value, "prior_seed"),
+        read=read_whole("prior-seed"),
+        default=0,
+        default_text="0",
+        matters=lambda spec: spec.prior.needs_seed,
+        needs=lambda: "a prior that is drawn at random: noisy:EPS or dirichlet:A",
+        shared=False,
+        type_text="int, optional",
+    )
 
     @classmethod
-    def of(
-        cls,
-        protocols: str | Sequence[str] = PAPER,
-        epsilons: float | Sequence[float] = PAPER_EPSILONS,
-        repetitions: SupportsIndex | range = 100,
-        seed: int = 0,
-        assignment: str = "uniform",
-        sampler: str = "users",
-        first_report: float = TERMS.first_report,
-        guarantee: str = TERMS.guarantee,
-        prior: object = None,
-        prior_seed: int = 0,
-    ) -> Spec:
-        names = _distinct("protocol", (check_protocol(p) for p in _entries(protocols)))
-        share = check_share("first_report", first_report)
-        if share != TERMS.first_report and not any(REGISTRY[name].memoised for name in names):
-            longitudinal = ", ".join(name for name, entry in REGISTRY.items() if entry.memoised)
-            raise InputError(f"first_report={share:g} needs a longitudinal protocol; available: {longitudinal}")
-        law, drawn = Prior.of(prior), check_seed(prior_seed, "prior_seed")
-        if prior is not None and not any(REGISTRY[name].prior for name in names):
-            realistic = ", ".join(name for name, entry in REGISTRY.items() if entry.prior)
-            raise InputError(f"prior={law.short} needs a protocol whose fakes follow a prior; available: {realistic}")
-        if drawn and not law.needs_seed:
-            raise InputError(f"prior_seed={drawn} needs a prior that is drawn at random: noisy:EPS or dirichlet:A")
-        return cls(
-            protocols=names,
-            epsilons=_distinct("epsilon", (check_epsilon(e) for e in _entries(epsilons))),
-            repetitions=check_repetitions(repetitions),
-            seed=check_seed(seed),
-            assignment=check_assignment(assignment),
-            sampler=check_sampler(sampler),
-            first_report=share,
-            guarantee=check_guarantee(guarantee),
-            prior=law,
-            prior_seed=drawn,
-        )
+    def default(cls, command: str = "") -> Spec:
+        """What a command runs if nothing is said: `attack` and `paper` have a default of their own."""
+        return cls(**{f.name: f.check(f.defaults[command]) for f in FIELDS if command in f.defaults})
 
-    def terms_for(self, data: Dataset) -> Terms:
+    @classmethod
+    def of(cls, spec: Spec | None = None, **given: Any) -> Spec:
+        """A checked spec: from its fields, or another spec with some fields replaced."""
+        if spec is not None and not isinstance(spec, cls):
+            raise InputError(f"spec={spec!r} must be a Spec; epsilons, protocols and all else are given by name")
+        for name in given:
+            if name not in cls.__dataclass_fields__:
+                raise InputError(unknown_name(name, cls.__dataclass_fields__))
+        made = replace(spec or cls(), **{f.name: f.check(given[f.name]) for f in FIELDS if f.name in given})
+        for f in FIELDS:
+            value = getattr(made, f.name)
+            if f.matters is not None and f.needs is not None and not f.matters(made) and value != f.check(f.value()):
+                raise InputError(f"{f.name}={getattr(value, 'short', value)} needs {f.needs()}")
+        return made
+
+    @classmethod
+    def of_command(cls, command: str, spec: Spec | None, given: dict[str, Any]) -> Spec:
+        """The spec of a command, which has defaults of its own, and refuses fields that it has no use for."""
+        for f in FIELDS:
+            if f.name in given and command in f.unused:
+                raise InputError(f"{f.name}={given[f.name]} has no use in {command}; leave it out")
+        return cls.of(cls.default(command) if spec is None else spec, **given)
+
+    def settings_for(self, data: Dataset) -> PrivacySettings:
         """What all its protocols are run under: a prior may depend on the data set."""
         counts = data.counts if self.prior.needs_data else None
-        return self.terms_with(self.prior.thresholds(data.domain, counts, self.prior_seed))
+        return self.settings_with(self.prior.thresholds(data.domain, counts, self.prior_seed))
 
-    def terms_with(self, priors: tuple[Thresholds | None, ...] | None) -> Terms:
+    def settings_with(self, priors: tuple[Thresholds | None, ...] | None) -> PrivacySettings:
         """The same, where the realised prior is known."""
-        return Terms(self.first_report, priors, self.guarantee)
+        from gpu_rsfd.protocols import PrivacySettings
+
+        return PrivacySettings(self.first_report, priors, self.guarantee)
 
     def described(self) -> dict[str, Any]:
         """As plain data.  What only some protocols need is left out where it means nothing."""
-        longitudinal = any(REGISTRY[name].memoised for name in self.protocols)
-        return {
-            "protocols": list(self.protocols),
-            "epsilons": list(self.epsilons),
-            "repetitions": [self.repetitions.start, self.repetitions.stop, self.repetitions.step],
-            "seed": self.seed,
-            "assignment": self.assignment,
-            "sampler": self.sampler,
-            **({"first_report": self.first_report} if longitudinal else {}),
-            **({"guarantee": self.guarantee} if self.guarantee != TERMS.guarantee else {}),
-            **({"prior": self.prior.plain} if self.prior != UNIFORM else {}),
-            **({"prior_seed": self.prior_seed} if self.prior.needs_seed else {}),
-        }
+        kept = [f for f in FIELDS if f.matters is None or f.matters(self)]
+        kept = [f for f in kept if not f.brief or getattr(self, f.name) != f.check(f.value())]
+        return {f.name: f.plain(getattr(self, f.name)) for f in kept}
+
+
+FIELDS: tuple[Option, ...] = tuple(replace(f.metadata["option"], name=f.name) for f in fields(Spec))
+
+
+# Options of a measurement, by the command that runs it.
+MEASURED = {
+    "sweep": Option(
+        "keep",
+        "NAME",
+        "What the file keeps: counts, or mse (errors alone, in a far smaller file).",
+        "mse",
+        default="counts",
+        default_text="counts",
+        known=("counts", "mse"),
+        panel=OUTPUT,
+        type_text="{'counts', 'mse'}, optional",
+    ),
+    "attack": Option(
+        "knowledge",
+        "NAME",
+        "The marginals that the attacker knows: true, or estimated from the reports.",
+        "estimated",
+        default="true",
+        default_text="true",
+        known=("true", "estimated"),
+        panel=SIMULATION,
+        type_text="{'true', 'estimated'}, optional",
+    ),
+}
+
+__all__ = ["FIELDS", "MEASURED", "PAPER_EPSILONS", "SAMPLERS", "Spec"]

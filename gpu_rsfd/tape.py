@@ -18,7 +18,22 @@ Codes = npt.NDArray[np.unsignedinteger]
 
 STREAM_VERSION = 1
 
-DATA, ASSIGN, VALUE, BITS, BALANCE = range(5)  # second half of the Philox key
+# Every stream there is: the second half of the Philox key.  A new use takes a number that is not in STREAMS.
+DATA, ASSIGN, VALUE, BITS, BALANCE = range(5)  # the tape: docs/stream.md
+COUNTS, MARGINALS = 16, 20  # the samplers: four streams each, backends/exact/substreams.py
+PRIORS = 32  # priors that are drawn at random: protocols/priors.py
+DECISION = 33  # the made-up users that `plan` attacks: theory/decision.py
+STREAMS: dict[int, str] = {
+    DATA: "synthetic values",
+    ASSIGN: "the attribute that a user samples, uniform assignment",
+    VALUE: "uniform values and keep draws",
+    BITS: "the digits of the uniforms behind report bits",
+    BALANCE: "keys and shift of the permutation behind balanced assignment",
+    **{COUNTS + use: "sampler `counts`" for use in range(4)},
+    **{MARGINALS + use: "sampler `marginals`" for use in range(4)},
+    PRIORS: "priors drawn at random",
+    DECISION: "the users of `plan`'s attack",
+}
 
 ASSIGNMENTS = ("uniform", "balanced")
 BALANCE_ROUNDS = 8
@@ -50,7 +65,7 @@ def scale(words: Words, k: int) -> Codes:
 
 
 def by_thresholds(words: Words, thresholds: Words, k: int) -> Codes:
-    """A value of any law: v if exactly v of the k - 1 ascending thresholds (out of 2**32) are <= the high half."""
+    """v if exactly v of the k - 1 ascending thresholds (out of 2**32) are <= the high half: any distribution."""
     return np.searchsorted(thresholds, words >> _HALF, side="right").astype(code_dtype(k))
 
 

@@ -36,7 +36,15 @@ def checksums(case: str, sampler: str = "users", backend: str = "numpy", **optio
     users, domain, law, epsilons, repetitions, seed, assignment = CASES[case]
     data = SyntheticDataset(users, domain, law, seed=users)
     result = simulate(
-        data, epsilons, PROTOCOLS, repetitions, seed, backend, assignment=assignment, sampler=sampler, **options
+        data,
+        epsilons=epsilons,
+        protocols=PROTOCOLS,
+        repetitions=repetitions,
+        seed=seed,
+        backend=backend,
+        assignment=assignment,
+        sampler=sampler,
+        **options,
     )
     return {
         protocol: hashlib.sha256(

@@ -12,8 +12,8 @@ import pytest
 COMMAND = [sys.executable, "-W", "error", "-m", "gpu_rsfd"]
 
 
-def start(*arguments: object, cwd: Path, **options) -> subprocess.Popen:
-    environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
+def start(*arguments: object, cwd: Path, env: dict[str, str] | None = None, **options) -> subprocess.Popen:
+    environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1", **(env or {})}
     return subprocess.Popen(
         [*COMMAND, *map(str, arguments)],
         cwd=cwd,
@@ -34,7 +34,7 @@ def run(*arguments: object, cwd: Path, code: int | None = 0, **options) -> subpr
     return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
-def refusal(monkeypatch, capsys, folder: Path, arguments: list[str]) -> list[str]:
+def refusal(monkeypatch, capsys, folder: Path, arguments: list[str], last: bool = True) -> list[str]:
     """What the command says to bad input, run in this process: exit code 2 and no traceback."""
     from gpu_rsfd.cli.program import main
 
@@ -44,7 +44,7 @@ def refusal(monkeypatch, capsys, folder: Path, arguments: list[str]) -> list[str
         main()
     lines = capsys.readouterr().err.splitlines()
     assert exit_info.value.code == 2, lines
-    assert lines[-1].startswith("gpu-rsfd: "), lines
+    assert lines[-1 if last else 0].startswith("gpu-rsfd: "), lines
     return lines
 
 

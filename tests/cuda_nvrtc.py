@@ -31,16 +31,33 @@ def available() -> bool:
     return True
 
 
+def version() -> str:
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _check(_library().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+    return f"{major.value}.{minor.value}"
+
+
 def ptx(source: str, arch: str, options: tuple[str, ...]) -> str:
     """The source as PTX for compute capability `arch`, such as "80"."""
+    return _compiled(source, (f"-arch=compute_{arch}", *options))[0]
+
+
+def log(source: str, arch: str, options: tuple[str, ...]) -> str:
+    """What the compiler says of the binary for sm_`arch`: registers and spills of each kernel."""
+    return _compiled(source, (f"-arch=sm_{arch}", "--ptxas-options=-v", *options))[1]
+
+
+def _compiled(source: str, options: tuple[str, ...]) -> tuple[str, str]:
+    """PTX and log."""
     lib, program = _library(), ctypes.c_void_p()
-    given = [f"-arch=compute_{arch}", "--device-as-default-execution-space", *options]
+    given = ["--device-as-default-execution-space", *options]
     array = (ctypes.c_char_p * len(given))(*(option.encode() for option in given))
     _check(lib.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"gpu_rsfd.cu", 0, None, None))
     try:
         if lib.nvrtcCompileProgram(program, len(given), array):
             raise RuntimeError(_text(lib.nvrtcGetProgramLogSize, lib.nvrtcGetProgramLog, program)[:4000])
-        return _text(lib.nvrtcGetPTXSize, lib.nvrtcGetPTX, program)
+        text = _text(lib.nvrtcGetPTXSize, lib.nvrtcGetPTX, program)
+        return text, _text(lib.nvrtcGetProgramLogSize, lib.nvrtcGetProgramLog, program)
     finally:
         lib.nvrtcDestroyProgram(ctypes.byref(program))
 

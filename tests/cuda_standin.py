@@ -1,22 +1,24 @@
 """Fixtures and helpers of the CUDA tests: the stand-in for CuPy in place of the real one."""
 
 import importlib
-import re
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import cuda_nvrtc as nvrtc
+import numpy as np
 import pytest
 
+import gpu_rsfd
 from gpu_rsfd import doctor
-from gpu_rsfd.backends.cuda import devices
+from gpu_rsfd.backends.cpu.backend import NumpyBackend
+from gpu_rsfd.backends.cuda import devices, kernels
 from gpu_rsfd.backends.cuda import runner as cuda
-from gpu_rsfd.backends.cuda.kernels import source
-from gpu_rsfd.protocols import PROTOCOLS
+from gpu_rsfd.planning import Plan
 
 FOLDER = Path(__file__).parent / "standin"
-FIRST = PROTOCOLS[:14]  # few enough for the small kernels that `mutated` leaves in
+WAYS = ("rsfd-grr", "spl-grr", "smp-grr", "rsfd-oue-r", "rsfd-oue-z", "spl-sue", "smp-oue")  # one of each kind
 
 needs_compiler = pytest.mark.skipif(
     shutil.which("g++") is None, reason="g++ is not installed: the CUDA kernels cannot be run on the CPU"
@@ -25,16 +27,18 @@ needs_nvrtc = pytest.mark.skipif(
     shutil.which("g++") is None or not nvrtc.available(), reason="NVRTC or g++ is not installed: no PTX to run"
 )
 MUTANT_CASES = [
-    doctor.Case(65, (3, 2), (1.0,), FIRST),
-    doctor.Case(5000, (2, 3), (1.0,), FIRST, repetitions=range(1)),
+    doctor.Case(65, (3, 2), (1.0,), WAYS),
+    doctor.Case(5000, (2, 3), (1.0,), WAYS, repetitions=range(1)),
 ]
+SEED = 2**63 + 9
 PTX = {"ptx": "80", "flags": ("-O1",)}  # settings of the stand-in: kernels by way of PTX
 
 
 def _forget_cupy(monkeypatch):
     for name in [name for name in sys.modules if name == "cupy" or name.startswith("cupy.")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(cuda, "_modules", {})
+    monkeypatch.setattr(cuda, "_kernels", {})
+    monkeypatch.setattr(cuda, "compile_seconds", {})
     devices.forget()
 
 
@@ -61,13 +65,40 @@ def no_cupy(monkeypatch):
 
 
 def mutated(old, new, which=0):
-    """The CUDA source with one occurrence of `old` replaced, without the kernels that a small case does not need."""
-    parts = source().split(old)
-    assert len(parts) > which + 1, f"{old!r} occurs {len(parts) - 1} times in the kernels"
-    text = old.join(parts[: which + 1]) + new + old.join(parts[which + 1 :])
-    return re.sub(r"^COUNT_UNARY\(count_\w+_(2|12|18), .*$", "", text, flags=re.M)
+    """The one file of the CUDA source that has occurrence number `which` of `old`, and its text with `new` there."""
+    for name in kernels.FILES:
+        parts = kernels.text(name).split(old)
+        if which < len(parts) - 1:
+            return name, old.join(parts[: which + 1]) + new + old.join(parts[which + 1 :])
+        which -= len(parts) - 1
+    raise AssertionError(f"there are not so many {old!r} in the kernels")
 
 
 def mutate(monkeypatch, *mutation):
-    text = mutated(*mutation)
-    monkeypatch.setattr(cuda, "source", lambda: text)
+    changed, text = mutated(*mutation)
+    original = kernels.text
+    monkeypatch.setattr(kernels, "text", lambda name: text if name == changed else original(name))
+
+
+def in_memory(n, domain, seed=5):
+    random = np.random.default_rng(seed)
+    return gpu_rsfd.Dataset(np.stack([random.integers(0, k, n) for k in domain], axis=1), domain)
+
+
+def check(backend, plan, data, repetitions=range(1, 6), seed=SEED, progress=None):
+    """The counts are NumPy's."""
+    ours = backend.count(plan, data, seed, repetitions, progress)
+    with NumpyBackend(workers=1) as engine:
+        right = engine.count(plan, data, seed, repetitions)
+    for a, b in zip([*ours[0], ours[1]], [*right[0], right[1]], strict=True):
+        assert np.array_equal(a, b)
+
+
+def launches(standin, name):
+    return sum(launched == name for launched, _ in standin._settings.launches)
+
+
+def crafted(domain, recipes, assignment="uniform"):
+    """A plan of these recipes."""
+    plan = Plan.of(domain, ("smp-grr", "rsfd-grr"), [1.0], assignment)
+    return replace(plan, attributes=tuple(replace(a, recipes=tuple(recipes)) for a in plan.attributes))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.errors import InputError
 
-BACKENDS = ("auto", "cupy", "numpy")
+BACKENDS = ("auto", "cupy", "native", "numpy")
 
 
 class BackendUnavailable(InputError):  # noqa: N818  (it says what is the matter)
@@ -19,42 +19,64 @@ def open_backend(
 ) -> tuple[Backend, str]:
     """What makes the counts, and one line that says why it is this.
 
-    `auto` takes CuPy when a CUDA device works, else NumPy; asking for `workers` means NumPy, for `devices` CuPy.
-    `sampler`: every user's report, or the law of the counts, which has backends of its own.
+    `auto` takes CuPy when a CUDA device works, else C code if there is a compiler for it, else NumPy; asking for
+    `workers` means one of the latter two, for `devices` CuPy.
+    `sampler`: every user's report, or the distribution of the counts, which has backends of its own.
     """
     if name not in BACKENDS:
         raise InputError(f"unknown backend {name!r}; available: {', '.join(BACKENDS)}")
     if sampler != "users":
         return _open_sampler(sampler, name, workers, devices)
     if name == "cupy" and workers is not None:
-        raise InputError(f"workers={workers} cannot be used with backend 'cupy'; available: auto, numpy")
+        raise InputError(f"workers={workers} cannot be used with backend 'cupy'; available: auto, native, numpy")
     if workers is not None and devices is not None:
-        raise InputError(f"workers={workers} are for the numpy backend, devices={list(devices)} for cupy; give one")
-    if name == "numpy" and devices is not None:
-        raise InputError(f"devices={list(devices)} cannot be used with backend 'numpy'; available: auto, cupy")
+        raise InputError(f"workers={workers} are for native and numpy, devices={list(devices)} for cupy; give one")
+    if name in ("native", "numpy") and devices is not None:
+        raise InputError(f"devices={list(devices)} cannot be used with backend {name!r}; available: auto, cupy")
     if name == "cupy" or (name == "auto" and devices is not None):
         from gpu_rsfd.backends.cuda.backend import CupyBackend
 
         return CupyBackend(devices), "cupy was asked for" if name == "cupy" else "devices were asked for"
+    if name != "auto":
+        return _open_host(name, workers), f"{name} was asked for"
+    reason = "workers were asked for"
+    if workers is None:
+        from gpu_rsfd.backends.cuda.devices import probe
 
+        found = probe()
+        if found.devices:
+            from gpu_rsfd.backends.cuda.backend import CupyBackend
+
+            many = f"{len(found.devices)} CUDA device{'s' * (len(found.devices) > 1)}"
+            return CupyBackend(), f"cupy, since {many} can be used"
+        reason = found.reason
+    host, missing = host_backend()
+    return _open_host(host, workers), f"{host}, since {missing or reason}"
+
+
+def host_backend() -> tuple[str, str]:
+    """The faster backend of this machine's CPU, and why it is not `native`."""
+    from gpu_rsfd.backends.native.build import NotBuilt, built
+
+    try:
+        built()
+    except NotBuilt as error:
+        return "numpy", str(error)
+    return "native", ""
+
+
+def _open_host(name: str, workers: int | None) -> Backend:
+    if name == "native":
+        from gpu_rsfd.backends.native.backend import NativeBackend
+
+        return NativeBackend(workers)
     from gpu_rsfd.backends.cpu.backend import NumpyBackend
 
-    if name == "numpy":
-        return NumpyBackend(workers), "numpy was asked for"
-    if workers is not None:
-        return NumpyBackend(workers), "numpy, since workers were asked for"
-    from gpu_rsfd.backends.cuda.devices import probe
-
-    found = probe()
-    if not found.devices:
-        return NumpyBackend(), f"numpy, since {found.reason}"
-    from gpu_rsfd.backends.cuda.backend import CupyBackend
-
-    return CupyBackend(), f"cupy, since {len(found.devices)} CUDA device{'s' * (len(found.devices) > 1)} can be used"
+    return NumpyBackend(workers)
 
 
 def _open_sampler(sampler: str, name: str, workers: int | None, devices: Sequence[int] | None) -> tuple[Backend, str]:
-    from gpu_rsfd.backends.law.samplers import SAMPLERS
+    from gpu_rsfd.backends.exact.samplers import SAMPLERS
 
     if name == "cupy" or devices is not None:
         raise InputError(f"sampler={sampler!r} runs on the host, which is fast enough; leave cupy and devices out")

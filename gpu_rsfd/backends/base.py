@@ -2,19 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Collection
+from typing import Any, Protocol
 
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.plan import Counts, Plan
+from gpu_rsfd.planning import Counts, Plan
+from gpu_rsfd.protocols.form import unknown_noise
 
 Progress = Callable[[int], None]  # told the positions (users x values) just done
+
+
+class Engine:
+    """What an engine says of itself where it has nothing special to say."""
+
+    remote: Any = None  # the pool of a cluster whose workers make whole blocks
+    noises: frozenset[type] = frozenset()  # that it knows
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Gives back what it holds."""
+
+    def drawn_at_once(self, plan: Plan) -> int:
+        """Repetitions that take as long as one of them."""
+        return 1
+
+    def splits_users(self, dataset: Dataset, plan: Plan, repetitions: int) -> bool:
+        """Whether a cluster's workers share the users of each repetition."""
+        return False
+
+
+def check_noises(plan: Plan, backend: str, known: Collection[type]) -> None:
+    """Refuses a plan with a noise that a backend does not have: never zeros in its place."""
+    for attribute in plan.attributes:
+        for recipe in attribute.recipes:
+            if type(recipe.noise) not in known:
+                raise unknown_noise(known, recipe.noise, f"the {backend} backend")
 
 
 class Backend(Protocol):
     """Counts are a function of (plan, data set, seed, repetition), whatever the backend and its settings."""
 
     name: str
+    noises: frozenset[type]  # the noises that it knows
+
+    @property
+    def remote(self) -> Any:
+        """The pool of a cluster whose workers make whole blocks; None if there is none."""
+
+    def drawn_at_once(self, plan: Plan) -> int:
+        """Repetitions that take as long as one of them."""
+
+    def splits_users(self, dataset: Dataset, plan: Plan, repetitions: int) -> bool:
+        """Whether a cluster's workers share the users of each repetition."""
 
     @property
     def device(self) -> str:
@@ -25,7 +69,7 @@ class Backend(Protocol):
     ) -> tuple[list[Counts], Counts]:
         """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
 
-    def grain(self, n: int) -> int:
+    def batch_multiple(self, n: int) -> int:
         """Repetitions that use it fully: a good multiple for a block of work."""
 
     def work(self, dataset: Dataset, plan: Plan) -> int:

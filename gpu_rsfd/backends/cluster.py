@@ -1,6 +1,6 @@
 """Simulation on a Dask cluster: tasks go to its workers, counts come back to the one process that writes.
 
-A worker with a resource GPU uses CuPy, every other one NumPy in one process: the integers are the same.
+A worker with a resource GPU uses CuPy, every other one C or NumPy in one thread: the integers are the same.
 Nothing here schedules: which worker does what, and what a lost one had, is Dask's affair.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import json
 import logging
 import os
 import pickle
@@ -17,36 +18,58 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from gpu_rsfd.backends.base import Backend, Progress
-from gpu_rsfd.backends.cpu.backend import NumpyBackend
+from gpu_rsfd.backends import host_backend, open_backend
+from gpu_rsfd.backends.base import Backend, Engine, Progress
+from gpu_rsfd.backends.cpu.backend import NumpyBackend, run_task
+from gpu_rsfd.backends.cpu.counting import Task, TaskCounts
 from gpu_rsfd.backends.pool import COMMAND_BYTES, Columns, Failure, code_bytes
 from gpu_rsfd.datasets.base import Dataset, importable
 from gpu_rsfd.datasets.table.load import load_table
 from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.plan import Counts, Plan
+from gpu_rsfd.planning import Counts, Plan
 from gpu_rsfd.tape import STREAM_VERSION
 from gpu_rsfd.version import __version__
 
 CONNECTING_SECONDS = 20.0
-WAITING_SECONDS = 60.0  # for the first worker
+WAITING_SECONDS = 60.0  # for the first worker, unless a patience is given
+QUIET_SECONDS = 15.0  # without progress, and what is waited for is said; and again
+SILENT_SECONDS = 45.0  # without a word from a worker, and its work is given to others
+ANSWER_SECONDS = 3.0  # for the scheduler to answer
 IN_FLIGHT = 2  # tasks for each thread of the cluster: one at work, one waiting there
 ASKED_EVERY = 5.0  # seconds between questions how large the cluster is
 SENT_ALONG = 1 << 16  # bytes of a data set that goes with each task; larger ones are sent to each worker once
 TRIES = 5  # of a task, if it is the cluster's fault that it failed
 LARGE, HUGE = 1 << 30, 1 << 36  # positions of a repetition: some 10 s, and some 10 min, of one worker
 LOGGERS = ("distributed", "tornado.application", "asyncio")
+ADDRESS = "address"  # file of a local scheduler
 START = """
 import sys
 sys.path[:] = {path!r}
-from distributed.cli.{module} import main
-main({arguments!r})
+from gpu_rsfd.backends.dask_plugin import serve
+serve({role!r}, {folder!r})
 """
+
+
+WAITING: ContextVar[tuple[float | None, Callable[[str], None]]] = ContextVar(
+    "WAITING", default=(None, lambda line: None)
+)  # how long nothing may come back, and who is told
+
+
+@contextlib.contextmanager
+def waiting(patience: float | None, say: Callable[[str], None]) -> Iterator[None]:
+    """Clusters that are opened meanwhile say what they wait for, and give up after `patience` seconds of nothing."""
+    before = WAITING.set((patience, say))
+    try:
+        yield
+    finally:
+        WAITING.reset(before)
 
 
 Job = tuple[Dataset, Callable[..., Any], tuple[Any, ...]]  # data set, work, its arguments after the data's columns
@@ -83,6 +106,14 @@ def has_gpu() -> bool:
     return bool(resources.get("GPU"))
 
 
+def threads_here() -> int:
+    """Of this worker: more than one on a device would only keep each other waiting."""
+    from distributed import get_worker
+
+    worker: Any = get_worker()
+    return int(getattr(worker, "state", worker).nthreads)
+
+
 def about(dask_worker: Any = None) -> tuple[Versions, bool]:
     """What a worker says of itself."""
     resources = getattr(getattr(dask_worker, "state", dask_worker), "total_resources", None) or {}
@@ -93,29 +124,52 @@ def engine_here(backend: str, sampler: str) -> Backend:
     """What a worker simulates with; it keeps it."""
     kind = backend
     if sampler == "users" and backend == "auto":
-        kind = "cupy" if has_gpu() else "numpy"
+        kind = "cupy" if has_gpu() else host_backend()[0]
+    if kind == "cupy" and (threads := threads_here()) > 1:
+        raise RunError(f"a worker with a GPU has {threads} threads; start it with one (dask worker --nthreads 1)")
     if (kind, sampler) not in _engines:
-        from gpu_rsfd.backends import open_backend
-
         workers = 1 if kind != "cupy" else None
         _engines[kind, sampler] = open_backend("auto" if sampler != "users" else kind, workers, sampler=sampler)[0]
     return _engines[kind, sampler]
+
+
+class Unable(NamedTuple):
+    """What a worker answers that can't do any of the work, for a reason of its own; others may."""
+
+    worker: str
+    why: str
+
+
+def _unable(why: str) -> Unable:
+    from distributed import get_worker
+
+    return Unable(str(get_worker().address), why)
+
+
+def _others(there: Versions, here: Versions) -> str:
+    return f"it has {there}, this process has {here}; the same are needed"
 
 
 def carry_out(wanted: Versions, key: str, data: bytes | None, work: Callable[..., Any], arguments: bytes) -> Any:
     """A task: what is to be done on which data set.  An error of ours comes back as such, a bug with its place."""
     try:
         if (here := versions()) != wanted:
-            raise RunError(f"a worker has {here}, this process has {wanted}; the same are needed")
+            return _unable(_others(here, wanted))
         if key not in columns_here:
             dataset = data_here.get(key) if data is None else pickle.loads(data)
-            dataset = dataset.load() if isinstance(dataset, FromFile) else dataset
+            if isinstance(dataset, FromFile):
+                try:
+                    dataset = dataset.load()
+                except (InputError, RunError, OSError) as error:
+                    return _unable(str(error))
             if dataset is None:
                 return None  # it joined just now: asked again
             columns_here.clear()
             columns_here[key] = Columns(dataset)
         return (work(columns_here[key], *pickle.loads(arguments)),)
-    except (InputError, RunError, MemoryError) as error:
+    except MemoryError as error:
+        return _unable(f"it is out of memory{f': {error}' if str(error) else ''}")
+    except (InputError, RunError) as error:
         return Failure(error, traceback.format_exc())
     except Exception:
         return Failure(None, traceback.format_exc())
@@ -154,6 +208,15 @@ def count_repetitions(
     return engine_here(backend, sampler).count(plan, columns.dataset, seed, repetitions)
 
 
+def run_task_here(columns: Columns, task: Task, seed: int) -> TaskCounts:
+    """Some users: in C if this worker has a compiler, else with NumPy."""
+    if host_backend()[0] == "numpy":
+        return run_task(columns, task, seed)
+    from gpu_rsfd.backends.native import backend
+
+    return backend.run_task(columns, task, seed)
+
+
 # ---------------------------------------------------------------------------------------------- in the client
 
 
@@ -167,31 +230,61 @@ def _distributed() -> Any:
 
 
 class LocalCluster:
-    """A scheduler and some workers of one thread, processes of this machine, to try things out."""
+    """A scheduler and some workers of one thread, processes of this machine, to try things out.
 
-    def __init__(self, workers: int) -> None:
+    They listen on the loopback interface alone, and talk to holders of a certificate that is made for the run.
+    """
+
+    def __init__(self, workers: int, distributed: Any) -> None:
+        try:
+            self.security = distributed.Security.temporary()
+        except ImportError as error:
+            raise InputError(
+                f"a local cluster needs the extra `cluster`: pip install gpu-rsfd[cluster] ({error})"
+            ) from None
         self._folder = tempfile.TemporaryDirectory(prefix="gpu-rsfd-", ignore_cleanup_errors=True)
-        self.file = Path(self._folder.name, "scheduler.json")
-        there = ["--scheduler-file", str(self.file)]
-        self._processes = [
-            self._start("dask_scheduler", [*there, "--host", "127.0.0.1", "--port", "0", "--no-dashboard"])
-        ]
-        alone = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--memory-limit", "0", "--death-timeout", "60"]
-        for _ in range(workers):
-            self._processes.append(self._start("dask_worker", [*there, *alone, "--local-directory", self._folder.name]))
+        self._address = Path(self._folder.name, ADDRESS)
+        fields = (
+            "ca_file",
+            *(f"{role}_{what}" for role in ("client", "scheduler", "worker") for what in ("key", "cert")),
+        )
+        secret = {f"tls_{field}": getattr(self.security, f"tls_{field}") for field in fields}
+        line = json.dumps({"require_encryption": True, **secret}) + "\n"
+        self._processes: list[subprocess.Popen[bytes]] = []
+        try:
+            for role in ("scheduler", *["worker"] * workers):
+                self._processes.append(self._start(role))
+                pipe: Any = self._processes[-1].stdin
+                pipe.write(line.encode())
+                pipe.flush()
+        except BaseException:
+            self.close()
+            raise
 
-    def _start(self, module: str, arguments: list[str]) -> subprocess.Popen[bytes]:
+    def _start(self, role: str) -> subprocess.Popen[bytes]:
         path = [str(p) or os.getcwd() for p in sys.path]  # as worker processes of our own, from nowhere else
-        code = START.format(path=path, module=module, arguments=arguments)
+        code = START.format(path=path, role=role, folder=self._folder.name)
         nothing = subprocess.DEVNULL
         return subprocess.Popen(
-            [sys.executable, "-c", code], stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, start_new_session=True
         )
+
+    def address(self) -> str:
+        """Of the scheduler, once it is there."""
+        deadline = time.monotonic() + WAITING_SECONDS
+        while not self._address.exists():
+            if time.monotonic() > deadline or self._processes[0].poll() is not None:
+                raise RunError("the scheduler of a local cluster did not start")
+            time.sleep(0.02)
+        return self._address.read_text()
 
     def close(self) -> None:
         for process in reversed(self._processes):
             process.kill()
             process.wait()
+            if process.stdin is not None:
+                with contextlib.suppress(OSError):
+                    process.stdin.close()
         self._folder.cleanup()
 
 
@@ -200,6 +293,8 @@ class DaskPool:
 
     def __init__(self, cluster: str, backend: str = "auto") -> None:
         self._local: LocalCluster | None = None
+        self._patience, self.say = WAITING.get()
+        self._left_out: dict[str, str] = {}  # workers, and why
         self._client: Any = None
         self._backend, self.cluster, self._gone = backend, cluster, False
         self._asked, self._threads = -ASKED_EVERY, 1
@@ -222,13 +317,8 @@ class DaskPool:
             number = self.cluster.removeprefix("local:")
             if not number.isdecimal() or not 1 <= int(number) <= 1024:
                 raise InputError(f"cluster={self.cluster} must name a number of workers, such as local:4")
-            self._local = LocalCluster(int(number))
-            place = {"scheduler_file": str(self._local.file)}
-            deadline = time.monotonic() + CONNECTING_SECONDS
-            while not self._local.file.exists():
-                if time.monotonic() > deadline:
-                    raise RunError(f"cluster={self.cluster}: the scheduler did not start")
-                time.sleep(0.02)
+            self._local = LocalCluster(int(number), self._distributed)
+            place = {"address": self._local.address(), "security": self._local.security}
         elif "://" not in self.cluster:
             if not Path(self.cluster).is_file():
                 raise InputError(
@@ -239,36 +329,84 @@ class DaskPool:
             self._client = self._distributed.Client(
                 **place, timeout=CONNECTING_SECONDS, set_as_default=False, name="gpu-rsfd"
             )
-            self._client.wait_for_workers(1, timeout=WAITING_SECONDS)
+            self._await_workers()
         except (OSError, ValueError, TypeError) as error:  # a timeout is an OSError; the others: no such address
             what = "no worker joined it" if self._client is not None else (str(error).splitlines() or ["?"])[0]
             raise RunError(f"cluster={self.cluster} can't be used: {what}") from None
 
+    def _await_workers(self) -> None:
+        """The first worker."""
+        began, limit = time.monotonic(), WAITING_SECONDS if self._patience is None else self._patience
+        while True:
+            left = began + limit - time.monotonic()
+            try:
+                return self._client.wait_for_workers(1, timeout=min(QUIET_SECONDS, max(left, 0.01)))
+            except TimeoutError:
+                waited = time.monotonic() - began
+                if waited >= limit:
+                    raise
+                self.say(f"cluster={self.cluster}: waiting for a first worker for {waited:.0f} s")
+
     def _check(self) -> bool:
         """Compares the workers' versions with ours; says whether all workers have a GPU."""
         try:
-            answers: dict[str, Any] = self._client.run(about, on_error="return")
+            answers = self._everywhere(about)
         except Exception as error:
             raise RunError(f"cluster={self.cluster} can't be used: {(str(error).splitlines() or ['?'])[0]}") from None
         here = versions()
         for worker, answer in answers.items():
             if isinstance(answer, BaseException):
-                raise RunError(f"worker {worker} can't run gpu-rsfd {__version__}: {answer}")
-            if Versions(*answer[0]) != here:
-                there = Versions(*answer[0])
-                raise RunError(f"worker {worker} has {there}, this process has {here}; the same are needed")
-        gpus = [bool(gpu) for _, gpu in answers.values()]
+                self._leave_out(worker, f"it can't run gpu-rsfd {__version__}: {answer}")
+            elif Versions(*answer[0]) != here:
+                self._leave_out(worker, _others(Versions(*answer[0]), here))
+        gpus = [bool(answer[1]) for worker, answer in answers.items() if worker not in self._left_out]
+        if not gpus:
+            self._nobody_left()
         if self._backend == "cupy" and not any(gpus):
             raise RunError(f"cluster={self.cluster} has no worker with a GPU (dask worker --resources GPU=1)")
         return any(gpus)
+
+    def _leave_out(self, worker: str, why: str) -> None:
+        """A worker that can't help gets no more work; the others go on."""
+        if worker not in self._left_out:
+            self._left_out[worker] = why
+            self.say(f"worker {worker} is left out: {(why.splitlines() or ['?'])[0]}")
+
+    def _nobody_left(self) -> NoReturn:
+        worker, why = next(reversed(self._left_out.items()))
+        raise RunError(f"cluster={self.cluster} has no worker that can be used; {worker}: {why}")
+
+    def _ask(self, question: str) -> Any:
+        """What the scheduler says; None if it doesn't in time."""
+        with contextlib.suppress(Exception):  # whatever is wrong shows where work is done
+            return self._client.sync(getattr(self._client.scheduler, question), callback_timeout=ANSWER_SECONDS)
+        return None
+
+    def _everywhere(self, function: Callable[..., Any], *arguments: Any) -> dict[str, Any]:
+        """What each worker says to a question; whoever doesn't in time is left out."""
+        answers: dict[str, Any] = {}
+        client = self._client
+        groups = [[w for w in client.nthreads() if w not in self._left_out]]
+        while groups:
+            group = groups.pop()
+            try:
+                answers |= client.sync(
+                    client._run, function, *arguments, workers=group, on_error="return", callback_timeout=QUIET_SECONDS
+                )
+            except TimeoutError:
+                if len(group) == 1:
+                    self._leave_out(group[0], f"it did not answer for {QUIET_SECONDS:.0f} s")
+                groups += [[worker] for worker in group if len(group) > 1]
+        return answers
 
     @property
     def threads(self) -> int:
         """Tasks that the cluster can do at a time, as far as that was known a moment ago."""
         if time.monotonic() - self._asked > ASKED_EVERY:
+            answer = self._ask("ncores")
             self._asked = time.monotonic()
-            with contextlib.suppress(Exception):  # none that matters: whatever is wrong shows where work is done
-                self._threads = max(1, sum(self._client.nthreads().values()))
+            if answer is not None:
+                self._threads = max(1, sum(n for worker, n in answer.items() if worker not in self._left_out))
         return self._threads
 
     def _reference(self, dataset: Dataset) -> tuple[str, bytes | None]:
@@ -298,7 +436,7 @@ class DaskPool:
         path, options = dataset.origin
         files = [path, *([options["domain_file"]] if options.get("domain_file") else [])]
         for name in files:
-            if set(self._client.run(digest_of, name).values()) != {digest_of(name)} - {""}:
+            if set(self._everywhere(digest_of, name).values()) != {digest_of(name)} - {""}:
                 return None
         return FromFile(path, options, dataset.describe()["sha256"])
 
@@ -335,12 +473,20 @@ class DaskPool:
             key, data = self._reference(dataset)
             content = pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL)
             future = client.submit(
-                carry_out, versions(), key, data, work, content, pure=False, resources=resources, key=_name(work)
-            )
+                carry_out, versions(), key, data, work, content, pure=False, resources=resources, key=_name(work),
+                workers=self._able() if self._left_out else None,
+            )  # fmt: skip
             running[future] = (job, tries)
             done.add(future)
 
-        queue = iter(jobs)
+        def elsewhere(futures: Iterable[Any]) -> None:
+            """Gives work that is stuck to others; whoever had it may still do it, for nothing."""
+            for future in list(futures):
+                job, tries = running.pop(future)
+                abandoned.add(future)
+                submit(job, tries)
+
+        queue, abandoned = iter(jobs), set[Any]()
         try:
             while True:
                 while len(running) < IN_FLIGHT * self.threads:
@@ -350,12 +496,18 @@ class DaskPool:
                     submit(job, 1)
                 if not running:
                     return
+                self._wait(done, running, elsewhere)
                 future = next(done)
+                if future in abandoned:
+                    continue
                 job, tries = running.pop(future)
                 answer = self._answer(future, tries)
                 future.release()
                 if answer is None:
                     submit(job, tries + 1)
+                elif isinstance(answer, Unable):
+                    self._leave_out(answer.worker, answer.why)
+                    submit(job, tries)
                 elif isinstance(answer, Failure):
                     if answer.error is not None:
                         raise answer.error
@@ -363,9 +515,50 @@ class DaskPool:
                 else:
                     yield job, answer[0]
         finally:
-            if running and client.status == "running":
+            if (running or abandoned) and client.status == "running":
                 with contextlib.suppress(Exception):
-                    client.cancel(list(running), force=True)
+                    client.sync(client._cancel, [*running, *abandoned], force=True, callback_timeout=ANSWER_SECONDS)
+
+    def _able(self) -> list[str]:
+        """The workers that get work."""
+        able = [worker for worker in self._ask("ncores") or () if worker not in self._left_out]
+        return able or self._nobody_left()
+
+    def _wait(self, done: Any, running: Mapping[Any, Any], elsewhere: Callable[[Iterable[Any]], None]) -> None:
+        """Until something comes back.  If nothing does, what is waited for is said, now and then."""
+        began, pause, said = time.monotonic(), 0.0005, 0.0
+        while not done.has_ready():
+            time.sleep(pause)
+            pause, waited = min(2 * pause, 0.02), time.monotonic() - began
+            if self._patience is not None and waited >= self._patience:
+                raise RunError(f"cluster={self.cluster}: nothing came back for {waited:.0f} s ({self._state(running)})")
+            if waited - said >= QUIET_SECONDS:
+                said = waited
+                self.say(f"cluster={self.cluster}: nothing came back for {waited:.0f} s ({self._state(running)})")
+                if waited >= SILENT_SECONDS:
+                    self._leave_out_silent(running, elsewhere)
+
+    def _state(self, running: Mapping[Any, Any]) -> str:
+        """Who is there, and what is under way."""
+        answer = self._ask("ncores")
+        if answer is None:
+            return f"the scheduler does not answer; {len(running)} tasks in flight"
+        able = sum(worker not in self._left_out for worker in answer)
+        return f"{able} worker{'s' * (able != 1)} alive, {len(running)} tasks in flight"
+
+    def _leave_out_silent(self, running: Mapping[Any, Any], elsewhere: Callable[[Iterable[Any]], None]) -> None:
+        """Takes work from workers that are still connected, but have not been heard of: stopped, or cut off."""
+        about, stuck = self._ask("identity"), self._ask("processing")
+        if about is None or stuck is None:
+            return
+        workers = about["workers"]
+        newest = max((w["last_seen"] for w in workers.values()), default=0.0)
+        silent = {name for name, w in workers.items() if newest - w["last_seen"] > SILENT_SECONDS / 2}
+        if silent and len(silent | self._left_out.keys()) < len(workers):
+            for name in silent:
+                self._leave_out(name, f"nothing was heard of it for {newest - workers[name]['last_seen']:.0f} s")
+            keys = {str(key) for name in silent for key in stuck.get(name, ())}
+            elsewhere([future for future in running if str(future.key) in keys])
 
     def _answer(self, future: Any, tries: int) -> Any:
         """What a task gave; None if it is to be done again, for no fault of its own."""
@@ -405,25 +598,28 @@ def _name(work: Callable[..., Any]) -> str:
     return f"{work.__name__.strip('_')}-{os.getpid()}-{time.time_ns()}"
 
 
-class ClusterBackend:
+class ClusterBackend(Engine):
     """`count` gives the integer counts of a plan, whatever the cluster."""
 
     name = "cluster"
+    noises = NumpyBackend.noises
 
     def __init__(self, cluster: str, backend: str = "auto", sampler: str = "users") -> None:
         self.backend, self.sampler = backend, sampler
         self.pool = DaskPool(cluster, backend)
         self._where = cluster
 
-    def __enter__(self) -> ClusterBackend:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Leaves the cluster, which stays; a local one ends."""
         self.pool.close()
+
+    @property
+    def remote(self) -> DaskPool:
+        return self.pool
+
+    def drawn_at_once(self, plan: Plan) -> int:
+        with self._one() as one:
+            return one.drawn_at_once(plan)
 
     @property
     def device(self) -> str:
@@ -440,7 +636,7 @@ class ClusterBackend:
     ) -> tuple[list[Counts], Counts]:
         """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
         if self.splits_users(dataset, plan, len(repetitions)):
-            return SplitBackend(self.pool).count(plan, dataset, seed, repetitions, progress)
+            return SplitBackend(self.pool, self.backend).count(plan, dataset, seed, repetitions, progress)
         counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
         sampled = np.zeros((len(repetitions), plan.d), np.int64)
         step = max(1, -(-len(repetitions) // (4 * self.pool.threads)))
@@ -458,13 +654,11 @@ class ClusterBackend:
                 progress(plan.positions(dataset.n) * len(some))
         return counts, sampled
 
-    def grain(self, n: int) -> int:
+    def batch_multiple(self, n: int) -> int:
         return 1
 
     def _one(self) -> Backend:
-        from gpu_rsfd.backends import open_backend
-
-        return open_backend("numpy" if self.sampler == "users" else "auto", 1, sampler=self.sampler)[0]
+        return open_backend(host_backend()[0] if self.sampler == "users" else "auto", 1, sampler=self.sampler)[0]
 
     def work(self, dataset: Dataset, plan: Plan) -> int:
         with self._one() as one:
@@ -481,8 +675,9 @@ class ClusterBackend:
 
 
 class SplitBackend(NumpyBackend):
-    """The NumPy backend with the cluster's workers in place of its own."""
+    """The NumPy backend with the cluster's workers in place of its own, who count in C if they can."""
 
-    def __init__(self, pool: DaskPool) -> None:
+    def __init__(self, pool: DaskPool, backend: str = "auto") -> None:
         super().__init__(workers=max(2, min(1024, pool.threads)))
         self._pool = pool  # type: ignore[assignment]
+        self._work = run_task if backend == "numpy" else run_task_here

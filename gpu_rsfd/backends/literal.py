@@ -6,7 +6,7 @@ Slow and obvious on purpose: user by user, attribute by attribute.  The only sou
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,18 @@ from gpu_rsfd.checks import check_epsilon, check_seed, integer
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.domain import Domain
-from gpu_rsfd.protocols import TERMS, Bits, Keep, Mechanism, Others, Recipe, Terms, check_protocol, mechanisms
+from gpu_rsfd.protocols import (
+    DEFAULT_SETTINGS,
+    Bits,
+    Keep,
+    Mechanism,
+    PrivacySettings,
+    Protocol,
+    Recipe,
+    Unsampled,
+    mechanisms,
+)
+from gpu_rsfd.protocols.form import implementation
 from gpu_rsfd.tape import Tape, check_assignment, fake_values, keep_draw, scale
 
 _BLOCK = 4096  # users whose words are drawn together
@@ -100,7 +111,7 @@ class _Block:
 def grr(user: _User, j: int, v: int, noise: Keep) -> int:
     """Section 2.2.1: the true value with probability p, any other with probability q.
 
-    The same law, drawn as: keep v with probability p - q, otherwise take a uniform one of all k values.
+    The same distribution, drawn as: keep v with probability p - q, otherwise take a uniform one of all k values.
     """
     return v if user.keep(j, noise) else user.uniform_value(j)
 
@@ -120,23 +131,32 @@ def unary(user: _User, j: int, bits: npt.NDArray[np.uint8], noise: Bits) -> npt.
 
 def randomize(user: _User, j: int, v: int, k: int, recipe: Recipe) -> Any:
     """A(v_j, k_j, budget): the attribute's own randomiser."""
-    match recipe.noise:
-        case Keep() as noise:
-            return grr(user, j, v, noise)
-        case Bits() as noise:
-            return unary(user, j, encode(v, k), noise)
+    return implementation(LITERAL, recipe.noise, WHO)[0](user, j, v, k, recipe.noise)
 
 
 def fake(user: _User, i: int, k: int, recipe: Recipe) -> Any:
     """The fake data of a non-sampled attribute i."""
-    match recipe.noise, recipe.others:
-        case Keep(), Others.FAKE:
-            return user.fake_value(i)  # Algorithm 1, line 6
-        case Bits() as noise, Others.ZERO:
-            return unary(user, i, np.zeros(k, np.uint8), noise)  # Algorithm 2, lines 6 and 7
-        case Bits() as noise, Others.FAKE:
-            return unary(user, i, encode(user.fake_value(i), k), noise)  # Algorithm 3, lines 6 to 8
-    raise TypeError(f"{recipe} has no fake data")
+    return implementation(LITERAL, recipe.noise, WHO)[1](user, i, k, recipe)
+
+
+def _fake_value(user: _User, i: int, k: int, recipe: Recipe) -> int:
+    """Algorithm 1, line 6"""
+    return user.fake_value(i)
+
+
+def _fake_bits(user: _User, i: int, k: int, recipe: Recipe) -> npt.NDArray[np.uint8]:
+    """Algorithm 2, lines 6 and 7 (no value at all); Algorithm 3, lines 6 to 8"""
+    encoded = np.zeros(k, np.uint8) if recipe.unsampled is Unsampled.ZERO else encode(user.fake_value(i), k)
+    assert isinstance(recipe.noise, Bits)
+    return unary(user, i, encoded, recipe.noise)
+
+
+# noise class -> (what is sent for the sampled attribute, what for one that was not sampled)
+LITERAL: dict[type, tuple[Callable[[_User, int, int, int, Any], Any], Callable[[_User, int, int, Recipe], Any]]] = {
+    Keep: (lambda user, j, v, k, noise: grr(user, j, v, noise), _fake_value),
+    Bits: (lambda user, j, v, k, noise: unary(user, j, encode(v, k), noise), _fake_bits),
+}
+WHO = "the literal reports"
 
 
 def send(user: _User, v: list[int], domain: Domain, recipes: Sequence[Recipe]) -> dict[int, Any]:
@@ -147,9 +167,9 @@ def send(user: _User, v: list[int], domain: Domain, recipes: Sequence[Recipe]) -
     """
     y: dict[int, Any] = {}
     for j, (k, recipe) in enumerate(zip(domain, recipes, strict=True)):
-        if recipe.others is Others.OWN or user.sample_attribute() == j:
+        if recipe.unsampled is Unsampled.OWN or user.sample_attribute() == j:
             y[j] = randomize(user, j, v[j], k, recipe)
-        elif recipe.others is not Others.NOTHING:
+        elif recipe.unsampled is not Unsampled.NOTHING:
             y[j] = fake(user, j, k, recipe)
     return y
 
@@ -158,6 +178,8 @@ def literal(
     data: Dataset, recipes: Sequence[Recipe], seed: int, repetition: int, assignment: str
 ) -> tuple[list[npt.NDArray[Any]], list[npt.NDArray[np.int64]], npt.NDArray[np.int64]]:
     """(values, users, sampled) of `Reports`, for any recipes: one for each attribute."""
+    for recipe in recipes:
+        implementation(LITERAL, recipe.noise, WHO)  # or an error, whoever sampled what
     tape = Tape(seed)
     sent: list[list[Any]] = [[] for _ in recipes]
     senders: list[list[int]] = [[] for _ in recipes]
@@ -185,19 +207,48 @@ def reported(values: npt.NDArray[Any], k: int) -> npt.NDArray[np.int64]:
 
 def reports(
     data: Dataset | str | os.PathLike[str],
-    protocol: str,
+    protocol: str | Protocol,
     epsilon: float,
     seed: int = 0,
     repetition: int = 0,
     assignment: str = "uniform",
-    terms: Terms = TERMS,
+    settings: PrivacySettings = DEFAULT_SETTINGS,
 ) -> Reports:
-    """What each user of `data` sends in one repetition: the reports behind `simulate`'s counts, bit by bit."""
-    protocol = check_protocol(protocol)
+    """What each user sends in one repetition: the reports behind the counts of `simulate`, bit by bit.
+
+    Made user by user, as the paper has it; `report_chunks` is dozens of times faster.
+
+    Parameters
+    ----------
+    data : Dataset, str or path
+        As in `simulate`.
+    protocol : str or Protocol
+        A name of `PROTOCOLS`, or a protocol of one's own.
+    epsilon : float
+        The total budget.
+    seed, repetition : int
+        Which repetition, of which seed.
+    assignment : {'uniform', 'balanced'}
+        How users are dealt out to attributes.
+    settings : PrivacySettings
+        The guarantee, the prior of fake values, and the first report of longitudinal protocols.
+
+    Returns
+    -------
+    Reports
+        What was sent, and by whom.
+
+    Examples
+    --------
+    >>> data = gpu_rsfd.SyntheticDataset(100, (3, 4))
+    >>> sent = gpu_rsfd.reports(data, "smp-oue", 1.0)
+    >>> [bits.shape[1] for bits in sent.values], sum(map(len, sent.users))
+    ([3, 4], 100)
+    """
     check_assignment(assignment)
     epsilon, seed = check_epsilon(epsilon), check_seed(seed)
     repetition = integer("repetition", repetition, 0, 2**64 - 1)
     data = as_dataset(data)
     check_rows(data, "users")
-    ms = mechanisms(protocol, epsilon, data.domain, terms)
+    ms = mechanisms(protocol, epsilon, data.domain, settings)
     return Reports(*literal(data, [m.recipe for m in ms], seed, repetition, assignment), ms)

@@ -237,7 +237,9 @@ def _skip_to_greeting(answers: IO[bytes]) -> None:
 
 def serve(requests_from: int, answers_to: int) -> None:
     """The worker's end: does what it is sent until the parent closes the pipe or is gone."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # batch systems send it to all: the parent ends its workers
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):  # batch systems send them to all: the parent ends its workers
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     with (
         contextlib.suppress(BrokenPipeError),
         os.fdopen(requests_from, "rb") as requests,

@@ -5,24 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from gpu_rsfd.backends import timing
-from gpu_rsfd.backends.base import Progress
-from gpu_rsfd.backends.literal import literal, reported
+from gpu_rsfd.backends.base import Engine, Progress, check_noises
+from gpu_rsfd.backends.literal import LITERAL, literal, reported
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
-from gpu_rsfd.plan import Counts, Plan
+from gpu_rsfd.planning import Counts, Plan
 
 
-class ReferenceBackend:
+class ReferenceBackend(Engine):
     """Counts what each user sends, user by user, for one cell of the plan after another."""
 
     name = "reference"
+    noises = frozenset(LITERAL)
     device = "one CPU process, user by user"
-
-    def __enter__(self) -> ReferenceBackend:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Nothing is held."""
@@ -31,6 +26,7 @@ class ReferenceBackend:
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
     ) -> tuple[list[Counts], Counts]:
         """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
+        check_noises(plan, self.name, self.noises)
         counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
         sampled = np.zeros((len(repetitions), plan.d), np.int64)
         cells = dict.fromkeys(cell for row in plan.cells for cell in row)  # equal cells send equal reports
@@ -46,7 +42,7 @@ class ReferenceBackend:
                 progress(plan.positions(dataset.n))
         return counts, sampled
 
-    def grain(self, n: int) -> int:
+    def batch_multiple(self, n: int) -> int:
         return 1
 
     def work(self, dataset: Dataset, plan: Plan) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from gpu_rsfd.domain import Domain
-from gpu_rsfd.plan import Plan
+from gpu_rsfd.planning import Plan
 
 SAMPLE_ATTRIBUTES, SAMPLE_VALUES = 4, 256
 MOST_USERS = 1 << 21

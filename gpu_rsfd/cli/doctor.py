@@ -2,31 +2,58 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from gpu_rsfd.cli.commands import MAINTAIN
 from gpu_rsfd.cli.options import option
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
 
 
-@app.command(epilog="Examples:  gpu-rsfd doctor  ·  gpu-rsfd doctor --self-test  ·  … --self-test --stress")
+@app.command(
+    rich_help_panel=MAINTAIN,
+    epilog="Examples:  gpu-rsfd doctor  ·  gpu-rsfd doctor --self-test --speed  ·  "
+    "gpu-rsfd doctor --self-test --stress",
+)
 def doctor(
     self_test: Annotated[
-        bool, option("--self-test", "Compare each backend with the reference, integer by integer; tell its speed.")
+        bool, option("--self-test", "Compare each backend and device with the reference, integer by integer.")
+    ] = False,
+    speed: Annotated[
+        bool, option("--speed", "With --self-test: positions per second, on a device kernel by kernel.")
     ] = False,
     stress: Annotated[
         bool, option("--stress", "With --self-test: three minutes more for each backend, of cases made at random.")
+    ] = False,
+    faults: Annotated[
+        bool,
+        option("--faults", "With --self-test: too little memory, no pinned memory and Ctrl-C, on each CUDA device."),
+    ] = False,
+    as_json: Annotated[
+        bool, option("--json", "Everything as one JSON object; what is done meanwhile goes to standard error.")
     ] = False,
 ) -> None:
     """Versions, CUDA devices, which backend `auto` takes and why; ends non-zero if a self-test fails."""
     from gpu_rsfd import doctor as checks
 
-    if stress and not self_test:
-        raise InputError("--stress goes with --self-test; give both")
-    for line in checks.report():
-        print(line)
+    for name, given in (("--speed", speed), ("--stress", stress), ("--faults", faults)):
+        if given and not self_test:
+            raise InputError(f"{name} goes with --self-test; give both")
+
+    def echo(line: str) -> None:
+        print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
+
+    sections = checks.report()
+    for line in checks.lines_of(sections):
+        echo(line)
     seconds = checks.STRESS_SECONDS if stress else 0.0
-    if self_test and not checks.self_test(lambda line: print(line, flush=True), stress=seconds):
+    checked = checks.self_test(echo, speed=speed, stress=seconds, faults=faults) if self_test else []
+    if as_json:
+        print(json.dumps({**sections, "self_test": [asdict(c) for c in checked]}, indent=2))
+    if not all(c.good for c in checked):
         raise typer.Exit(1)

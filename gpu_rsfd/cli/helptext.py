@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
-from gpu_rsfd.protocols import PAPER
-from gpu_rsfd.protocols.describe import lines as lines_of_protocols
+from gpu_rsfd.cli.commands import COMMANDS, load
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.options import unknown_name
 
 SEPARATOR = "  ·  "  # between the examples of an epilog
 
 
 def protocol_lines() -> list[str]:
     """Name, the paper's label, what it does."""
+    from gpu_rsfd.protocols import PAPER
+    from gpu_rsfd.protocols.describe import lines as lines_of_protocols
+
     lines = ["Protocols (* the paper's six, the default):"]
     for name, label, sentence in lines_of_protocols():
         mark = "*" if name in PAPER else " "
@@ -51,6 +54,8 @@ class _Help:
         if formatter.getvalue():  # plain help, which is printed afterwards
             formatter.write(f"\n{text}\n")
         elif text:
+            from rich.console import Console
+
             Console(highlight=False, markup=False, soft_wrap=True).print(text)
 
 
@@ -59,4 +64,21 @@ class Command(_Help, TyperCommand):
 
 
 class Group(_Help, TyperGroup):
-    """The program, with such a help."""
+    """The program, with such a help; a command is imported when it is run, an unknown one is told the nearest."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command if it was imported, else what `--help` says of it."""
+        if cmd_name in self.commands or cmd_name not in COMMANDS:
+            return self.commands.get(cmd_name)
+        panel, sentence = COMMANDS[cmd_name]
+        return TyperCommand(cmd_name, help=sentence, rich_help_panel=panel)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and not args[0].startswith("-"):
+            if args[0] not in COMMANDS:
+                raise InputError(unknown_name(args[0], COMMANDS, "command"))
+            self.commands[args[0]] = load(args[0])
+        return super().resolve_command(ctx, args)

@@ -7,10 +7,14 @@ from typing import Annotated
 
 import typer
 
+from gpu_rsfd.cli.commands import RUN
 from gpu_rsfd.cli.program import app
 
 
-@app.command(epilog="Examples:  gpu-rsfd merge results.h5  ·  gpu-rsfd merge results.h5 other/results.h5")
+@app.command(
+    rich_help_panel=RUN,
+    epilog="Examples:  gpu-rsfd merge results.h5  ·  gpu-rsfd merge attack.h5 other/attack.h5",
+)
 def merge(
     file: Annotated[Path, typer.Argument(help="Output of the parts.", show_default=False, metavar="FILE")],
     others: Annotated[
@@ -18,8 +22,8 @@ def merge(
         typer.Argument(help="The same in other folders.", show_default=False, metavar="[OTHERS]..."),
     ] = None,
 ) -> None:
-    """Join the parts of a sweep (`sweep --part 3/16`) into its results file; says what is missing."""
-    from gpu_rsfd.sweeping import merge as joined
+    """Join the parts of a sweep or an attack (`sweep --part 3/16`) into its results file; says what is missing."""
+    from gpu_rsfd.experiments import merge as joined
 
     results = joined(file, others or [])
     repetitions = len(next(iter(results.values())).repetitions)

@@ -1,15 +1,97 @@
-"""Options that several commands share: name, help with an example, and the panel of `--help` they stand in."""
+"""Options of the command line that are no fields of a spec, and the decorator that makes a command of declarations."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import typer
 
+from gpu_rsfd.datasets import available
+from gpu_rsfd.datasets.options import OPTIONS as TABLE
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import POSTPROCESS
-from gpu_rsfd.protocols import PROTOCOLS
+from gpu_rsfd.metrics import METRICS
+from gpu_rsfd.options import MACHINE, OUTPUT, SIMULATION, F, Option, read_whole
+from gpu_rsfd.spec import FIELDS, MEASURED
+
+SELECTION = (
+    Option("dataset", "LIST", "Data sets by name or file.", "syn1,my.csv", many=True, default_text="syn1",
+           known=available, unused=("paper",), in_python=False),
+    Option("data_dir", "FOLDER", "Folder with the paper's original files (or GPU_RSFD_DATA).", "~/uci",
+           in_python=False),
+    Option("users", "LIST", "Users of a synthetic data set; a list is a sweep over n.", "1e4,1e5", many=True,
+           defaults={"plan": "10,000, or the data set's own"}, unused=("paper",), in_python=False),
+    Option("domain", "LIST", "Its domain sizes; 10x5 is five times 10.", "10,10,20", many=True,
+           unused=("paper",), in_python=False),
+    Option("distribution", "NAME", "Its distribution: uniform or zipf:S.", "zipf:1.2", default_text="uniform",
+           unused=("paper",), in_python=False),
+    Option("data_seed", "N", "Seed of synthetic data.", "7", read=read_whole("data-seed"), default=0,
+           default_text="0", in_python=False),
+    *(replace(option, unused=("paper",)) for option in TABLE),
+)  # fmt: skip
+PROTOCOL_FROM = Option(
+    "protocol_from", "LIST", "Python files: their protocols are names for --protocol, or all that is run.", "mine.py",
+    many=True, panel=SIMULATION, in_python=False,
+)  # fmt: skip
+SPEC_FILE = Option(
+    "spec", "FILE", "Read the options above from a TOML file; those given here win.", "sweep.toml", panel=SIMULATION,
+    unused=("paper",), kind=Path, in_python=False,
+)  # fmt: skip
+RUN = (
+    Option("backend", "NAME", "auto, cupy, native or numpy.", "numpy", panel=MACHINE, kind=str, default="auto",
+           default_text="auto", unused=("attack",)),
+    Option("workers", "N", "Threads of the native, processes of the NumPy backend.", "4", panel=MACHINE,
+           default_text="one per core", read=read_whole("workers")),
+    Option("devices", "LIST", "CUDA devices of the CuPy backend.", "0,1", panel=MACHINE, many=True, option="device",
+           default_text="all that work", unused=("attack",)),
+    Option("cluster", "PLACE", "Dask: address or file of its scheduler, or local:4.", "tcp://head:8786",
+           panel=MACHINE),
+    Option("patience", "SECONDS", "Give up when nothing came back from the cluster for so long.", "600", panel=MACHINE,
+           kind=float, default_text="never", in_python=False),
+    Option("part", "PART", "One part of the work, as blocks beside the output.", "3/16", panel=MACHINE),
+    Option("output", "FILE", "Results file; the same command resumes it.", "syn3.h5", panel=OUTPUT, kind=Path,
+           default=Path("results.h5"), default_text="results.h5",
+           defaults={"paper": Path("paper.h5"), "attack": Path("attack.h5")}),
+    Option("overwrite", "", "Replace the results file.", panel=OUTPUT, kind=bool, default=False),
+    Option("plot", "", "Draw the figure beside the results file.", panel=OUTPUT, kind=bool, default=True,
+           default_text="plot", in_python=False),
+    Option("save_every", "SECONDS", "Seconds of work between saves.", "30", panel=OUTPUT, kind=float, default=2.0,
+           default_text="2"),
+    Option("dry_run", "", "Print the plan, expected time and memory; run nothing.", panel=OUTPUT, kind=bool,
+           default=False, in_python=False),
+    Option("yes", "", "Start even if it takes more than a day, or more memory than is free.", panel=OUTPUT, kind=bool,
+           default=False, in_python=False),
+    Option("quiet", "", "Print nothing but errors.", panel=OUTPUT, kind=bool, default=False, in_python=False),
+)  # fmt: skip
+FILTERS = (  # what is shown of a results file
+    Option("dataset", "LIST", "Only these data sets.", "syn1", many=True, default_text="all", panel=None),
+    Option("protocol", "LIST", "Only these protocols.", "rsfd-adp,smp-adp", many=True, default_text="all", panel=None,
+           known=FIELDS[0].known),
+    Option("epsilon", "LIST", "Only these epsilons.", "ln2,1", many=True, default_text="all", panel=None),
+)  # fmt: skip
+SHOWN_POSTPROCESS = Option(
+    "postprocess", "NAME", f"Post-processing of the estimates: {', '.join(POSTPROCESS)}.", "none",
+    default_text="clip-normalize", known=lambda: list(POSTPROCESS), panel=None,
+)  # fmt: skip
+SHOWN_METRIC = Option(
+    "metric", "NAME", f"Error of the estimates: {', '.join(METRICS)}.", "mae", default_text="mse",
+    known=lambda: list(METRICS), panel=None,
+)  # fmt: skip
+
+
+def inputs_of(command: str) -> tuple[Option, ...]:
+    """The options that say what is run, which a spec file may have, too."""
+    measured = [MEASURED[command]] if command in MEASURED else [MEASURED["sweep"]] if command == "paper" else []
+    return tuple(o for o in (*SELECTION, *FIELDS, PROTOCOL_FROM, *measured) if command not in o.unused)
+
+
+def running_of(command: str) -> tuple[Option, ...]:
+    """All options of a command that runs a measurement."""
+    return (*inputs_of(command), *(o for o in (SPEC_FILE, *RUN) if command not in o.unused))
 
 
 def option(
@@ -32,198 +114,42 @@ def completed(known: Sequence[str], incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in known if name.startswith(last) and name not in taken]
 
 
-Text: TypeAlias = str | None
-Texts: TypeAlias = list[str] | None
-DATA, SIMULATION, MACHINE, OUTPUT = "Data", "Simulation", "Machine", "Output"
+def _parameter(declared: Option, command: str) -> inspect.Parameter:
+    text = (list[str] if declared.many else str) if declared.kind is None else declared.kind
+    default = None if declared.kind is None else declared.value(command)
+    shown = option(
+        declared.flag,
+        declared.help_line(command),
+        declared.panel,
+        declared.metavar,
+        (lambda: declared.values) if declared.known else None,
+    )
+    optional: Any = text if default is not None else text | None
+    annotation: Any = Annotated[optional, shown]
+    name, kind = declared.key.replace("-", "_"), inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
 
-DataDir = Annotated[
-    Text,
-    option(
-        "--data-dir", "Folder with the paper's original files (or GPU_RSFD_DATA).  --data-dir ~/uci", DATA, "FOLDER"
-    ),
-]
-DataSeed = Annotated[Text, option("--data-seed", "Seed of synthetic data.  --data-seed 7  (default: 0)", DATA, "N")]
-Epsilon = Annotated[
-    Texts,
-    option(
-        "--epsilon",
-        "Privacy budgets; repeatable or a list.  --epsilon 0.5,1,ln2  (default: ln2,…,ln7)",
-        SIMULATION,
-        "LIST",
-    ),
-]
-Protocol = Annotated[
-    Texts,
-    option(
-        "--protocol",
-        "Protocols, listed below; repeatable or a list.  --protocol rsfd-grr,smp-adp  (default: the paper's six)",
-        SIMULATION,
-        "LIST",
-        lambda: PROTOCOLS,
-    ),
-]
-Repetitions = Annotated[
-    Text, option("--repetitions", "Repetitions of each cell.  --repetitions 20  (default: 100)", SIMULATION, "N")
-]
-Seed = Annotated[
-    Text, option("--seed", "Seed of the simulation, 0 … 2**64 - 1.  --seed 42  (default: 0)", SIMULATION, "N")
-]
-Sampler = Annotated[
-    Text,
-    option(
-        "--sampler",
-        "users (every report), or the law of the counts: counts, marginals.  --sampler counts  (default: users)",
-        SIMULATION,
-        "NAME",
-    ),
-]
-Backend = Annotated[str, option("--backend", "auto, cupy or numpy.  --backend numpy  (default: auto)", MACHINE, "NAME")]
-Workers = Annotated[
-    Text, option("--workers", "Processes of the NumPy backend.  --workers 4  (default: one per core)", MACHINE, "N")
-]
-DeviceNumbers = Annotated[
-    Texts,
-    option("--device", "CUDA devices of the CuPy backend.  --device 0,1  (default: all that work)", MACHINE, "LIST"),
-]
-Overwrite = Annotated[bool, option("--overwrite", "Replace the results file.  --output results.h5 --overwrite", OUTPUT)]
-Plot = Annotated[bool, option("--plot/--no-plot", "Draw the figure beside the results file.  (default: plot)", OUTPUT)]
-SaveEvery = Annotated[
-    float, option("--save-every", "Seconds of work between saves.  --save-every 30  (default: 2)", OUTPUT, "SECONDS")
-]
-Yes = Annotated[
-    bool, option("--yes", "Go on with more than a day of work, or more than the memory has room for.", OUTPUT)
-]
-Keep = Annotated[
-    str,
-    option(
-        "--keep", "counts, or mse: errors alone, in a far smaller file.  --keep mse  (default: counts)", OUTPUT, "NAME"
-    ),
-]
-Cluster = Annotated[
-    Text,
-    option(
-        "--cluster", "Dask: address or file of its scheduler, or local:4.  --cluster tcp://head:8786", MACHINE, "PLACE"
-    ),
-]
-Part = Annotated[
-    Text,
-    option("--part", "One part of the sweep, as blocks beside the output.  --part 3/16", MACHINE, "PART"),
-]
-DryRun = Annotated[bool, option("--dry-run", "Print the plan, expected time and memory; simulate nothing.", OUTPUT)]
-Quiet = Annotated[bool, option("--quiet", "Print nothing but errors.", OUTPUT)]
-ShownPostprocess = Annotated[
-    Text,
-    option(
-        "--postprocess",
-        "none, clip, clip-normalize, simplex.  --postprocess none  (default: clip-normalize)",
-        None,
-        "NAME",
-        lambda: list(POSTPROCESS),
-    ),
-]
-DatasetNames = Annotated[
-    Texts,
-    option(
-        "--dataset",
-        "Data set by name or file; repeatable.  --dataset syn1 --dataset my.csv  (default: syn1)",
-        DATA,
-        "NAME",
-    ),
-]
-Users = Annotated[
-    Texts, option("--users", "Users of a synthetic set; a list is a sweep over n.  --users 1e4,1e5", DATA, "LIST")
-]
-Domain = Annotated[Texts, option("--domain", "Its domain sizes.  --domain 10,10,20  or  --domain 10x5", DATA, "LIST")]
-Distribution = Annotated[
-    Text,
-    option("--distribution", "Its law: uniform or zipf:S.  --distribution zipf:1.2  (default: uniform)", DATA, "LAW"),
-]
-Delimiter = Annotated[
-    Text,
-    option(
-        "--delimiter",
-        "Of a text file: ; or tab or another character.  --delimiter ';'  (default: guessed)",
-        DATA,
-        "CHARACTER",
-    ),
-]
-Columns = Annotated[Texts, option("--columns", "Columns of a file.  --columns sex,age  (default: all)", DATA, "LIST")]
-Bins = Annotated[
-    Texts,
-    option(
-        "--bins", "Bins of a numeric column: equal width, or quantiles with a q.  --bins age=10,pay=5q", DATA, "LIST"
-    ),
-]
-Missing = Annotated[
-    Text,
-    option("--missing", "Missing values: category, drop or error.  --missing drop  (default: category)", DATA, "NAME"),
-]
-DomainFile = Annotated[
-    Text,
-    option("--domain-file", "JSON or TOML: column -> list of its values.  --domain-file domain.json", DATA, "FILE"),
-]
-Assignment = Annotated[
-    Text,
-    option(
-        "--assignment",
-        "uniform, or balanced (users in equal groups).  --assignment balanced  (default: uniform)",
-        SIMULATION,
-        "NAME",
-    ),
-]
-FirstReport = Annotated[
-    Text,
-    option(
-        "--first-report",
-        "Longitudinal protocols: the share of epsilon that a first report loses.  --first-report 0.3  (default: 0.5)",
-        SIMULATION,
-        "SHARE",
-    ),
-]
-Guarantee = Annotated[
-    Text,
-    option(
-        "--guarantee",
-        "What epsilon bounds: paper, user (any two users), attribute (users who differ in one).  (default: paper)",
-        SIMULATION,
-        "NAME",
-    ),
-]
-Prior = Annotated[
-    Text,
-    option(
-        "--prior",
-        "Fake values of rsrfd-…: uniform, true, noisy:EPS, dirichlet:A, zipf:S or a JSON file.  (default: uniform)",
-        SIMULATION,
-        "LAW",
-    ),
-]
-PriorSeed = Annotated[
-    Text, option("--prior-seed", "Seed of a prior that is drawn: noisy, dirichlet.  (default: 0)", SIMULATION, "N")
-]
-SpecFile = Annotated[
-    Path | None,
-    option(
-        "--spec",
-        "Read the options above from a TOML file; those given here win.  --spec sweep.toml",
-        SIMULATION,
-        "FILE",
-    ),
-]
-OnlyDatasets = Annotated[
-    Texts, option("--dataset", "Only this data set; repeatable.  --dataset syn1  (default: all)", None, "NAME")
-]
-OnlyProtocols = Annotated[
-    Texts,
-    option(
-        "--protocol",
-        "Only these protocols; repeatable or a list.  --protocol rsfd-adp,smp-adp  (default: all)",
-        None,
-        "LIST",
-        lambda: PROTOCOLS,
-    ),
-]
-OnlyEpsilons = Annotated[
-    Texts,
-    option("--epsilon", "Only these epsilons; repeatable or a list.  --epsilon ln2,1  (default: all)", None, "LIST"),
-]
+
+def with_options(command: str, *declared: Option) -> Callable[[F], F]:
+    """A command whose `**options` are these, in the place of that parameter."""
+
+    def made(function: F) -> F:
+        signature = inspect.signature(function, eval_str=True)
+        fixed = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        fixed = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in fixed]
+        parameters = [*fixed, *(_parameter(each, command) for each in declared)]
+        function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        function.__annotations__ = {p.name: p.annotation for p in parameters}
+        return function
+
+    return made
+
+
+def given(options: Mapping[str, Any], declared: Sequence[Option]) -> dict[str, Any]:
+    """What was given of the options that are texts, by their keys; an empty text is an error."""
+    found = {o.key: options[o.key.replace("-", "_")] for o in declared if o.kind is None}
+    found = {key: value for key, value in found.items() if value not in (None, [])}
+    for key, value in found.items():
+        if value == "" or (isinstance(value, str) and key != "delimiter" and not value.strip()):
+            raise InputError(f"{key}={value!r} is empty; leave it out, or give a value")
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import io
 import os
@@ -11,11 +12,11 @@ import sys
 import traceback
 from typing import Annotated, NoReturn
 
-import numpy as np
 import typer
 
 from gpu_rsfd.cli.helptext import Group
-from gpu_rsfd.cli.running import Terminated
+from gpu_rsfd.cli.signals import ended_by_signals
+from gpu_rsfd.cli.terminal import escaped, guarded
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.version import __version__
 
@@ -52,12 +53,15 @@ def program(
 
 
 def fail(line: str, code: int) -> NoReturn:
-    print(f"gpu-rsfd: {line}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        print(f"gpu-rsfd: {escaped(line)}", file=sys.stderr)
     raise SystemExit(code)
 
 
 def bug(error: BaseException) -> NoReturn:
     """Nothing that a user did: all that is needed to find it."""
+    import numpy as np
+
     traceback.print_exception(error)
     where = f"{__version__}, Python {platform.python_version()}, NumPy {np.__version__}, {platform.platform()}"
     fail(f"this is a bug in gpu-rsfd ({where}); please report it with the lines above", 1)
@@ -70,9 +74,11 @@ def main() -> None:
     """
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")  # names that the terminal can't show
+    came: list[int] = []
     try:
-        code = app(standalone_mode=False)
-        sys.stdout.flush()
+        with ended_by_signals() as came, guarded():
+            code = app(standalone_mode=False)
+            sys.stdout.flush()
     except InputError as error:
         fail(str(error), 2)
     except RunError as error:
@@ -83,7 +89,7 @@ def main() -> None:
     except MemoryError as error:
         fail(f"out of memory{f': {error}' if str(error) else ''}", 1)
     except KeyboardInterrupt:
-        raise SystemExit(130) from None
+        raise SystemExit(_interrupted(came)) from None
     except OSError as error:
         if error.errno not in REFUSALS:
             bug(error)
@@ -91,14 +97,23 @@ def main() -> None:
         fail(f"{error.filename or 'output'}: {error.strerror}", 1)
     except Exception as error:
         if type(error).__name__ in ("Abort", "Exit") and not isinstance(error.__cause__, EOFError):
-            ended = 143 if isinstance(error.__cause__, Terminated) else 130
-            raise SystemExit(getattr(error, "exit_code", ended)) from None
+            raise SystemExit(_interrupted(came) if came else getattr(error, "exit_code", 130)) from None
         if not hasattr(error, "format_message"):
             bug(error)
+        if getattr(error, "possibilities", None):
+            near = difflib.get_close_matches(error.option_name, error.possibilities, 1)  # type: ignore[attr-defined]
+            fail(f"no such option: {error.option_name}; did you mean {near[0]}?", 2)  # type: ignore[attr-defined]
         if not error.format_message().strip():  # no command was given, and the help has been printed
             raise SystemExit(2) from None
         fail(f"{error.format_message()} (see gpu-rsfd --help)", 2)
+    if code == 130:  # typer's, whatever the signal was
+        code = _interrupted(came)
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _interrupted(came: list[int]) -> int:
+    """The exit code after signals."""
+    return 128 + came[-1] if came else 130
 
 
 def _give_up_output() -> None:

@@ -6,10 +6,12 @@ import sys
 import time
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
 from rich.text import Text
 
-from gpu_rsfd.sweeping import Silent
+from gpu_rsfd.cli.terminal import escaped
+from gpu_rsfd.collect import Silent
 
 PLAIN_EVERY = 5.0  # seconds between plain lines
 
@@ -69,7 +71,7 @@ class PlainLines(Quiet):
         self.say(f"{share:3.0f} %  {self._name}  {amount(speed)} positions/s  {duration(left)} left")
 
     def say(self, line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
+        print(escaped(line), file=sys.stderr, flush=True)
 
     def end(self) -> None:
         self._line()
@@ -116,13 +118,13 @@ class LiveBar(Quiet):
         self._progress.update(self._task, total=positions, completed=done)
 
     def dataset(self, name: str) -> None:
-        self._progress.update(self._task, description=name)
+        self._progress.update(self._task, description=escape(escaped(name)))
 
     def advance(self, positions: int) -> None:
         self._progress.advance(self._task, positions)
 
     def say(self, line: str) -> None:
-        self._console.print(line, highlight=False, markup=False)
+        self._console.print(escaped(line), highlight=False, markup=False)
 
     def end(self) -> None:
         self._progress.stop()

@@ -1,4 +1,4 @@
-"""Running a sweep from the command line: files checked first, progress, early ends that say what is kept."""
+"""Running a measurement from the command line: files checked first, progress, early ends that say what is kept."""
 
 from __future__ import annotations
 
@@ -7,85 +7,43 @@ import math
 import os
 import shlex
 import shutil
-import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
-from gpu_rsfd.cli import parse, progress
-from gpu_rsfd.datasets import DATA_VARIABLE, Dataset, available
+from gpu_rsfd.backends.cluster import waiting
+from gpu_rsfd.cli import parse, progress, render
+from gpu_rsfd.cli.inputs import datasets_of, measurement_of, read_options, spec_of
+from gpu_rsfd.cli.signals import Terminated
+from gpu_rsfd.cli.terminal import escaped
+from gpu_rsfd.collect import collect
+from gpu_rsfd.datasets import DATA_VARIABLE, available
 from gpu_rsfd.datasets.paper.originals import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.experiments import check_datasets, engine_of
+from gpu_rsfd.options import entries, split_list, whole
+from gpu_rsfd.planning import plan_for
 from gpu_rsfd.results import Results
-from gpu_rsfd.simulation import open_engine
-from gpu_rsfd.spec import UNIFORM, Spec
 from gpu_rsfd.store.blocks import folder_of
-from gpu_rsfd.store.identity import KEEP
-from gpu_rsfd.sweeping import check_output, sweep
-
-DEFAULT_POSTPROCESS = "clip-normalize"  # the paper's figures
-
-Draw = Callable[[Results, bool], list[Path]]  # the figures of results; only those missing or older, if so asked for
-
-
-@dataclass(frozen=True)
-class Run:
-    """How a sweep is run, whatever it simulates."""
-
-    backend: str
-    workers: str | None
-    device: list[str] | None
-    output: Path
-    overwrite: bool
-    plot: bool
-    save_every: float
-    dry_run: bool
-    yes: bool
-    quiet: bool
-    keep: str = "counts"
-    part: str | None = None
-    cluster: str | None = None
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, as a batch system sends it before it kills."""
-
-
-@contextlib.contextmanager
-def ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends the work as Ctrl-C does; where signals can't be had (in a thread), nothing changes."""
-
-    def end(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: what is under way is being ended
-        raise Terminated
-
-    try:
-        before = signal.signal(signal.SIGTERM, end)
-    except ValueError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+from gpu_rsfd.store.output import check_output
+from gpu_rsfd.store.reading import open_results
 
 
 def _ending(error: BaseException) -> tuple[str, int]:
     """What is said of an early end, and the exit code."""
     if isinstance(error, Terminated):
-        return "terminated", 128 + signal.SIGTERM
+        return "terminated", 128 + error.number
     if isinstance(error, KeyboardInterrupt):
         return "\ninterrupted", 130
     return f"gpu-rsfd: {'out of memory: ' * isinstance(error, MemoryError)}{error}".removesuffix(": "), 1
 
 
 def input_files(options: Mapping[str, Any], spec_file: Path | None) -> list[Path]:
-    """The files that a sweep reads, as far as the options name them."""
-    named = options.get("dataset", [])
-    texts = [str(text) for text in (named if isinstance(named, (list, tuple)) else [named])]
+    """The files that a command reads, as far as the options name them."""
+    texts = [str(text) for key in ("dataset", "protocol-from") for text in entries(options.get(key, []))]
     paths = [Path(name) for text in texts for name in (text, *text.split(",")) if name not in available()]
     paths += [Path(str(options["domain-file"]))] if "domain-file" in options else []
     prior = options.get("prior")
@@ -95,90 +53,112 @@ def input_files(options: Mapping[str, Any], spec_file: Path | None) -> list[Path
     return paths + [Path(folder, file) for original in ORIGINALS.values() for file in original.files if folder]
 
 
-def check_files(how: Run, inputs: Sequence[Path], datasets: Sequence[str] = ()) -> None:
+def check_files(options: Mapping[str, Any], inputs: Sequence[Path], datasets: Sequence[str] = ()) -> None:
     """Refuses to replace what gpu-rsfd did not make, before any work."""
     from gpu_rsfd.show import plots
 
-    check_output(how.output, inputs)
-    if how.plot and not how.dry_run and how.part is None:
+    check_output(options["output"], inputs)
+    if options["plot"] and not options["dry_run"] and options["part"] is None:
         for name in ("", *datasets):
-            plots.check_target(plots.beside(how.output, name), hint="move it away, or give --no-plot")
+            plots.check_target(plots.beside(options["output"], name), hint="move it away, or give --no-plot")
 
 
-def carry_out(datasets: Sequence[Dataset], spec: Spec, how: Run, draw: Draw) -> None:
-    """Runs a sweep, shows its table and draws its figures."""
-    from gpu_rsfd.show import tables
-    from gpu_rsfd.store.reading import open_results
+def carry_out(
+    command: str, options: Mapping[str, Any], fixed: Mapping[str, Any] = MappingProxyType({}), *, each: bool = False
+) -> None:
+    """Runs the measurement of a command, shows its table and draws its figure.
 
-    if not 0 <= how.save_every < math.inf:
-        raise InputError(f"save-every={how.save_every} must be a number of seconds >= 0")
-    if how.keep not in KEEP:
-        raise InputError(f"keep={how.keep} is unknown; available: {', '.join(KEEP)}")
-    if how.dry_run and how.quiet:
+    `fixed` are inputs that the command sets itself; with `each`, every data set has a figure of its own as well.
+    """
+    given = {**read_options(command, options), **fixed}
+    spec, measurement = spec_of(given, command), measurement_of(given, command)
+    output, quiet = options["output"], options["quiet"]
+    if not 0 <= options["save_every"] < math.inf:
+        raise InputError(f"save-every={options['save_every']} must be a number of seconds >= 0")
+    if options["dry_run"] and quiet:
         raise InputError("--dry-run and --quiet exclude each other")
-    part = None if how.part is None else parse.part(how.part)
-    workers = None if how.workers is None else parse.whole("workers", how.workers)
-    devices = None if not how.device else [parse.whole("device", text) for text in parse.items(how.device, "device")]
-    engine, reason = open_engine(how.cluster, how.backend, workers, devices, spec.sampler)
-    with ended_by_sigterm(), engine, progress.reporter(how.quiet) as reporter:
-        if how.dry_run:
-            from gpu_rsfd.cli.dryrun import dry_run
+    part = None if options["part"] is None else parse.part(options["part"])
+    workers = None if options["workers"] is None else whole("workers", options["workers"])
+    devices = [whole("device", text) for text in split_list(options.get("device") or [], "device")] or None
+    check_files(options, input_files(given, options.get("spec")), available() if each else ())
+    datasets = check_datasets(datasets_of(given), spec.sampler)
+    plans = [plan_for(spec, data) for data in datasets]
+    patience = options["patience"]
+    if patience is not None and (options["cluster"] is None or not 0 < patience < math.inf):
+        raise InputError(f"patience={patience} must be a number of seconds > 0, and is for a cluster")
+    with contextlib.ExitStack() as stack:
+        reporter = stack.enter_context(progress.reporter(quiet))
+        with waiting(patience, reporter.say):
+            engine, reason = engine_of(
+                measurement, datasets, spec, options.get("backend", "auto"), workers, devices, options["cluster"]
+            )
+        stack.enter_context(engine)
+        if options["dry_run"] or not options["yes"]:
+            from gpu_rsfd.cli import dryrun
 
-            dry_run(datasets, spec, engine, reason)
-            return
-        if not how.yes:
-            from gpu_rsfd.cli.dryrun import check_size
-
-            check_size(datasets, spec, engine, 1 if part is None else part[1])
+            work = dryrun.Work(datasets, plans, len(spec.repetitions), engine, measurement.noun)
+            if options["dry_run"]:
+                dryrun.dry_run(work, reason)
+                return
+            dryrun.check_size(work, 1 if part is None else part[1])
         reporter.say(f"backend {engine.name} ({engine.device}): {reason}")
         started = time.monotonic()
-        before = how.output.stat() if how.output.exists() else None
+        before = output.stat() if output.exists() else None
         try:
-            results = sweep(
+            results = collect(
+                measurement,
                 datasets,
-                spec.epsilons,
-                spec.protocols,
-                spec.repetitions,
-                spec.seed,
-                spec.assignment,
-                spec.sampler,
-                spec.first_report,
-                spec.guarantee,
-                spec.prior if spec.prior != UNIFORM else None,
-                spec.prior_seed,
-                output=how.output,
-                overwrite=how.overwrite,
-                backend=engine,
-                save_every=how.save_every,
-                keep=how.keep,
+                spec,
+                output,
+                engine,
+                plans=plans,
+                overwrite=options["overwrite"],
+                save_every=options["save_every"],
                 part=part,
                 reporter=reporter,
             )
         except (KeyboardInterrupt, RunError, MemoryError) as error:  # Ctrl-C; a full disk, a lost worker or device
             reporter.end()
-            blocks = folder_of(Path(os.path.realpath(how.output)) if how.output.is_symlink() else how.output)
-            end_early(error, how.output, how.overwrite, before, lambda path: bool(open_results(path)), blocks)
+            blocks = folder_of(Path(os.path.realpath(output)) if output.is_symlink() else output)
+            end_early(error, output, options["overwrite"], before, lambda path: bool(open_results(path)), blocks)
         elapsed, worked = time.monotonic() - started, results.computed > 0
         if part is not None:
-            what = f"{results.computed} repetitions simulated" if worked else "nothing was left to do"
-            reporter.say(
-                f"part {part[0]} of {part[1]} is done: {what}; when all parts are: gpu-rsfd merge {how.output}"
-            )
+            what = f"{results.computed} repetitions done" if worked else "nothing was left to do"
+            reporter.say(f"part {part[0]} of {part[1]} is done: {what}; when all parts are: gpu-rsfd merge {output}")
             return
+        problem: Exception | None = None
+        figures: list[Path] = []
         try:  # drawn first: printing ends early in `sweep | head`
-            figures = draw(results, not worked) if how.plot else []
-        finally:
-            if worked and not how.quiet:
-                tables.show(results, DEFAULT_POSTPROCESS)
+            if options["plot"]:
+                figures = draw(results, output, each, not worked)
+        except Exception as error:
+            problem = error
+        if worked and not quiet:
+            render.table(results)
+        if isinstance(problem, (InputError, OSError)):
+            why = problem.strerror if isinstance(problem, OSError) else problem
+            raise RunError(f"{output} is complete, but its figure can't be written: {why}") from problem
+        if problem is not None:
+            raise problem
         if worked:
-            if not how.quiet:
-                print(f"{', '.join(map(str, [how.output, *figures]))} written after {elapsed:.1f} s")
+            if not quiet:
+                print(f"{', '.join(map(str, [output, *figures]))} written after {elapsed:.1f} s")
         elif figures:
-            reporter.say(f"{how.output} is complete; {', '.join(map(str, figures))} drawn from it")
+            reporter.say(f"{output} is complete; {', '.join(map(str, figures))} drawn from it")
         else:
-            reporter.say(
-                f"{how.output} is complete: nothing to do (gpu-rsfd show {how.output}, gpu-rsfd plot {how.output})"
-            )
+            reporter.say(f"{output} is complete: nothing to do (gpu-rsfd show {output}, gpu-rsfd plot {output})")
+
+
+def draw(results: Results, file: Path, each: bool, missing: bool) -> list[Path]:
+    """The figure of results, beside their file, and with `each` one per data set; or only those missing or older."""
+    from gpu_rsfd.show import plots
+
+    pages = {plots.beside(file): list(results)}
+    pages |= {plots.beside(file, name): [name] for name in results} if each else {}
+    wanted = {path: names for path, names in pages.items() if not missing or plots.outdated(path, file)}
+    for path, names in wanted.items():
+        plots.save_figure(render.figure(results.only(names), x="epsilon" if each else "auto"), path)
+    return list(wanted)
 
 
 def end_early(
@@ -205,5 +185,6 @@ def end_early(
     known = shutil.which("gpu-rsfd") or sys.argv[0].endswith("__main__.py")
     again = shlex.join(["gpu-rsfd" if known else sys.argv[0], *arguments])
     what, code = _ending(error)
-    print(f"{what}; {kept}; to continue:\n  {again}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # the terminal may be gone
+        print(escaped(f"{what}; {kept}; to continue:\n  {again}"), file=sys.stderr, flush=True)
     raise SystemExit(code) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.checks import MAX_DOMAIN, check_users
+from gpu_rsfd.datasets.options import stored
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import Codes, code_dtype
@@ -110,24 +111,10 @@ class Dataset:
             "sha256": digest.hexdigest(),
             "source": self.source,
         }
-        return described if self.origin is None else {**described, "loaded": self._loaded(*self.origin)}
-
-    @staticmethod
-    def _loaded(path: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The file and the options that turned its columns into values, so that the command can be told later."""
-        loaded: dict[str, Any] = {"file": Path(path).name}
-        if options.get("columns") is not None:
-            columns = options["columns"]
-            loaded["columns"] = [columns] if isinstance(columns, str) else [str(column) for column in columns]
-        if options.get("bins"):
-            loaded["bins"] = {str(column): str(bins) for column, bins in options["bins"].items()}
-        if options.get("missing", "category") != "category":
-            loaded["missing"] = str(options["missing"])
-        if options.get("delimiter") is not None:
-            loaded["delimiter"] = str(options["delimiter"])
-        if options.get("domain_file") is not None:
-            loaded["domain_file"] = Path(options["domain_file"]).name
-        return loaded
+        if self.origin is None:
+            return described
+        path, options = self.origin  # kept so that the command can be told later
+        return {**described, "loaded": {"file": Path(path).name, **stored(options)}}
 
     def __repr__(self) -> str:
         sizes = ", ".join(map(str, self.domain[:10])) + (", …" if self.d > 10 else "")

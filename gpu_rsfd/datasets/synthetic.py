@@ -52,7 +52,7 @@ class SyntheticDataset(Dataset):
         return by_thresholds(words, self._thresholds[k], k)
 
     def thresholds(self, k: int) -> npt.NDArray[np.uint64] | None:
-        """The law of an attribute of k values: `zipf_thresholds`, or None for uniform."""
+        """The distribution of an attribute of k values: `zipf_thresholds`, or None for uniform."""
         return None if self._thresholds is None else self._thresholds[k]
 
     def describe(self) -> dict[str, Any]:
@@ -70,12 +70,12 @@ def parse_distribution(distribution: str) -> float | None:
     """None for `uniform`, the exponent for `zipf:1.2`."""
     if distribution == "uniform":
         return None
-    law, _, number = str(distribution).partition(":")
+    kind, _, number = str(distribution).partition(":")
     try:
         exponent = float(number)
     except ValueError:
         exponent = math.nan
-    if law != "zipf" or not 0 <= exponent < math.inf:
+    if kind != "zipf" or not 0 <= exponent < math.inf:
         raise InputError(f"unknown distribution {distribution!r}; available: uniform, zipf:S with a number S >= 0")
     return exponent
 

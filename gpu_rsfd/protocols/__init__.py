@@ -1,33 +1,33 @@
 """Protocols as data: `registry` has an entry for each, everything else follows from its normal form (`form`)."""
 
-from gpu_rsfd.protocols.form import Bits, Keep, Others, Recipe, prior_frequencies
+from gpu_rsfd.protocols.form import Bits, Keep, Recipe, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.mechanism import Mechanism, group_size, mean_inverse_binomial
 from gpu_rsfd.protocols.registry import (
+    DEFAULT_SETTINGS,
     PAPER,
     PROTOCOLS,
     REGISTRY,
-    TERMS,
+    PrivacySettings,
     Protocol,
-    Terms,
-    check_protocol,
+    as_protocol,
     label,
     mechanism,
     mechanisms,
 )
 
 __all__ = [
+    "DEFAULT_SETTINGS",
     "PAPER",
     "PROTOCOLS",
     "REGISTRY",
-    "TERMS",
     "Bits",
     "Keep",
     "Mechanism",
-    "Others",
+    "PrivacySettings",
     "Protocol",
     "Recipe",
-    "Terms",
-    "check_protocol",
+    "Unsampled",
+    "as_protocol",
     "group_size",
     "label",
     "mean_inverse_binomial",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpu_rsfd.errors import InputError
@@ -13,9 +13,6 @@ from gpu_rsfd.errors import InputError
 GUARANTEES = ("paper", "user", "attribute")
 
 Rule = Callable[[float, int], float]  # (epsilon, d) -> budget of one attribute
-
-
-_GRID = 64  # budgets that are tried where adaptive choices may change
 
 
 def check_guarantee(guarantee: object) -> str:
@@ -43,8 +40,9 @@ class Budget:
 
     rule: Rule  # paper
     text: str
-    user: Rule
-    attribute: Rule | None  # None: the largest budget whose exact loss for one attribute is at most epsilon
+    # None: the largest budget whose exact loss (any two users; users who differ in one attribute) is at most epsilon
+    user: Rule | None = None
+    attribute: Rule | None = None
 
     def by(self, guarantee: str) -> Rule | None:
         return {"paper": self.rule, "user": self.user, "attribute": self.attribute}[check_guarantee(guarantee)]
@@ -55,20 +53,20 @@ SPLIT = Budget(split, "eps / d", user=split, attribute=whole)
 WHOLE = Budget(whole, "eps", user=whole, attribute=whole)
 
 
-def largest(fits: Callable[[float], bool], epsilon: float, smooth: bool) -> float:
-    """The largest budget that fits, by bisection.
+def largest(fits: Callable[[float], bool], epsilon: float, switches: Sequence[float] = ()) -> float:
+    """The largest budget that fits, by bisection; 0 if none does.
 
-    `smooth`: what fits is an interval from 0.  Otherwise (adaptive choices change with the budget) a grid is looked at
-    from above first.
+    `switches` are the budgets, ascending, from which an adaptive protocol makes another choice.  From one switch to the
+    next the loss only grows, so what fits is an interval that starts there; at a switch it may fall.
     """
-    low, high = (epsilon, 2 * epsilon) if fits(epsilon) else (0.0, epsilon)
-    while fits(high):
-        low, high = high, 2 * high
-    if not smooth:
-        top = 2 * high
-        grid = [low + (top - low) * i / _GRID for i in range(_GRID + 1)]
-        last = next(i for i in range(_GRID, -1, -1) if i == 0 or fits(grid[i]))
-        low, high = grid[last], grid[min(last + 1, _GRID)]
-    while low < (middle := (low + high) / 2) < high and high - low > 1e-13 * high:
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    for start, end in zip((*switches[::-1], 0.0), (math.inf, *switches[::-1]), strict=True):
+        if start > 0 and not fits(start):
+            continue
+        low, high = start, max(epsilon, 2 * start)
+        while high < end and fits(high):
+            low, high = high, 2 * high
+        high = min(high, end)
+        while low < (middle := (low + high) / 2) < high and high - low > 1e-13 * high:
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        return low
+    return 0.0

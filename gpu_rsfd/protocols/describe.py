@@ -7,27 +7,27 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from gpu_rsfd.protocols.form import Bits, Others
+from gpu_rsfd.protocols.form import Bits, Unsampled
 from gpu_rsfd.protocols.registry import REGISTRY, Protocol
 
 _WHO = {
-    Others.OWN: "every attribute",
-    Others.NOTHING: "the sampled attribute, and which it is",
-    Others.ZERO: "every attribute: noise on zero vectors for those not sampled",
-    Others.FAKE: "every attribute: fake values for those not sampled",
+    Unsampled.OWN: "every attribute",
+    Unsampled.NOTHING: "the sampled attribute, and which it is",
+    Unsampled.ZERO: "every attribute: noise on zero vectors for those not sampled",
+    Unsampled.FAKE: "every attribute: fake values for those not sampled",
 }
 
 
 def noises(protocol: Protocol) -> str:
-    return " or ".join(dict.fromkeys(way.noise.name for way in protocol.ways))
+    return " or ".join(dict.fromkeys(way.noise.name for way in protocol.variants))
 
 
 def sends(protocol: Protocol) -> str:
     """Who sends what."""
     kinds = []
-    for way in protocol.ways:
-        text = _WHO[way.others]
-        if way.others is Others.FAKE and way.noise.form is Bits:
+    for way in protocol.variants:
+        text = _WHO[way.unsampled]
+        if way.unsampled is Unsampled.FAKE and way.noise.form is Bits:
             text = text.replace("fake values", "randomised fake one-hot vectors")
         kinds.append(text + ", drawn from a prior" * way.prior)
     return "; or ".join(dict.fromkeys(kinds))
@@ -48,13 +48,13 @@ def protocols_table() -> str:
 
 def noises_table() -> str:
     """Every noise: a table in Markdown."""
-    rules = dict.fromkeys(way.noise for entry in REGISTRY.values() for way in entry.ways)
+    rules = dict.fromkeys(way.noise for entry in REGISTRY.values() for way in entry.variants)
     rows = ["| noise | p* | q* | comes from |", "|---|---|---|---|"]
     rows += [f"| {r.name} | {r.p_star} | {r.q_star} | {r.source} |" for r in rules]
     return "\n".join(rows)
 
 
-def brought_up_to_date(text: str) -> str:
+def updated(text: str) -> str:
     """A document with its two tables (the lines that start with |) replaced by the registry's."""
     parts = [list(lines) for _, lines in groupby(text.splitlines(), key=lambda line: line.startswith("|"))]
     tables = iter((protocols_table(), noises_table()))
@@ -63,4 +63,4 @@ def brought_up_to_date(text: str) -> str:
 
 if __name__ == "__main__":
     for path in map(Path, sys.argv[1:]):
-        path.write_text(brought_up_to_date(path.read_text(encoding="utf-8")), encoding="utf-8")
+        path.write_text(updated(path.read_text(encoding="utf-8")), encoding="utf-8")

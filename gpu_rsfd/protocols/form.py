@@ -1,20 +1,24 @@
 """The normal form of a report: what a backend must know of a protocol, integers only.
 
 For one attribute a protocol says how a value is randomised (`Keep` or `Bits`), and what is sent for an attribute that
-the user did not sample (`Others`).  Equal recipes have equal counts.
+the user did not sample (`Unsampled`).  Equal recipes have equal counts.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import KEEP_ONE, ONE
 
+T = TypeVar("T")
 Thresholds: TypeAlias = tuple[int, ...]  # k - 1 ascending integers out of 2**32: v if exactly v of them are <= the draw
 
 
@@ -23,6 +27,24 @@ class Keep:
     """One value: the true one if the keep draw h < threshold (out of 2**32), else a uniform one of all k."""
 
     threshold: int
+
+    kind: ClassVar[str] = "keep"  # what a results file calls it
+    unary: ClassVar[bool] = False  # whether a bit vector is sent, not a value
+
+    @property
+    def integers(self) -> tuple[int, ...]:
+        """What a results file keeps of it."""
+        return (self.threshold,)
+
+    @property
+    def address(self) -> tuple[int, ...]:
+        """Its part of the address of a sampler's substream (stream version 1: (keep, tp, tq), -1 for none)."""
+        return self.threshold, -1, -1
+
+    @property
+    def shared_address(self) -> tuple[int, ...] | None:
+        """The address of the draws that it shares with other noises of its kind; None if it shares none."""
+        return None
 
     def p(self, k: int) -> float:
         """P(report v | v)"""
@@ -45,6 +67,22 @@ class Bits:
     tp: int
     tq: int
 
+    kind: ClassVar[str] = "bits"
+    unary: ClassVar[bool] = True
+
+    @property
+    def integers(self) -> tuple[int, ...]:
+        return self.tp, self.tq
+
+    @property
+    def address(self) -> tuple[int, ...]:
+        return -1, self.tp, self.tq
+
+    @property
+    def shared_address(self) -> tuple[int, ...] | None:
+        """Noises of equal tp share the 1s of those who encode a value, as they do on the tape."""
+        return (self.tp,)
+
     def p(self, k: int) -> float:
         return self.tp / ONE
 
@@ -57,9 +95,44 @@ class Bits:
 
 
 Noise: TypeAlias = Keep | Bits
+NOISES: dict[str, type[Keep] | type[Bits]] = {noise.kind: noise for noise in (Keep, Bits)}
 
 
-class Others(Enum):
+@dataclass(frozen=True, slots=True)
+class UnknownNoise:
+    """A noise that a results file names, but this version of gpu-rsfd does not have: no backend runs it."""
+
+    kind: str
+    integers: tuple[int, ...]
+
+    unary: ClassVar[bool] = False
+    informative: ClassVar[bool] = True
+
+    def p(self, k: int) -> float:
+        return math.nan
+
+    def q(self, k: int) -> float:
+        return math.nan
+
+
+def noise_of(kind: str, integers: Sequence[int]) -> Any:
+    """A noise from what a results file keeps of it."""
+    return NOISES[kind](*integers) if kind in NOISES else UnknownNoise(kind, tuple(integers))
+
+
+def implementation(table: Mapping[type, T], noise: object, who: str) -> T:
+    """What `table` has for the class of a noise; an error, never zeros, if it has nothing."""
+    if type(noise) not in table:
+        raise unknown_noise(table, noise, who)
+    return table[type(noise)]
+
+
+def unknown_noise(known: Iterable[type], noise: object, who: str) -> InputError:
+    names = ", ".join(sorted(each.__name__ for each in known))
+    return InputError(f"{who} does not know the noise {noise!r}; it knows: {names}")
+
+
+class Unsampled(Enum):
     """What is sent for an attribute that the user did not sample."""
 
     OWN = "own"  # there is no sampling: every attribute is randomised
@@ -70,49 +143,53 @@ class Others(Enum):
     @property
     def samples(self) -> bool:
         """Whether a user samples an attribute."""
-        return self is not Others.OWN
+        return self is not Unsampled.OWN
 
     @property
     def hides(self) -> bool:
         """Whether every user reports every attribute, whichever was sampled."""
-        return self in (Others.ZERO, Others.FAKE)
+        return self in (Unsampled.ZERO, Unsampled.FAKE)
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One attribute in normal form.  `prior`: the law of fake values, uniform if None."""
+    """One attribute in normal form.  `prior`: the distribution of fake values, uniform if None."""
 
-    others: Others
+    unsampled: Unsampled
     noise: Noise
     prior: Thresholds | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.noise, Keep) and self.others is Others.ZERO:
+        if isinstance(self.noise, Keep) and self.unsampled is Unsampled.ZERO:
             raise TypeError("Keep sends a value: there is no empty encoding that it could randomise")
-        if self.prior is not None and self.others is not Others.FAKE:
-            raise TypeError(f"a prior is the law of fake values: {self.others} has none")
+        if self.prior is not None and self.unsampled is not Unsampled.FAKE:
+            raise TypeError(f"a prior is the distribution of fake values: {self.unsampled} has none")
 
     @property
     def unary(self) -> bool:
-        return isinstance(self.noise, Bits)
+        """Whether what is sent is a bit vector."""
+        return self.noise.unary
 
     @property
     def encodes_fakes(self) -> bool:
         """Whether fake values are encoded as bits, and so are needed user by user."""
-        return self.unary and self.others is Others.FAKE
+        return self.unary and self.unsampled is Unsampled.FAKE
 
     @property
-    def stored(self) -> tuple[int, int, int]:
-        """(keep, tp, tq) as a results file has them: -1 where there is none."""
-        match self.noise:
-            case Keep(threshold):
-                return threshold, -1, -1
-            case Bits(tp, tq):
-                return -1, tp, tq
+    def words(self) -> str:
+        """For people: what is sent, and with which integers."""
+        others = {"own": "", "nothing": "", "zero": ", fakes: zeros", "fake": ", fakes: values"}[self.unsampled.value]
+        return f"{self.noise.kind}({', '.join(map(str, self.noise.integers))}){others}"
+
+    @property
+    def identity(self) -> str:
+        """All that the counts depend on, as text."""
+        prior = "" if self.prior is None else f" {','.join(map(str, self.prior))}"
+        return f"{self.unsampled.value} {self.noise.kind} {','.join(map(str, self.noise.integers))}{prior}"
 
 
 def prior_frequencies(prior: Thresholds | None, k: int) -> npt.NDArray[np.float64]:
-    """The law of fake values, as its thresholds realise it."""
+    """The distribution of fake values, as its thresholds realise it."""
     if prior is None:
         return np.full(k, 1 / k)
     return np.diff(np.array([0, *prior, KEEP_ONE], np.float64)) / KEEP_ONE

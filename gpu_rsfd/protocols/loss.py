@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.protocols.form import Bits, Keep, Others, Thresholds, prior_frequencies
+from gpu_rsfd.protocols.form import Bits, Keep, Thresholds, Unsampled, prior_frequencies, unknown_noise
 from gpu_rsfd.protocols.mechanism import Mechanism
 
 Floats = npt.NDArray[np.float64]
@@ -38,12 +38,14 @@ def losses(mechanisms: Sequence[Mechanism], sizes: Sequence[int] | None = None) 
     """
     d = len(mechanisms)
     wanted = np.arange(1, d + 1) if sizes is None else np.asarray(sizes, np.int64)
-    match mechanisms[0].recipe.others:
-        case Others.OWN:
+    match mechanisms[0].recipe.unsampled:
+        case Unsampled.OWN:
             own = np.sort([m.loss for m in mechanisms])[::-1]
             return np.cumsum(own)[wanted - 1]
-        case Others.NOTHING:
+        case Unsampled.NOTHING:
             return np.full(len(wanted), max(m.loss for m in mechanisms))
+    if any(m.claimed for m in mechanisms):  # a mixture of reports loses at most what each of them does
+        return np.full(len(wanted), max(m.loss for m in mechanisms))
     return Likelihoods.of(mechanisms).worst(wanted)
 
 
@@ -71,15 +73,19 @@ class Ratios:
     def of(cls, m: Mechanism) -> Ratios:
         least, rare, most = _extremes(m.recipe.prior, m.k)
         p, q = m.p, m.q
-        if not m.recipe.others.hides or not m.rule.plain:
+        if not m.recipe.unsampled.hides or not m.plain:
             raise TypeError(f"no exact loss is known for {m.name} among fakes")
-        match m.recipe.noise, m.recipe.others:
+        match m.recipe.noise, m.recipe.unsampled:
             case Keep(), _:
                 certain = 0.0 if least > 0 else p / q if q > 0 else math.inf
                 return cls((p / rare, p / most), (q / rare, q / most), q / most, certain)
-            case Bits(), Others.ZERO:
+            case Bits(), Unsampled.ZERO:
                 one, none = p / q, (1 - p) / (1 - q)
                 return cls((one, one), (none, none), none, 0.0)
+            case Bits(), _:
+                pass
+            case _:
+                raise unknown_noise((Keep, Bits), m.recipe.noise, "the exact loss")
         one, none = p / q, (1 - p) / (1 - q)  # of a bit that is set, and of one that is not
 
         def fake(supported: float) -> float:

@@ -14,24 +14,23 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.protocols.form import Others, Recipe, prior_frequencies
-from gpu_rsfd.protocols.noise import NoiseRule
+from gpu_rsfd.protocols.form import Recipe, Unsampled, prior_frequencies
 from gpu_rsfd.tape import check_assignment
 
 
-def support(others: Others, unary: bool, p: float, q: float, d: int, fakes: Any) -> tuple[Any, float]:
+def support(others: Unsampled, unary: bool, p: float, q: float, d: int, fakes: Any) -> tuple[Any, float]:
     """(base, gain): a user reports value v with probability base + gain [the user holds v].
 
-    `fakes` is the law of fake values.  Base is a vector if that is one.
+    `fakes` is the distribution of fake values.  Base is a vector if that is one.
     """
     if not others.hides:
         return q, p - q
     return (q + (d - 1) * fake_rate(others, unary, p, q, fakes)) / d, (p - q) / d
 
 
-def fake_rate(others: Others, unary: bool, p: float, q: float, fakes: Any) -> Any:
+def fake_rate(others: Unsampled, unary: bool, p: float, q: float, fakes: Any) -> Any:
     """P(v is reported for an attribute that was not sampled): the trees of Figs. 3 to 5."""
-    if others is Others.ZERO:
+    if others is Unsampled.ZERO:
         return q
     return q + (p - q) * fakes if unary else fakes
 
@@ -49,8 +48,11 @@ class Mechanism:
     k: int
     budget: float
     recipe: Recipe
-    rule: NoiseRule
     spent: float  # what this one report spends: the budget, or a share of it
+    loss: float  # worst log-likelihood ratio between two values of a user who sampled the attribute, as realised
+    bits: float  # bits in the report of this attribute
+    plain: bool = True  # what is sent is the value or the bits themselves, so that p and q say all about a report
+    claimed: bool = False  # the loss is what the protocol's author says: it can't be computed from p and q
 
     @property
     def p(self) -> float:
@@ -63,27 +65,17 @@ class Mechanism:
         return self.recipe.noise.q(self.k)
 
     @property
-    def loss(self) -> float:
-        """The worst log-likelihood ratio between two values of a user who sampled the attribute, as realised."""
-        return self.rule.loss(self.recipe.noise, self.spent, self.k)
-
-    @property
-    def bits(self) -> float:
-        """Bits in the report of this attribute."""
-        return self.rule.bits(self.spent, self.k)
-
-    @property
     def _fakes(self) -> Any:
         return 1 / self.k if self.recipe.prior is None else prior_frequencies(self.recipe.prior, self.k)
 
     @cached_property
     def fake_rate(self) -> Any:
         """P(a fake attribute reports v); a vector if the prior is not uniform."""
-        return fake_rate(self.recipe.others, self.recipe.unary, self.p, self.q, self._fakes)
+        return fake_rate(self.recipe.unsampled, self.recipe.unary, self.p, self.q, self._fakes)
 
     @cached_property
     def _support(self) -> tuple[Any, float]:
-        return support(self.recipe.others, self.recipe.unary, self.p, self.q, self.d, self._fakes)
+        return support(self.recipe.unsampled, self.recipe.unary, self.p, self.q, self.d, self._fakes)
 
     @property
     def base(self) -> Any:
@@ -115,7 +107,7 @@ class Mechanism:
         assignment n_j is fixed, and the holders of v among those n_j users are hypergeometric (docs/balanced.md);
         `attribute` (from 0) is then needed if d does not divide n, since n_j depends on it.
         """
-        balanced, others = check_assignment(assignment) == "balanced", self.recipe.others
+        balanced, others = check_assignment(assignment) == "balanced", self.recipe.unsampled
         if not others.samples or (others.hides and not balanced):
             return self.variance(f, n) - f * (1 - f) / n
         p, q = self.p, self.q
@@ -133,10 +125,12 @@ class Mechanism:
     def bias(self, f: Any, n: int, assignment: str = "uniform", attribute: int | None = None) -> Any:
         """E[estimate] - f: 0, but for RS+FD with `balanced` groups that cannot all be equal.
 
-        RS+FD's estimator takes n/d users for granted; with n_j of them it is off by (d n_j / n - 1)(f - c), c = 0 for
-        fake zero vectors and the frequency of the fake for fake values: less than d/n in all (docs/balanced.md).
+        RS+FD's estimator takes n/d users for granted; with n_j of them it is off by (d n_j / n - 1)(f - c), with
+        c = (fake_rate - q) / (p - q): 0 for fake zero vectors, the frequency f~ of the fake for fakes that are
+        randomised, and (f~ - q) / (p - q) for GRR, whose fakes are sent as they are (1/k if they are uniform).  With a
+        prior that c may lie outside 0 … 1, and the bias exceed d/n (docs/balanced.md).
         """
-        if check_assignment(assignment) != "balanced" or not self.recipe.others.hides:
+        if check_assignment(assignment) != "balanced" or not self.recipe.unsampled.hides:
             return f * 0.0
         excess = self.d * self._group_size(n, attribute) / n - 1
         return excess * (f - (self.fake_rate - self.q) / (self.p - self.q))
@@ -152,7 +146,7 @@ class Mechanism:
         return group_size(n, self.d, attribute or 0)
 
     def _one_over_reporters(self, n: int) -> float:
-        return mean_inverse_binomial(n, self.d) if self.recipe.others is Others.NOTHING else 1 / n
+        return mean_inverse_binomial(n, self.d) if self.recipe.unsampled is Unsampled.NOTHING else 1 / n
 
 
 def group_size(n: int, d: int, attribute: int) -> int:

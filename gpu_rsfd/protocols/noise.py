@@ -1,7 +1,8 @@
 """How one value is randomised at a budget e: ideal probabilities, integer thresholds, the loss that they realise.
 
 Thresholds are evaluated with Python floats exactly as written here, so that everybody gets the same integers, and
-rounded towards privacy.  p is P(report v | v), q is P(report v | not v); for local hashing, P(support v | …).
+rounded towards privacy; no report is ever certain, so every loss is finite.  p is P(report v | v), q is
+P(report v | not v); for local hashing, P(support v | …).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from gpu_rsfd.protocols.form import Bits, Keep, Noise
 from gpu_rsfd.tape import KEEP_ONE, ONE
 
 
-def _bits_loss(noise: Noise, e: float, k: int) -> float:
+def bits_loss(noise: Noise, e: float, k: int) -> float:
     """ln of the odds that one bit set and one bit clear give: the worst pair of values of a unary encoding."""
     p, q = noise.p(k), noise.q(k)
     return math.log(p) + math.log1p(-q) - math.log(q) - math.log1p(-p) if p < 1 else math.inf
@@ -33,17 +34,14 @@ class NoiseRule:
     p_star: str  # for the docs
     q_star: str
     source: str
-    loss: Callable[[Noise, float, int], float] = _bits_loss  # (noise, e, k): worst log-likelihood ratio, as realised
+    loss: Callable[[Noise, float, int], float] = bits_loss  # (noise, e, k): worst log-likelihood ratio, as realised
     memoised: bool = False  # one report of a longitudinal protocol: it spends only a share of e
+    claimed: bool = False  # the loss is what the author states: it can't be computed from p and q
 
     @property
     def plain(self) -> bool:
         """Whether what is sent is the value or the bits themselves, so that p and q say all about a report."""
-        return self.form is Keep or self.loss is _bits_loss
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        """Pickled by name, since functions are not data."""
-        return rule, (self.name,)
+        return self.form is Keep or self.loss is bits_loss
 
 
 # ------------------------------------------------------------------------------------------- GRR, Section 2.2.1
@@ -55,11 +53,12 @@ def grr_ideal(e: float, k: int) -> tuple[float, float]:
 
 
 def grr_thresholds(e: float, k: int) -> Keep:
-    """P(keep) = p - q, out of 2**32; not kept means uniform over all k values."""
-    return Keep(math.floor((math.exp(e) - 1) / (math.exp(e) + k - 1) * KEEP_ONE))
+    """P(keep) = p - q, out of 2**32 and never all of it; not kept means uniform over all k values."""
+    return Keep(min(math.floor((math.exp(e) - 1) / (math.exp(e) + k - 1) * KEEP_ONE), KEEP_ONE - 1))
 
 
-def _grr_loss(noise: Noise, e: float, k: int) -> float:
+def keep_loss(noise: Noise, e: float, k: int) -> float:
+    """ln of p / q: the worst pair of values of a value that is sent as it is."""
     return math.log(noise.p(k) / noise.q(k)) if noise.q(k) > 0 else math.inf
 
 
@@ -72,7 +71,7 @@ GRR = NoiseRule(
     "e^e / (e^e + k - 1)",
     "1 / (e^e + k - 1)",
     "Kairouz, Bonawitz, Ramage, ICML 2016",
-    _grr_loss,
+    keep_loss,
 )
 
 # ------------------------------------------------------------------------------- unary encodings, Section 2.2.2
@@ -93,10 +92,10 @@ def sue_ideal(e: float, k: int) -> tuple[float, float]:
 
 def sue_thresholds(e: float, k: int) -> Bits:
     s = math.exp(e / 2)
-    return Bits(math.floor(ONE * s / (s + 1)), math.ceil(ONE / (s + 1)))
+    return Bits(min(math.floor(ONE * s / (s + 1)), ONE - 1), math.ceil(ONE / (s + 1)))
 
 
-def _one_bit_each(e: float, k: int) -> float:
+def one_bit_each(e: float, k: int) -> float:
     return k
 
 
@@ -105,7 +104,7 @@ OUE = NoiseRule(
     Bits,
     oue_ideal,
     oue_thresholds,
-    _one_bit_each,
+    one_bit_each,
     "1/2",
     "1 / (e^e + 1)",
     "Wang, Blocki, Li, Jha, USENIX Security 2017",
@@ -115,14 +114,14 @@ SUE = NoiseRule(
     Bits,
     sue_ideal,
     sue_thresholds,
-    _one_bit_each,
+    one_bit_each,
     "e^(e/2) / (e^(e/2) + 1)",
     "1 / (e^(e/2) + 1)",
     "Erlingsson, Pihur, Korolova, CCS 2014 (basic RAPPOR)",
 )
 
 
-def _towards_privacy(ideal: Callable[[float, int], tuple[float, float]]) -> Callable[[float, int], Noise]:
+def towards_privacy(ideal: Callable[[float, int], tuple[float, float]]) -> Callable[[float, int], Noise]:
     """p down, q up, and never a bit that is certain: 2**24 would be an infinite loss."""
 
     def thresholds(e: float, k: int) -> Bits:
@@ -151,7 +150,7 @@ def _local_hashing(name: str, cells: Callable[[float], int], p_star: str, q_star
         return math.log2(cells(e))
 
     source = "Wang, Blocki, Li, Jha, USENIX Security 2017"
-    return NoiseRule(name, Bits, ideal, _towards_privacy(ideal), bits, p_star, q_star, source, loss)
+    return NoiseRule(name, Bits, ideal, towards_privacy(ideal), bits, p_star, q_star, source, loss)
 
 
 OLH = _local_hashing("olh", lambda e: round(math.exp(e)) + 1, "e^e / (e^e + g - 1), g = round(e^e) + 1", "1 / g")
@@ -172,11 +171,11 @@ RUE = NoiseRule(
     "rue",
     Bits,
     rue_ideal,
-    _towards_privacy(rue_ideal),
-    _one_bit_each,
+    towards_privacy(rue_ideal),
+    one_bit_each,
     "1 / (h + 1), h = sqrt((k - 1 + e^-e) / (k - 1 + e^e))",
     "1 / (h e^e + 1)",
-    "unary encoding with the least total error over the k values",
+    "Further Study on Frequency Estimation under Local Differential Privacy, USENIX Security 2025",
 )
 
 
@@ -207,8 +206,8 @@ THE = NoiseRule(
     "the",
     Bits,
     the_ideal,
-    _towards_privacy(the_ideal),
-    _one_bit_each,
+    towards_privacy(the_ideal),
+    one_bit_each,
     "1 - e^(e (θ - 1) / 2) / 2, θ in [1/2, 1] of least variance",
     "e^(-e θ / 2) / 2",
     "Wang, Blocki, Li, Jha, USENIX Security 2017",
@@ -221,7 +220,8 @@ def _memoised(name: str, rule: NoiseRule, source: str) -> NoiseRule:
     """A value is randomised once and remembered (budget e in all), and that again for each report (a e for the first).
 
     Both steps together are the plain rule at a e: a chain of two GRRs is a GRR, and the second step's p and q are
-    chosen so that one report loses exactly a e.  So one round of collection is simulated by that rule.
+    chosen so that one report loses exactly a e.  So one round of collection is simulated by that rule.  The published
+    second step of L-GRR solves an equation that holds for k = 2 alone; for k > 2 it loses less (docs/protocols.md).
     """
     return replace(
         rule,
@@ -234,7 +234,7 @@ def _memoised(name: str, rule: NoiseRule, source: str) -> NoiseRule:
 
 
 _LONGITUDINAL = "Arcolezi, Couchot, Al Bouna, Xiao, Digital Communications and Networks 2022"
-L_GRR = _memoised("l-grr", GRR, _LONGITUDINAL)
+L_GRR = _memoised("l-grr", GRR, f"after {_LONGITUDINAL}; for k > 2 with another second step")
 L_SUE = _memoised("l-sue", SUE, "Erlingsson, Pihur, Korolova, CCS 2014 (RAPPOR, one report)")
 L_OSUE = _memoised("l-osue", OUE, _LONGITUDINAL)
 

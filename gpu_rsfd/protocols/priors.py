@@ -1,4 +1,4 @@
-"""The law of the fake values of RS+RFD: named, drawn or given; realised as integer thresholds."""
+"""The distribution of the fake values of RS+RFD: named, drawn or given; realised as integer thresholds."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ import numpy.typing as npt
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.protocols.form import Thresholds
-from gpu_rsfd.tape import KEEP_ONE
+from gpu_rsfd.tape import KEEP_ONE, PRIORS
 
 VALID = "uniform, true, noisy:EPS, dirichlet:A, zipf:S, or a JSON file with a list of frequencies for each attribute"
-_STREAM = 32  # second half of the Philox key: the priors' own
 _SUM = 1e-6  # how far the sum of given frequencies may be from 1
 
 Counts = npt.NDArray[np.int64]
@@ -31,15 +30,15 @@ class Prior:
     """What fake values follow.  Make it with `Prior.of`, which checks.
 
     uniform       as RS+FD
-    true          the data set's own frequencies: the best prior there can be, known to nobody
-    noisy:EPS     its counts with Laplace noise of scale d / EPS, rounded, clipped at 0: a prior that EPS of central
-                  differential privacy buys
+    true          the data set's own frequencies, unknown before the collection (not the prior of least error)
+    noisy:EPS     its counts with Laplace noise of scale d / EPS, rounded, clipped at 0: a prior that costs EPS of
+                  central differential privacy for adding or removing a user, 2 EPS for changing one
     dirichlet:A   drawn at random for each attribute, every parameter A
     zipf:S        P(v) proportional to (v + 1) ** -S
     given         frequencies from a file, or from Python
     """
 
-    law: str = "uniform"
+    kind: str = "uniform"
     number: float = 0.0
     frequencies: Frequencies = ()
 
@@ -52,32 +51,32 @@ class Prior:
             return prior
         if not isinstance(prior, (str, Path)):
             return cls("given", frequencies=_checked(prior))
-        law, colon, number = str(prior).partition(":")
+        kind, colon, number = str(prior).partition(":")
         if str(prior) in ("uniform", "true"):
             return cls(str(prior))
-        if law in ("noisy", "dirichlet", "zipf") and colon:
-            return cls(law, _number(str(prior), law, number))
+        if kind in ("noisy", "dirichlet", "zipf") and colon:
+            return cls(kind, _number(str(prior), kind, number))
         return cls("given", frequencies=_read(Path(prior)))
 
     @property
     def needs_data(self) -> bool:
-        return self.law in ("true", "noisy")
+        return self.kind in ("true", "noisy")
 
     @property
     def needs_seed(self) -> bool:
-        return self.law in ("noisy", "dirichlet")
+        return self.kind in ("noisy", "dirichlet")
 
     @property
     def plain(self) -> str | list[list[float]]:
         """As plain data, which `of` takes back."""
-        if self.law == "given":
+        if self.kind == "given":
             return [list(row) for row in self.frequencies]
-        return f"{self.law}:{self.number!r}" if self.law in ("noisy", "dirichlet", "zipf") else self.law
+        return f"{self.kind}:{self.number!r}" if self.kind in ("noisy", "dirichlet", "zipf") else self.kind
 
     @property
     def short(self) -> str:
         """For people."""
-        return "given frequencies" if self.law == "given" else str(self.plain)
+        return "given frequencies" if self.kind == "given" else str(self.plain)
 
     def thresholds(self, domain: Sequence[int], counts: Counts | None = None, seed: int = 0) -> Priors | None:
         """The integers of each attribute; None where it is uniform, or for all of them at once.
@@ -85,32 +84,32 @@ class Prior:
         `counts` are the data set's, over all attributes' values in order.
         """
         sizes = Domain.of(domain)
-        if self.law == "uniform":
+        if self.kind == "uniform":
             return None
         if self.needs_data and counts is None:
             raise InputError(
                 f"prior={self.plain} depends on the data; give one of uniform, dirichlet:A, zipf:S, or frequencies"
             )
-        if self.law == "given":
+        if self.kind == "given":
             self._check_shape(sizes)
         rows = (self._weights(j, k, sizes, counts, seed) for j, k in enumerate(sizes))
         found = tuple(realised(row) for row in rows)
         return None if all(row is None for row in found) else found
 
     def _weights(self, j: int, k: int, domain: Domain, counts: Counts | None, seed: int) -> npt.NDArray[Any]:
-        match self.law:
+        match self.kind:
             case "zipf":
                 return np.array([(v + 1) ** -self.number for v in range(k)])
             case "given":
                 return np.array(self.frequencies[j])
-        draw = np.random.Generator(np.random.Philox(key=np.array([seed, _STREAM], np.uint64), counter=[0, j, 0, 0]))
-        if self.law == "dirichlet":
+        draw = np.random.Generator(np.random.Philox(key=np.array([seed, PRIORS], np.uint64), counter=[0, j, 0, 0]))
+        if self.kind == "dirichlet":
             # logarithms, since a small parameter draws numbers below the smallest float
             logs = np.log(draw.standard_gamma(self.number + 1, k)) + np.log1p(-draw.random(k)) / self.number
             return np.exp(logs - logs.max())
         assert counts is not None
         own = counts[domain.slices[j]]
-        if self.law == "true":
+        if self.kind == "true":
             return own
         noisy = np.rint(own + draw.laplace(0, len(domain) / self.number, k))
         return np.maximum(noisy, 0).astype(np.int64)
@@ -142,13 +141,13 @@ def realised(weights: npt.NDArray[Any]) -> Thresholds | None:
     return tuple(int(share) for share in shares)
 
 
-def _number(prior: str, law: str, text: str) -> float:
+def _number(prior: str, kind: str, text: str) -> float:
     try:
         number = float(text)
     except ValueError:
         number = math.nan
-    if not (0 <= number < math.inf) or (number == 0 and law != "zipf"):
-        least = ">= 0" if law == "zipf" else "> 0"
+    if not (0 <= number < math.inf) or (number == 0 and kind != "zipf"):
+        least = ">= 0" if kind == "zipf" else "> 0"
         raise InputError(f"prior={prior!r}: {text!r} must be a finite number {least}; valid: {VALID}")
     return number
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -10,64 +11,74 @@ from functools import lru_cache
 
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.protocols.adaptive import Way, choose
+from gpu_rsfd.protocols.adaptive import Variant, choose, switches
 from gpu_rsfd.protocols.budgets import AMPLIFIED, SPLIT, WHOLE, Budget, largest
-from gpu_rsfd.protocols.form import Others, Recipe, Thresholds
-from gpu_rsfd.protocols.loss import Likelihoods
+from gpu_rsfd.protocols.form import Recipe, Thresholds, Unsampled
+from gpu_rsfd.protocols.loss import Likelihoods, losses
 from gpu_rsfd.protocols.mechanism import Mechanism
 from gpu_rsfd.protocols.noise import BLH, GRR, L_GRR, L_OSUE, L_SUE, OLH, OUE, RUE, SUE, THE
 
-OWN, NOTHING, ZERO, FAKE = Others.OWN, Others.NOTHING, Others.ZERO, Others.FAKE
+OWN, NOTHING, ZERO, FAKE = Unsampled.OWN, Unsampled.NOTHING, Unsampled.ZERO, Unsampled.FAKE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Protocol:
+    """A protocol as data.  Two are the same if they are one object: a name is only a shortcut for it."""
+
     name: str
     label: str  # the paper's name
     colour: str
     marker: str  # of matplotlib
     budget: Budget
-    ways: tuple[Way, ...]  # one, or two of which the better is taken for each attribute; the last wins a tie
+    variants: tuple[Variant, ...]  # one, or two of which the better is taken for each attribute; the last wins a tie
     summary: str  # one sentence for people
+
+    def __str__(self) -> str:
+        return self.name
 
     @property
     def adaptive(self) -> bool:
-        return len(self.ways) > 1
+        return len(self.variants) > 1
 
     @property
     def samples(self) -> bool:
         """Whether a user samples an attribute."""
-        return self.ways[0].others.samples
+        return self.variants[0].unsampled.samples
 
     @property
     def partial(self) -> bool:
         """Whether an attribute is reported by those alone who sampled it."""
-        return self.ways[0].others is NOTHING
+        return self.variants[0].unsampled is NOTHING
 
     @property
     def prior(self) -> bool:
         """Whether fake values follow the prior of the spec."""
-        return any(way.prior for way in self.ways)
+        return any(way.prior for way in self.variants)
 
     @property
     def memoised(self) -> bool:
         """Whether it is one report of a longitudinal protocol."""
-        return any(way.noise.memoised for way in self.ways)
+        return any(way.noise.memoised for way in self.variants)
+
+    @property
+    def claimed(self) -> bool:
+        """Whether its loss is what its author states: it can't be computed from p and q."""
+        return any(way.noise.claimed for way in self.variants)
 
 
-def _fd(name: str, label: str, colour: str, marker: str, summary: str, *ways: Way) -> Protocol:
+def _fd(name: str, label: str, colour: str, marker: str, summary: str, *ways: Variant) -> Protocol:
     return Protocol(f"rsfd-{name}", f"RS+FD[{label}]", colour, marker, AMPLIFIED, ways, summary)
 
 
-def _rfd(name: str, label: str, colour: str, marker: str, summary: str, *ways: Way) -> Protocol:
+def _rfd(name: str, label: str, colour: str, marker: str, summary: str, *ways: Variant) -> Protocol:
     return Protocol(f"rsrfd-{name}", f"RS+RFD[{label}]", colour, marker, AMPLIFIED, ways, summary)
 
 
-def _spl(name: str, label: str, colour: str, marker: str, summary: str, *ways: Way) -> Protocol:
+def _spl(name: str, label: str, colour: str, marker: str, summary: str, *ways: Variant) -> Protocol:
     return Protocol(f"spl-{name}", f"Spl[{label}]", colour, marker, SPLIT, ways, summary)
 
 
-def _smp(name: str, label: str, colour: str, marker: str, summary: str, *ways: Way) -> Protocol:
+def _smp(name: str, label: str, colour: str, marker: str, summary: str, *ways: Variant) -> Protocol:
     return Protocol(f"smp-{name}", f"Smp[{label}]", colour, marker, WHOLE, ways, summary)
 
 
@@ -75,41 +86,41 @@ def _smp(name: str, label: str, colour: str, marker: str, summary: str, *ways: W
 # ruff: noqa: E501  (a table: one protocol, one line)
 _ENTRIES = (
     # the six methods that the paper evaluates
-    _fd("grr", "GRR", "#1b1b1b", "o", "GRR of one attribute; fakes: random values.", Way(GRR, FAKE)),
-    _fd("oue-z", "OUE-z", "#d1495b", "^", "OUE of one attribute; fakes: OUE of zeros.", Way(OUE, ZERO)),
-    _fd("oue-r", "OUE-r", "#2e86ab", "s", "OUE of one attribute; fakes: OUE of random values.", Way(OUE, FAKE)),
-    _fd("adp", "ADP", "#edae49", "D", "GRR or OUE-z for each attribute, by variance.", Way(OUE, ZERO), Way(GRR, FAKE)),
-    _spl("adp", "ADP", "#7a7a7a", "v", "All attributes, epsilon / d each; GRR or OUE.", Way(GRR, OWN), Way(OUE, OWN)),
-    _smp("adp", "ADP", "#3c9d63", "P", "One attribute, and it alone; GRR or OUE.", Way(GRR, NOTHING), Way(OUE, NOTHING)),
+    _fd("grr", "GRR", "#1b1b1b", "o", "GRR of one attribute; fakes: random values.", Variant(GRR, FAKE)),
+    _fd("oue-z", "OUE-z", "#d1495b", "^", "OUE of one attribute; fakes: OUE of zeros.", Variant(OUE, ZERO)),
+    _fd("oue-r", "OUE-r", "#2e86ab", "s", "OUE of one attribute; fakes: OUE of random values.", Variant(OUE, FAKE)),
+    _fd("adp", "ADP", "#edae49", "D", "GRR or OUE-z for each attribute, by variance.", Variant(OUE, ZERO), Variant(GRR, FAKE)),
+    _spl("adp", "ADP", "#7a7a7a", "v", "All attributes, epsilon / d each; GRR or OUE.", Variant(GRR, OWN), Variant(OUE, OWN)),
+    _smp("adp", "ADP", "#3c9d63", "P", "One attribute, and it alone; GRR or OUE.", Variant(GRR, NOTHING), Variant(OUE, NOTHING)),
     # the same solutions with SUE, and without the adaptive choice
-    _fd("sue-z", "SUE-z", "#8e5ea2", "X", "SUE of one attribute; fakes: SUE of zeros.", Way(SUE, ZERO)),
-    _fd("sue-r", "SUE-r", "#a65628", "<", "SUE of one attribute; fakes: SUE of random values.", Way(SUE, FAKE)),
-    _spl("grr", "GRR", "#1b1b1b", ">", "All attributes, epsilon / d each; GRR.", Way(GRR, OWN)),
-    _spl("oue", "OUE", "#d1495b", "*", "All attributes, epsilon / d each; OUE.", Way(OUE, OWN)),
-    _spl("sue", "SUE", "#2e86ab", "h", "All attributes, epsilon / d each; SUE.", Way(SUE, OWN)),
-    _smp("grr", "GRR", "#edae49", "p", "One attribute, and it alone; GRR.", Way(GRR, NOTHING)),
-    _smp("oue", "OUE", "#7a7a7a", "d", "One attribute, and it alone; OUE.", Way(OUE, NOTHING)),
-    _smp("sue", "SUE", "#3c9d63", "8", "One attribute, and it alone; SUE.", Way(SUE, NOTHING)),
-    # fake data that follow a prior; with a uniform one they are RS+FD
-    _rfd("grr", "GRR", "#00798c", "o", "GRR of one attribute; fakes: values of a prior.", Way(GRR, FAKE, prior=True)),
-    _rfd("oue-r", "OUE-r", "#00798c", "s", "OUE of one attribute; fakes: OUE of prior values.", Way(OUE, FAKE, prior=True)),
-    _rfd("sue-r", "SUE-r", "#00798c", "<", "SUE of one attribute; fakes: SUE of prior values.", Way(SUE, FAKE, prior=True)),
+    _fd("sue-z", "SUE-z", "#8e5ea2", "X", "SUE of one attribute; fakes: SUE of zeros.", Variant(SUE, ZERO)),
+    _fd("sue-r", "SUE-r", "#a65628", "<", "SUE of one attribute; fakes: SUE of random values.", Variant(SUE, FAKE)),
+    _spl("grr", "GRR", "#1b1b1b", ">", "All attributes, epsilon / d each; GRR.", Variant(GRR, OWN)),
+    _spl("oue", "OUE", "#d1495b", "*", "All attributes, epsilon / d each; OUE.", Variant(OUE, OWN)),
+    _spl("sue", "SUE", "#2e86ab", ">", "All attributes, epsilon / d each; SUE.", Variant(SUE, OWN)),
+    _smp("grr", "GRR", "#edae49", "p", "One attribute, and it alone; GRR.", Variant(GRR, NOTHING)),
+    _smp("oue", "OUE", "#7a7a7a", "d", "One attribute, and it alone; OUE.", Variant(OUE, NOTHING)),
+    _smp("sue", "SUE", "#3c9d63", "*", "One attribute, and it alone; SUE.", Variant(SUE, NOTHING)),
+    # fake data that follow a prior (Arcolezi, Gambs, Couchot, Palamidessi, PVLDB 16(5), 2023); with a uniform one they are RS+FD
+    _rfd("grr", "GRR", "#00798c", "o", "GRR of one attribute; fakes: values of a prior.", Variant(GRR, FAKE, prior=True)),
+    _rfd("oue-r", "OUE-r", "#00798c", "v", "OUE of one attribute; fakes: OUE of prior values.", Variant(OUE, FAKE, prior=True)),
+    _rfd("sue-r", "SUE-r", "#00798c", "<", "SUE of one attribute; fakes: SUE of prior values.", Variant(SUE, FAKE, prior=True)),
     # local hashing, histogram encoding and other unary encodings
-    _spl("olh", "OLH", "#0f4c5c", "1", "All attributes, epsilon / d each; local hashing.", Way(OLH, OWN)),
-    _smp("olh", "OLH", "#9b2226", "2", "One attribute, and it alone; local hashing.", Way(OLH, NOTHING)),
-    _spl("blh", "BLH", "#0f4c5c", "3", "All attributes, epsilon / d each; one-bit hashing.", Way(BLH, OWN)),
-    _smp("blh", "BLH", "#9b2226", "4", "One attribute, and it alone; one-bit hashing.", Way(BLH, NOTHING)),
-    _spl("the", "THE", "#0f4c5c", "+", "All attributes, epsilon / d each; noisy histogram.", Way(THE, OWN)),
-    _smp("the", "THE", "#9b2226", "x", "One attribute, and it alone; noisy histogram.", Way(THE, NOTHING)),
-    _spl("rue", "RUE", "#0f4c5c", "|", "All attributes, epsilon / d each; least-error UE.", Way(RUE, OWN)),
-    _smp("rue", "RUE", "#9b2226", "_", "One attribute, and it alone; least-error UE.", Way(RUE, NOTHING)),
+    _spl("olh", "OLH", "#0f4c5c", "^", "All attributes, epsilon / d each; local hashing.", Variant(OLH, OWN)),
+    _smp("olh", "OLH", "#9b2226", "v", "One attribute, and it alone; local hashing.", Variant(OLH, NOTHING)),
+    _spl("blh", "BLH", "#0f4c5c", "D", "All attributes, epsilon / d each; one-bit hashing.", Variant(BLH, OWN)),
+    _smp("blh", "BLH", "#9b2226", "D", "One attribute, and it alone; one-bit hashing.", Variant(BLH, NOTHING)),
+    _spl("the", "THE", "#0f4c5c", "X", "All attributes, epsilon / d each; noisy histogram.", Variant(THE, OWN)),
+    _smp("the", "THE", "#9b2226", "X", "One attribute, and it alone; noisy histogram.", Variant(THE, NOTHING)),
+    _spl("rue", "RUE", "#0f4c5c", "*", "All attributes, epsilon / d each; least-error UE.", Variant(RUE, OWN)),
+    _smp("rue", "RUE", "#9b2226", ">", "One attribute, and it alone; least-error UE.", Variant(RUE, NOTHING)),
     # one report of a longitudinal protocol: epsilon is what all reports together lose, the first one loses a share of it
-    _spl("l-grr", "L-GRR", "#5f0f40", "o", "All attributes, epsilon / d each; L-GRR, once.", Way(L_GRR, OWN)),
-    _spl("l-sue", "L-SUE", "#5f0f40", "^", "All attributes, epsilon / d each; RAPPOR, once.", Way(L_SUE, OWN)),
-    _spl("l-osue", "L-OSUE", "#5f0f40", "D", "All attributes, epsilon / d each; L-OSUE, once.", Way(L_OSUE, OWN)),
-    _smp("l-grr", "L-GRR", "#6a994e", "s", "One attribute, and it alone; L-GRR, once.", Way(L_GRR, NOTHING)),
-    _smp("l-sue", "L-SUE", "#6a994e", "v", "One attribute, and it alone; RAPPOR, once.", Way(L_SUE, NOTHING)),
-    _smp("l-osue", "L-OSUE", "#6a994e", "P", "One attribute, and it alone; L-OSUE, once.", Way(L_OSUE, NOTHING)),
+    _spl("l-grr", "L-GRR", "#5f0f40", "s", "All attributes, epsilon / d each; L-GRR, once.", Variant(L_GRR, OWN)),
+    _spl("l-sue", "L-SUE", "#5f0f40", "^", "All attributes, epsilon / d each; RAPPOR, once.", Variant(L_SUE, OWN)),
+    _spl("l-osue", "L-OSUE", "#5f0f40", "P", "All attributes, epsilon / d each; L-OSUE, once.", Variant(L_OSUE, OWN)),
+    _smp("l-grr", "L-GRR", "#6a994e", "s", "One attribute, and it alone; L-GRR, once.", Variant(L_GRR, NOTHING)),
+    _smp("l-sue", "L-SUE", "#6a994e", "<", "One attribute, and it alone; RAPPOR, once.", Variant(L_SUE, NOTHING)),
+    _smp("l-osue", "L-OSUE", "#6a994e", "X", "One attribute, and it alone; L-OSUE, once.", Variant(L_OSUE, NOTHING)),
 )
 # fmt: on
 REGISTRY: dict[str, Protocol] = {entry.name: entry for entry in _ENTRIES}
@@ -117,19 +128,40 @@ PROTOCOLS: tuple[str, ...] = tuple(REGISTRY)
 PAPER: tuple[str, ...] = PROTOCOLS[:6]  # the six methods that the paper evaluates
 
 
-def check_protocol(protocol: object) -> str:
+def as_protocol(protocol: object) -> Protocol:
+    """A protocol by its name; an object is taken as it is."""
+    if isinstance(protocol, Protocol):
+        return protocol
     if str(protocol) not in REGISTRY:
-        raise InputError(f"unknown protocol {protocol!r}; available: {', '.join(REGISTRY)}")
-    return str(protocol)
+        close = difflib.get_close_matches(str(protocol), REGISTRY, 1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise InputError(f"unknown protocol {protocol!r}; {hint}available: {', '.join(REGISTRY)}")
+    return REGISTRY[str(protocol)]
 
 
-def label(protocol: str) -> str:
-    """The paper's name of a protocol: `RS+FD[OUE-z]` for `rsfd-oue-z`."""
-    return REGISTRY[check_protocol(protocol)].label
+def label(protocol: str | Protocol) -> str:
+    """The label of a protocol in tables and figures.
+
+    Parameters
+    ----------
+    protocol : str or Protocol
+        A name of `PROTOCOLS`, or a protocol of one's own.
+
+    Returns
+    -------
+    str
+        The paper's name, or the one that was given to `protocol`.
+
+    Examples
+    --------
+    >>> gpu_rsfd.label("rsfd-oue-z")
+    'RS+FD[OUE-z]'
+    """
+    return as_protocol(protocol).label
 
 
 @dataclass(frozen=True)
-class Terms:
+class PrivacySettings:
     """What protocols are run under, besides epsilon."""
 
     first_report: float = 0.5  # longitudinal protocols: the share of epsilon that the first report loses
@@ -137,90 +169,164 @@ class Terms:
     guarantee: str = "paper"  # what epsilon bounds: budgets.GUARANTEES
 
 
-TERMS = Terms()
+DEFAULT_SETTINGS = PrivacySettings()
 
 
-def mechanism(protocol: str, epsilon: float, d: int, k: int) -> Mechanism:
-    """What `protocol` does to an attribute of k values among d, at a total budget of epsilon (paper's guarantee)."""
-    e = _budget(check_protocol(protocol), epsilon, d, TERMS.guarantee)
-    return _mechanism(protocol, epsilon, e, d, k, TERMS.first_report, None)
+def mechanism(protocol: str | Protocol, epsilon: float, d: int, k: int) -> Mechanism:
+    """What a protocol does to one attribute, with the paper's guarantee.
 
+    Parameters
+    ----------
+    protocol : str or Protocol
+        A name of `PROTOCOLS`, or a protocol of one's own.
+    epsilon : float
+        The total budget.
+    d : int
+        How many attributes there are.
+    k : int
+        How many values this one has.
 
-def mechanisms(protocol: str, epsilon: float, domain: Sequence[int], terms: Terms = TERMS) -> tuple[Mechanism, ...]:
-    """What a protocol does to each attribute."""
-    sizes, d, entry = Domain.of(domain), len(domain), REGISTRY[check_protocol(protocol)]
-    priors = terms.priors if terms.priors is not None and entry.prior else (None,) * d
-    if len(priors) != d:
-        raise InputError(f"terms have the priors of {len(priors)} attributes, but domain has {d}")
-    if entry.budget.by(terms.guarantee) is None:
-        e = _largest_budget(protocol, epsilon, sizes, terms.first_report, priors)
-    else:
-        e = _budget(protocol, epsilon, d, terms.guarantee)
-    return tuple(
-        _mechanism(protocol, epsilon, e, d, k, terms.first_report, prior)
-        for k, prior in zip(sizes, priors, strict=True)
+    Returns
+    -------
+    Mechanism
+        Integer thresholds, the p and q that they realise, estimator, variances, loss.
+
+    Examples
+    --------
+    >>> m = gpu_rsfd.mechanism("smp-oue", 1.0, d=4, k=10)
+    >>> m.p, round(m.q, 4), m.loss <= 1.0
+    (0.5, 0.2689, True)
+    """
+    entry = as_protocol(protocol)
+    return _mechanism(
+        entry,
+        epsilon,
+        _budget(entry, epsilon, d, DEFAULT_SETTINGS.guarantee),
+        d,
+        k,
+        DEFAULT_SETTINGS.first_report,
+        None,
     )
 
 
+def mechanisms(
+    protocol: str | Protocol, epsilon: float, domain: Sequence[int], settings: PrivacySettings = DEFAULT_SETTINGS
+) -> tuple[Mechanism, ...]:
+    """What a protocol does to each attribute of a domain.
+
+    Parameters
+    ----------
+    protocol : str or Protocol
+        A name of `PROTOCOLS`, or a protocol of one's own.
+    epsilon : float
+        The total budget.
+    domain : sequence of int
+        How many values each attribute has.
+    settings : PrivacySettings
+        The guarantee, the prior of fake values, and the first report of longitudinal protocols.
+
+    Returns
+    -------
+    tuple of Mechanism
+        One for each attribute.
+
+    Examples
+    --------
+    >>> [m.name for m in gpu_rsfd.mechanisms("smp-adp", 1.0, (3, 50))]
+    ['grr', 'oue']
+    """
+    sizes, d, entry = Domain.of(domain), len(domain), as_protocol(protocol)
+    priors = settings.priors if settings.priors is not None and entry.prior else (None,) * d
+    if len(priors) != d:
+        raise InputError(f"settings have the priors of {len(priors)} attributes, but domain has {d}")
+    if settings.guarantee != "paper" and entry.claimed:
+        raise InputError(
+            f"guarantee={settings.guarantee!r} can't be given for {entry}: its loss is claimed, not computed; use 'paper'"
+        )
+    if entry.budget.by(settings.guarantee) is None:
+        e = _largest_budget(entry, epsilon, sizes, settings.first_report, priors, settings.guarantee)
+    else:
+        e = _budget(entry, epsilon, d, settings.guarantee)
+    kinds = dict.fromkeys(zip(sizes, priors, strict=True))
+    made = {kind: _mechanism(entry, epsilon, e, d, *kind[:1], settings.first_report, kind[1]) for kind in kinds}
+    return tuple(made[kind] for kind in zip(sizes, priors, strict=True))
+
+
 @lru_cache(maxsize=1 << 12)
-def _budget(protocol: str, epsilon: float, d: int, guarantee: str) -> float:
+def _budget(entry: Protocol, epsilon: float, d: int, guarantee: str) -> float:
     """What an attribute's randomiser may spend, if that depends on epsilon and d alone."""
-    rule = REGISTRY[protocol].budget.by(guarantee)
+    rule = entry.budget.by(guarantee)
     assert rule is not None
     try:
         return rule(epsilon, d)
     except OverflowError:
-        raise _too_large(protocol, epsilon, d) from None
+        raise _too_large(entry, epsilon, d) from None
 
 
 @lru_cache(maxsize=1 << 10)
 def _largest_budget(
-    protocol: str, epsilon: float, domain: Domain, first_report: float, priors: tuple[Thresholds | None, ...]
+    entry: Protocol,
+    epsilon: float,
+    domain: Domain,
+    first_report: float,
+    priors: tuple[Thresholds | None, ...],
+    guarantee: str,
 ) -> float:
-    """The largest budget whose exact loss for one attribute is at most epsilon, over the whole domain."""
-    entry, d = REGISTRY[protocol], len(domain)
-    kinds = Counter(zip(domain, priors, strict=True))
+    """The largest budget whose exact loss is at most epsilon over the whole domain."""
+    d, kinds = len(domain), Counter(zip(domain, priors, strict=True))
 
     def fits(e: float) -> bool:
         try:
-            found = [_built(entry, e, d, k, first_report, prior) for k, prior in kinds]
+            found = {kind: _built(entry, e, d, kind[0], first_report, kind[1]) for kind in kinds}
         except OverflowError:
             return False
         except ZeroDivisionError:
             return True
-        if not all(m.recipe.noise.informative for m in found):
+        except InputError:  # a user's own function gives no probabilities here
+            if e == epsilon:
+                raise
+            return False
+        if not all(m.recipe.noise.informative for m in found.values()):
             return True  # too small a budget to tell anything: more of it fits
-        return Likelihoods.of_kinds(found, list(kinds.values())).one() <= epsilon
+        if guarantee == "attribute" and entry.variants[0].unsampled.hides:
+            return Likelihoods.of_kinds(list(found.values()), list(kinds.values())).one() <= epsilon
+        every = [found[kind] for kind, count in kinds.items() for _ in range(count)]
+        return float(losses(every, [1 if guarantee == "attribute" else d])[0]) <= epsilon
 
-    return largest(fits, epsilon, smooth=not entry.adaptive)
+    e = largest(fits, epsilon, sorted({e for k in set(domain) for e in switches(entry.variants, d, k)}))
+    if e == 0:
+        raise InputError(f"no budget keeps the {guarantee} loss of {entry} within epsilon={epsilon:g}")
+    return e
 
 
 def _built(entry: Protocol, e: float, d: int, k: int, first_report: float, prior: Thresholds | None) -> Mechanism:
     if not math.exp(e) < math.inf:
         raise OverflowError
-    way = choose(entry.ways, e, d, k)
-    spent = e * first_report if way.noise.memoised else e
-    recipe = Recipe(way.others, way.noise.thresholds(spent, k), prior if way.prior else None)
-    return Mechanism(way.name, d, k, e, recipe, way.noise, spent)
+    way = choose(entry.variants, e, d, k)
+    rule, spent = way.noise, e * first_report if way.noise.memoised else e
+    noise = rule.thresholds(spent, k)
+    recipe = Recipe(way.unsampled, noise, prior if way.prior else None)
+    loss = rule.loss(noise, spent, k) if noise.informative else 0.0
+    return Mechanism(way.name, d, k, e, recipe, spent, loss, rule.bits(spent, k), rule.plain, rule.claimed)
 
 
-def _too_large(protocol: str, epsilon: float, d: int) -> InputError:
+def _too_large(protocol: Protocol, epsilon: float, d: int) -> InputError:
     return InputError(f"epsilon={epsilon} is too large for {protocol} with d={d}: e^epsilon overflows")
 
 
 @lru_cache(maxsize=1 << 16)
 def _mechanism(
-    protocol: str, epsilon: float, e: float, d: int, k: int, first_report: float, prior: Thresholds | None
+    entry: Protocol, epsilon: float, e: float, d: int, k: int, first_report: float, prior: Thresholds | None
 ) -> Mechanism:
     try:
-        built = _built(REGISTRY[protocol], e, d, k, first_report, prior)
+        built = _built(entry, e, d, k, first_report, prior)
         if built.recipe.noise.informative:
             return built
     except OverflowError:
-        raise _too_large(protocol, epsilon, d) from None
+        raise _too_large(entry, epsilon, d) from None
     except ZeroDivisionError:  # the budget rounds to nothing inside a formula
         pass
     raise InputError(
-        f"epsilon={epsilon} is too small for {protocol} with d={d} and k={k}: at a budget of {e:.3g} per attribute "
+        f"epsilon={epsilon} is too small for {entry} with d={d} and k={k}: at a budget of {e:.3g} per attribute "
         "the report no longer depends on the value (p = q after rounding towards privacy)"
     )

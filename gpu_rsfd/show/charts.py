@@ -10,16 +10,30 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.protocols import REGISTRY, label
+from gpu_rsfd.planning import Look
 from gpu_rsfd.show.summary import show_epsilon
 
-SHAPES = {  # Matplotlib's markers
-    **{"o": "circle", "s": "square", "D": "diamond", "d": "diamond", "^": "triangle-up", "v": "triangle-down"},
-    **{"<": "triangle-left", ">": "triangle-right", "P": "cross", "+": "cross"},
-    "X": "M-.7,-.7L.7,.7M-.7,.7L.7,-.7M-.5,-.7L.7,.5L.5,.7L-.7,-.5Z",
+SHAPES = {  # Matplotlib's markers: names of Vega, or paths within -1 … 1
+    **{"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"},
+    **{"<": "triangle-left", ">": "triangle-right", "P": "cross"},
+    "d": "M0,-1.1L.5,0L0,1.1L-.5,0Z",
+    "X": "M-.7,-1L0,-.3L.7,-1L1,-.7L.3,0L1,.7L.7,1L0,.3L-.7,1L-1,.7L-.3,0L-1,-.7Z",
+    "x": "M-.85,-1L0,-.15L.85,-1L1,-.85L.15,0L1,.85L.85,1L0,.15L-.85,1L-1,.85L-.15,0L-1,-.85Z",
+    "+": "M-1.1,-.12H-.12V-1.1H.12V-.12H1.1V.12H.12V1.1H-.12V.12H-1.1Z",
     "*": "M0,-1L.25,-.3L1,-.3L.4,.15L.6,.85L0,.4L-.6,.85L-.4,.15L-1,-.3L-.25,-.3Z",
+    "p": "M0,-1L.95,-.31L.59,.81L-.59,.81L-.95,-.31Z",
+    "h": "M0,-1L.87,-.5L.87,.5L0,1L-.87,.5L-.87,-.5Z",
+    "H": "M-1,0L-.5,-.87L.5,-.87L1,0L.5,.87L-.5,.87Z",
+    "8": "M-.38,-.92H.38L.92,-.38V.38L.38,.92H-.38L-.92,.38V-.38Z",
+    "1": "M-.12,-.1L-.9,-.6L-.78,-.8L0,-.3L.78,-.8L.9,-.6L.12,-.1V1H-.12Z",
+    "2": "M-.12,.1L-.9,.6L-.78,.8L0,.3L.78,.8L.9,.6L.12,.1V-1H-.12Z",
+    "3": "M.1,-.12L.6,-.9L.8,-.78L.3,0L.8,.78L.6,.9L.1,.12H-1V-.12Z",
+    "4": "M-.1,-.12L-.6,-.9L-.8,-.78L-.3,0L-.8,.78L-.6,.9L-.1,.12H1V-.12Z",
+    "|": "M-.15,-1.1H.15V1.1H-.15Z",
+    "_": "M-1.1,-.15H1.1V.15H-1.1Z",
 }
-OTHER_SHAPE = "M-1,-.5L0,-1L1,-.5L1,.5L0,1L-1,.5Z"
+ERROR = "error"  # the page puts the metric's label in its place
+OTHER_SHAPE = "M-1,-.4H1V.4H-1Z"
 AXIS = {"labelColor": "currentColor", "titleColor": "currentColor", "domainColor": "var(--line)"}
 CONFIG = {
     "background": "transparent",
@@ -52,17 +66,18 @@ def bundle() -> str:
     return str(text).replace("</script", "<\\/script")
 
 
-def shape(protocol: str) -> str:
+def shape(look: Look) -> str:
     """A name of Vega, or a path within -1 … 1."""
-    return SHAPES.get(REGISTRY[protocol].marker, OTHER_SHAPE)
+    return SHAPES.get(look.marker, OTHER_SHAPE)
 
 
-def colour(protocol: str) -> str:
-    return f"var(--{protocol})"
+def colour(protocol: int) -> str:
+    """By place: a name of somebody's own protocol may be no name of CSS."""
+    return f"var(--protocol-{protocol})"
 
 
-def error_chart(x: str, y: str, protocols: Sequence[str], epsilons: Sequence[float]) -> Any:
-    """MSE_avg against `x` (epsilon, users) on a `y` scale (log, linear): bands, curves, theory, published points."""
+def error_chart(x: str, y: str, looks: Sequence[Look], epsilons: Sequence[float]) -> Any:
+    """Errors against `x` (epsilon, users) on a `y` scale (log, linear): bands, curves, theory, published points."""
     alt = altair()
     if x == "epsilon":
         axis = alt.Axis(title="ε", values=list(epsilons), labelExpr=_names(epsilons), labelOverlap=True)
@@ -70,33 +85,33 @@ def error_chart(x: str, y: str, protocols: Sequence[str], epsilons: Sequence[flo
     else:
         axis = alt.Axis(title="users n", format="~s", tickCount=5)
         horizontal = alt.X("x:Q", axis=axis, scale=alt.Scale(type="log", nice=False, padding=15))
-    return _specified(_curves(horizontal, protocols, y), "MSE_avg of each protocol", {"height": 360})
+    return _specified(_curves(horizontal, looks, y), "error of each protocol", {"height": 360})
 
 
-def loss_chart(x: str, y: str, protocols: Sequence[str]) -> Any:
-    """MSE_avg against what a report gives away: `x` is its title."""
+def loss_chart(x: str, y: str, looks: Sequence[Look]) -> Any:
+    """Errors against what a report gives away: `x` is its title."""
     alt = altair()
     horizontal = alt.X("x:Q", title=x, scale=alt.Scale(zero=False, padding=15))
-    return _specified(_curves(horizontal, protocols, y, back=True), f"MSE_avg against the {x}", {"height": 320})
+    return _specified(_curves(horizontal, looks, y, back=True), f"error against the {x}", {"height": 320})
 
 
-def _curves(x: Any, protocols: Sequence[str], kind: str, back: bool = False) -> Any:
+def _curves(x: Any, looks: Sequence[Look], kind: str, back: bool = False) -> Any:
     """`back`: x may go back along a curve, which runs through the epsilons; bars instead of bands, then."""
     alt = altair()
     scale = alt.Scale(type="log", nice=False, padding=8) if kind == "log" else alt.Scale(zero=True)
-    axis = alt.Axis(format=".0e" if kind == "log" else ".1e", title="MSE_avg", tickCount=6)
+    axis = alt.Axis(format="~e", title=ERROR, tickCount=6)  # as many digits as a tick needs
 
     def y(field: str) -> Any:
         return alt.Y(f"{field}:Q", scale=scale, axis=axis)
 
-    labels = [label(protocol) for protocol in protocols]
+    labels = [look.label for look in looks]
     tint = alt.Color(
-        "protocol:N", scale=alt.Scale(domain=labels, range=[colour(p) for p in protocols]), legend=None
+        "protocol:N", scale=alt.Scale(domain=labels, range=[colour(p) for p in range(len(looks))]), legend=None
     )  # the page has a legend of its own, which a keyboard reaches
-    form = alt.Shape("protocol:N", scale=alt.Scale(domain=labels, range=list(map(shape, protocols))), legend=None)
+    form = alt.Shape("protocol:N", scale=alt.Scale(domain=labels, range=list(map(shape, looks))), legend=None)
     shown = [
         *(alt.Tooltip(f"{field}:N", title=title) for field, title in (("protocol", "protocol"), ("at", "at"))),
-        *(alt.Tooltip(f"{field}:N", title=title) for field, title in (("value", "MSE_avg"), ("closed", "theory"))),
+        *(alt.Tooltip(f"{field}:N", title=title) for field, title in (("value", ERROR), ("closed", "theory"))),
         alt.Tooltip("paper:N", title="the paper"),
     ]
     base = alt.Chart(alt.NamedData("curves")).encode(x=x, color=tint)
@@ -111,7 +126,7 @@ def _curves(x: Any, protocols: Sequence[str], kind: str, back: bool = False) -> 
 
 
 def frequency_chart() -> Any:
-    """Truth as bars, estimates as points with the middle 95 % of the repetitions; a line for each value."""
+    """Truth as bars, estimates as points with 95 % prediction intervals; a line for each value."""
     alt = altair()
     value = alt.Y("value:N", sort=None, title=None, axis=alt.Axis(labelLimit=150, labelOverlap=True, ticks=False))
     base = alt.Chart(alt.NamedData("values")).encode(y=value)
@@ -126,8 +141,8 @@ def frequency_chart() -> Any:
 
 def _names(epsilons: Sequence[float]) -> str:
     """An expression of Vega: `ln 2` for 0.6931."""
-    names = {f"{e:.4f}": show_epsilon(e) for e in epsilons}
-    return f"{json.dumps(names)}[format(datum.value, '.4f')] || datum.label"
+    names = [show_epsilon(e) for e in epsilons]
+    return f"{json.dumps(names)}[indexof({json.dumps(list(epsilons))}, datum.value)] || datum.label"
 
 
 def _specified(chart: Any, description: str, size: Mapping[str, Any]) -> dict[str, Any]:

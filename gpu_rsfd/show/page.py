@@ -7,38 +7,50 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gpu_rsfd.command import command_of, reads_files
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import POSTPROCESS
-from gpu_rsfd.privacy.attacking import AttackResult
-from gpu_rsfd.privacy.files import AttackResults
-from gpu_rsfd.protocols import REGISTRY, label
-from gpu_rsfd.results import Result, Results
+from gpu_rsfd.estimate import DEFAULT, POSTPROCESS, STORED, described
+from gpu_rsfd.metrics import METRICS, as_metric
+from gpu_rsfd.planning import Look
+from gpu_rsfd.results import AttackResult, Result, Results
 from gpu_rsfd.show import charts, headline
-from gpu_rsfd.show.comparison import maybe_best
+from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.plots import differ_in_users
 from gpu_rsfd.show.privacy import GOALS, exact_losses, means
 from gpu_rsfd.show.published import caveats, published
-from gpu_rsfd.show.recipe import command_of, reads_files
 from gpu_rsfd.show.selection import part_of
-from gpu_rsfd.show.summary import expected, rough, show_epsilon, source_of, summary
+from gpu_rsfd.show.summary import RUN, expected, promised, rough, show_epsilon, source_of, summary
 from gpu_rsfd.store.files import replace_file
 from gpu_rsfd.version import __version__
 
 MARK = '<meta name="generator" content="gpu-rsfd'
-DEFAULT = "clip-normalize"
+MOST_ERRORS = 150_000  # means after all metrics and post-processings: 3 MB of text
 MOST_NUMBERS = 450_000  # of estimates and their intervals: 1.2 MB of text
 LEVELS = 65_535  # an estimate is kept to this part of the range of its data set
 LIGHT, DARK = "#ffffff", "#15181c"  # backgrounds that colours must stand out from
 CONTRAST = 3.0  # of lines and points, as WCAG 2.2 asks for graphics
 
+PAIRING = {  # what protocols share in a repetition, by sampler
+    "users": (
+        "the same users and the same random numbers. Differences are taken in pairs, which takes out the shared noise"
+    ),
+    "counts": (
+        "the same users, who sample the same attributes; other random numbers are their own. Differences are taken in "
+        "pairs, which takes out less noise than with the sampler users"
+    ),
+    "marginals": (
+        "the same users, but random numbers of their own. Differences are taken in pairs, which is valid but takes out "
+        "hardly any noise"
+    ),
+}
 ONE, ANY = "privacy loss, one attribute differs", "privacy loss, any two users"
 
 
@@ -56,25 +68,30 @@ def check_page(path: Path, overwrite: bool = False) -> Path:
 
 
 def write_page(
-    results: Results, path: Path, title: str, overwrite: bool = False, attacks: AttackResults | None = None
+    results: Results,
+    path: Path,
+    title: str,
+    overwrite: bool = False,
+    attacks: Results | None = None,
+    metric: str = "mse",
 ) -> None:
     """The page of results, wholly or not at all."""
     check_page(path, overwrite)
-    replace_file(path, page(results, title, attacks).encode())
+    replace_file(path, page(results, title, attacks, metric).encode())
 
 
-def page(results: Results, title: str, attacks: AttackResults | None = None) -> str:
-    """The page as text."""
+def page(results: Results, title: str, attacks: Results | None = None, metric: str = "mse") -> str:
+    """The page as text; `metric` is the one that it shows first."""
     if not results:
         raise InputError("the results file has no finished repetitions yet; nothing to show")
     charts.altair()
-    content = document(results, title, attacks)
+    content = document(results, title, attacks, metric)
     folder = resources.files("gpu_rsfd.show").joinpath("resources")
     parts = {name: folder.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
     filled = {
         "title": html.escape(title),
         "generator": f"gpu-rsfd {__version__}",
-        "style": colours(content["protocols"]) + parts["page.css"],
+        "style": colours(next(iter(results.values())).plan.looks) + parts["page.css"],
         "data": json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         "library": charts.bundle(),
         "program": parts["page.js"],
@@ -83,14 +100,15 @@ def page(results: Results, title: str, attacks: AttackResults | None = None) -> 
     return re.sub(r"\{\{(\w+)\}\}", lambda place: filled[place[1]], parts["page.html"])
 
 
-def document(results: Results, title: str, attacks: AttackResults | None = None) -> dict[str, Any]:
-    """All that the page shows, as plain data; of attacks, those on data sets, protocols and epsilons of the results."""
+def document(results: Results, title: str, attacks: Results | None = None, metric: str = "mse") -> dict[str, Any]:
+    """All that the page shows, as plain data; attacks must be on the same data sets, run under the same terms."""
     first = next(iter(results.values()))
-    protocols, epsilons = first.protocols, first.epsilons
-    kept = _kept(results)
+    looks, epsilons = first.plan.looks, first.epsilons
+    shown, kept = _shown(results, metric), _kept(results)
     over_users = differ_in_users(results)
     kinds = ["epsilon", *(["users"] if over_users else [])]
-    private = {name: _privacy(result, attacks.get(name) if attacks else None) for name, result in results.items()}
+    matched = {} if attacks is None else matching(results, attacks)
+    private = {name: _privacy(result, matched.get(name)) for name, result in results.items()}
     losses = list(dict.fromkeys(kind for entry in private.values() for kind in entry))
     return {
         "title": title,
@@ -98,18 +116,26 @@ def document(results: Results, title: str, attacks: AttackResults | None = None)
         "complete": results.complete,
         "epsilons": [show_epsilon(e) for e in epsilons],
         "protocols": [
-            {"name": p, "label": label(p), "summary": REGISTRY[p].summary, "shape": charts.shape(p)} for p in protocols
+            {"name": look.name, "label": look.label, "summary": look.summary, "shape": charts.shape(look)}
+            for look in looks
         ],
-        "postprocess": list(POSTPROCESS),
+        "metrics": [
+            {"name": m, "label": known.label, "summary": known.summary, "larger": known.larger_is_better}
+            for m, known in ((m, as_metric(m)) for m in shown)
+        ],
+        "postprocess": [{"name": name, "summary": described(POSTPROCESS[name])} for name in STORED],
         "kept": kept,
-        "default": DEFAULT,
+        "default": {"metric": metric, "postprocess": DEFAULT},
         "overUsers": over_users,
-        "headlines": {name: headline.overall(results, name) for name in POSTPROCESS},
-        "datasets": [_dataset(results, name, kept, private[name]) for name in results],
+        "headlines": _tables(shown, lambda kind, m: headline.overall(results, kind, m)),
+        "guarantee": promised(first),
+        "pairing": PAIRING[first.spec.get("sampler", "users")],
+        "run": {key: first.spec.get(key, usual) for key, usual in RUN.items()},
+        "datasets": [_dataset(results, name, shown, kept, private[name]) for name in results],
         "losses": losses,
         "charts": {
-            **{f"{x}-{y}": charts.error_chart(x, y, protocols, epsilons) for x in kinds for y in ("log", "linear")},
-            **{f"{x}-{y}": charts.loss_chart(x, y, protocols) for x in losses for y in ("log", "linear")},
+            **{f"{x}-{y}": charts.error_chart(x, y, looks, epsilons) for x in kinds for y in ("log", "linear")},
+            **{f"{x}-{y}": charts.loss_chart(x, y, looks) for x in losses for y in ("log", "linear")},
             "frequencies": charts.frequency_chart(),
         },
         "command": command_of(results.spec),
@@ -124,7 +150,23 @@ def document(results: Results, title: str, attacks: AttackResults | None = None)
     }
 
 
-def _dataset(results: Results, name: str, kept: Sequence[str], losses: Mapping[str, Any]) -> dict[str, Any]:
+def _tables(metrics: Sequence[str], entry: Callable[[str, str], Any]) -> dict[str, dict[str, Any]]:
+    """[metric][postprocess]"""
+    return {metric: {kind: entry(kind, metric) for kind in STORED} for metric in metrics}
+
+
+def _shown(results: Results, metric: str) -> list[str]:
+    """The metrics that go into the page: all; or the chosen one, if all would be too much or are not to be had."""
+    as_metric(metric)
+    means = sum(len(r.protocols) * len(r.epsilons) for r in results.values()) * len(STORED) * len(METRICS)
+    if means <= MOST_ERRORS and all(result.has_counts for result in results.values()):
+        return list(METRICS)
+    return [metric]
+
+
+def _dataset(
+    results: Results, name: str, metrics: Sequence[str], kept: Sequence[str], losses: Mapping[str, Any]
+) -> dict[str, Any]:
     result = results[name]
     return {
         "name": name,
@@ -136,26 +178,26 @@ def _dataset(results: Results, name: str, kept: Sequence[str], losses: Mapping[s
         "domain": list(result.domain),
         "labels": None if result.labels is None else [list(row) for row in result.labels],
         "truth": [_short(f) for f in result.frequencies],
-        "headlines": {kind: headline.of_dataset(name, result, kind) for kind in POSTPROCESS},
-        "errors": {kind: _errors(name, result, kind) for kind in POSTPROCESS},
+        "headlines": _tables(metrics, lambda kind, metric: headline.of_dataset(name, result, kind, metric)),
+        "errors": _tables(metrics, lambda kind, metric: _errors(name, result, kind, metric)),
         "estimates": {kind: _estimates(result, kind) for kind in kept},
         "losses": {kind: _numbers(values) for kind, values in losses.items()},
-        "caveats": caveats([name], result.protocols) if published(name, result, DEFAULT) is not None else [],
-        "balanced": result.spec.assignment == "balanced",
+        "caveats": caveats([name], result.plan.looks) if published(name, result, DEFAULT) is not None else [],
+        "balanced": result.plan.assignment == "balanced",
     }
 
 
-def _errors(name: str, result: Result, postprocess: str) -> dict[str, Any]:
+def _errors(name: str, result: Result, postprocess: str, metric: str) -> dict[str, Any]:
     """[protocol][epsilon] each."""
-    mean, error = summary(result, postprocess)
-    closed = expected(result, postprocess)
-    points = published(name, result, postprocess)
+    mean, error = summary(result, postprocess, metric)
+    closed = expected(result, postprocess, metric)
+    points = published(name, result, postprocess, metric)
     return {
         "mean": _numbers(mean),
         "error": _numbers(error),
         "theory": None if closed is None else _numbers(np.where(rough(result, postprocess), math.nan, closed)),
         "published": None if points is None else _numbers(points),
-        "best": maybe_best(result, postprocess).astype(int).tolist(),
+        "best": among_best(result, postprocess, metric).astype(int).tolist(),
     }
 
 
@@ -178,12 +220,64 @@ def _privacy(result: Result, attack: AttackResult | None) -> dict[str, Any]:
     return found
 
 
+def matching(results: Results, attacks: Results) -> dict[str, AttackResult]:
+    """The attacks on data sets of the results, each cell of which must be the same mechanism on the same users.
+
+    Raises
+    ------
+    InputError
+        If an attack is on other data or other protocols, at other epsilons, or under other terms; it says which.
+    """
+    known = {d.get("name") for d in results.spec.get("datasets", [])} | set(results)
+    found = {}
+    for name, attack in attacks.items():
+        if name not in known:
+            raise InputError(f"attack on data set {name!r}: not in the results; data sets: {', '.join(results)}")
+        if name in results:
+            _check_attack(name, results[name], attack)
+            found[name] = attack
+    if not found:
+        raise InputError(f"attack on {', '.join(attacks) or 'nothing'}: the page shows {', '.join(results)}")
+    return found
+
+
+def _check_attack(name: str, result: Result, attack: AttackResult) -> None:
+    """One line on what differs, if anything that decides about a number does."""
+
+    def differ(what: str, theirs: object, ours: object) -> InputError:
+        return InputError(
+            f"attack on {name!r} has {what} {theirs}, the results have {ours}; they don't belong together"
+        )
+
+    for what, of in (("users", lambda r: r.n), ("domain", lambda r: tuple(r.domain)), ("columns", lambda r: r.names)):
+        if of(attack) != of(result):
+            raise differ(what, of(attack), of(result))
+    if not np.array_equal(attack.frequencies, result.frequencies):
+        raise differ("frequencies of values", "of its own", "others")
+    for option, usual in (("guarantee", "paper"), ("prior", "uniform"), ("assignment", "uniform")):
+        theirs, ours = (r.spec.get(option, usual) for r in (attack, result))
+        if theirs != ours:
+            raise differ(option, theirs, ours)
+    cells = [
+        (p, e) for p in attack.protocols for e in attack.epsilons if p in result.protocols and e in result.epsilons
+    ]
+    if not cells:
+        theirs, ours = (
+            f"{', '.join(r.protocols)} at {', '.join(map(show_epsilon, r.epsilons))}" for r in (attack, result)
+        )
+        raise differ("protocols", theirs, ours)
+    for p, e in cells:
+        digests = {r.plan.digest(r.protocols.index(p), r.epsilons.index(e)) for r in (attack, result)}
+        if len(digests) > 1:
+            raise differ(f"another mechanism {p} at epsilon", show_epsilon(e), "their own")
+
+
 def _kept(results: Results) -> list[str]:
     """The post-processings whose estimates go into the page: all, or the default one if all would be too much."""
     numbers = sum(3 * len(r.protocols) * len(r.epsilons) * r.domain.total for r in results.values())
     if numbers > MOST_NUMBERS or not all(r.has_counts for r in results.values()):
         return []
-    return list(POSTPROCESS) if numbers * len(POSTPROCESS) <= MOST_NUMBERS else [DEFAULT]
+    return list(STORED) if numbers * len(STORED) <= MOST_NUMBERS else [DEFAULT]
 
 
 def _estimates(result: Result, postprocess: str) -> dict[str, Any]:
@@ -208,11 +302,12 @@ def _short(x: float) -> float | None:
     return float(f"{x:.6g}") if math.isfinite(x) else None
 
 
-def colours(protocols: Sequence[Mapping[str, str]]) -> str:
+def colours(looks: Sequence[Look]) -> str:
     """The protocols' colours as custom properties, each so that it stands out from the background."""
 
     def rules(background: str, dark: bool) -> str:
-        return "".join(f"--{p['name']}:{readable(REGISTRY[p['name']].colour, background, dark)};" for p in protocols)
+        each = enumerate(readable(look.colour, background, dark) for look in looks)
+        return "".join(f"--protocol-{p}:{colour};" for p, colour in each)
 
     light, night = rules(LIGHT, False), rules(DARK, True)
     return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{night}}}}}\n"
@@ -247,4 +342,7 @@ def _light(rgb: Sequence[int]) -> float:
 
 
 def _rgb(colour: str) -> tuple[int, ...]:
-    return tuple(int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    """Of any colour that Matplotlib knows; grey for what is none."""
+    from matplotlib.colors import is_color_like, to_rgb
+
+    return tuple(round(255 * part) for part in to_rgb(colour if is_color_like(colour) else "#555555"))

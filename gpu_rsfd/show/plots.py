@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import Floats, check_postprocess
-from gpu_rsfd.protocols import REGISTRY, label
-from gpu_rsfd.results import Result, Results
+from gpu_rsfd.estimate import DEFAULT, Floats, PostprocessLike, check_postprocess
+from gpu_rsfd.metrics import MetricLike, as_metric, name_of
+from gpu_rsfd.protocols import REGISTRY
+from gpu_rsfd.results import Measured, Result, Results
+from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.lettering import lettered
 from gpu_rsfd.show.panels import Page, epsilon_ticks, log_ticks
 from gpu_rsfd.show.published import caveats, published
@@ -49,19 +51,31 @@ _CIRCLE: dict[str, Any] = {  # a published point: larger than every marker, so t
     "linestyle": "none",
     "zorder": 1.5,
 }
-# Readable in grey: a marker and a dash of its own for each protocol, colours of distinct lightness.
+# Readable in grey: a dash for each protocol beside its own marker and colour.
 _DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2))]
+_PLAIN = "#555555", "o"  # for a colour or a marker that Matplotlib does not know
 
 
-def style(protocol: str) -> dict[str, Any]:
-    entry = REGISTRY[protocol]
+def style(result: Measured, protocol: int) -> dict[str, Any]:
+    """How a protocol of a result is drawn: its own colour and marker, a dash by its place.
+
+    A curve that coincides somewhere with one before it, as an adaptive choice does, has hollow, larger markers, so
+    that the other one stays visible.
+    """
+    from matplotlib.colors import is_color_like
+    from matplotlib.markers import MarkerStyle
+
+    look, plan = result.plan.looks[protocol], result.plan
+    colour = look.colour if is_color_like(look.colour) else _PLAIN[0]
+    follows = any(
+        plan.digest(protocol, e) == plan.digest(p, e) for e in range(len(plan.epsilons)) for p in range(protocol)
+    )
     return {
-        "marker": entry.marker,
-        "linestyle": _DASHES[list(REGISTRY).index(protocol) % len(_DASHES)],
-        "color": entry.colour,
-        # an adaptive choice is hollow and larger: the curve that it follows stays visible
-        "markersize": 8 if entry.adaptive else 5,
-        "markerfacecolor": "none" if entry.adaptive else entry.colour,
+        "marker": look.marker if look.marker in MarkerStyle.markers else _PLAIN[1],
+        "linestyle": _DASHES[protocol % len(_DASHES)],
+        "color": colour,
+        "markersize": 8 if follows else 5,
+        "markerfacecolor": "none" if follows else colour,
         "linewidth": 1.3,
     }
 
@@ -107,9 +121,12 @@ def save_figure(figure: Any, path: Path, overwrite: bool = False) -> None:
     replace_file(target, image.getbuffer())
 
 
-def figure_of(results: Results, postprocess: str = "clip-normalize", x: str = "auto") -> Any:
-    """MSE_avg against epsilon, a panel per data set; or against n, a panel per epsilon, for a sweep over n."""
+def figure_of(
+    results: Results, postprocess: PostprocessLike = DEFAULT, x: str = "auto", metric: MetricLike = "mse"
+) -> Any:
+    """Errors against epsilon, a panel per data set; or against n, a panel per epsilon, for a sweep over n."""
     check_postprocess(postprocess)
+    as_metric(metric)
     if not results:
         raise InputError("the results file has no finished repetitions yet; nothing to plot")
     if x not in ("auto", "epsilon", "users"):
@@ -117,9 +134,8 @@ def figure_of(results: Results, postprocess: str = "clip-normalize", x: str = "a
     over_users = differ_in_users(results)
     if x == "users" and not over_users:
         raise InputError("x=users needs data sets that differ in their number of users only")
-    if over_users and x != "epsilon":
-        return _against_users(results, postprocess)
-    return _against_epsilon(results, postprocess)
+    draw = _against_users if over_users and x != "epsilon" else _against_epsilon
+    return draw(results, postprocess, metric)
 
 
 def differ_in_users(results: Results) -> bool:
@@ -127,110 +143,131 @@ def differ_in_users(results: Results) -> bool:
     made = [d for d in results.spec.get("datasets", []) if d["name"] in results]
     if len({d["users"] for d in made}) < 2:
         return False
-    laws = {d["name"].replace(f"-n{d['users']}-", "-n-") for d in made}
-    return len({tuple(d["domain"]) for d in made}) == 1 and len(laws) == 1
+    families = {d["name"].replace(f"-n{d['users']}-", "-n-") for d in made}
+    return len({tuple(d["domain"]) for d in made}) == 1 and len(families) == 1
 
 
-def _against_epsilon(results: Results, postprocess: str) -> Any:
-    points = {name: published(name, result, postprocess) for name, result in results.items()}
-    theory = {name: _theory(result, postprocess) for name, result in results.items()}
-    protocols = next(iter(results.values())).protocols
-    page = Page(len(results), handles(protocols), _explained(results, postprocess, theory.values(), points))
+def _against_epsilon(results: Results, postprocess: PostprocessLike, metric: MetricLike) -> Any:
+    points = {name: published(name, result, postprocess, metric) for name, result in results.items()}
+    theory = {name: _theory(result, postprocess, metric) for name, result in results.items()}
+    first = next(iter(results.values()))
+    page = Page(len(results), handles(first), explained(results, postprocess, theory.values(), points))
     for axis, (name, result) in zip(page.axes, results.items(), strict=True):
-        mean, error = summary(result, postprocess)
-        curves(axis, protocols, result.epsilons, mean, error, theory[name], points[name])
-        (title,), families = lettered([name], TITLE_LETTERS)
-        axis.set_title(f"{title}: n = {result.n:,}, d = {len(result.domain)}", fontsize=10, fontfamily=families)
+        found = summary(result, postprocess, metric)
+        curves(axis, result, result.epsilons, *found, theory[name], points[name], _logarithmic(metric))
+        entitle(axis, name, f"n = {result.n:,}, d = {len(result.domain)}")
         epsilon_ticks(axis, result.epsilons)
-    page.name_axes("ε", metric(postprocess))
+    page.name_axes("ε", axis_name(postprocess, metric))
     return page.figure
 
 
-def _against_users(results: Results, postprocess: str) -> Any:
+def _against_users(results: Results, postprocess: PostprocessLike, metric: MetricLike) -> Any:
     ordered = sorted(results.values(), key=lambda r: r.n)
     first = ordered[0]
     users = [r.n for r in ordered]
-    mean, error = (np.stack(parts, axis=-1) for parts in zip(*(summary(r, postprocess) for r in ordered), strict=True))
-    forms = [form for r in ordered if (form := _theory(r, postprocess)) is not None]
+    found = [summary(r, postprocess, metric) for r in ordered]
+    mean, error = (np.stack(parts, axis=-1) for parts in zip(*found, strict=True))
+    forms = [form for r in ordered if (form := _theory(r, postprocess, metric)) is not None]
     theory = np.stack(forms, axis=-1) if forms else None  # [protocol, epsilon, users]
-    page = Page(len(first.epsilons), handles(first.protocols), _explained(results, postprocess, [theory]))
+    page = Page(len(first.epsilons), handles(first), explained(results, postprocess, [theory]))
     for e, (axis, epsilon) in enumerate(zip(page.axes, first.epsilons, strict=True)):
-        curves(axis, first.protocols, users, mean[:, e], error[:, e], None if theory is None else theory[:, e])
+        closed = None if theory is None else theory[:, e]
+        curves(axis, first, users, mean[:, e], error[:, e], closed, log=_logarithmic(metric))
         axis.set_title(f"ε = {show_epsilon(epsilon)}, d = {len(first.domain)}", fontsize=10)
         axis.set_xscale("log")
-    page.name_axes("users n", metric(postprocess))
+    page.name_axes("users n", axis_name(postprocess, metric))
     return page.figure
 
 
 def curves(
     axis: Any,
-    protocols: Sequence[str],
+    result: Measured,
     x: Sequence[float] | Floats,
     mean: Floats,
     error: Floats,
     theory: Floats | None = None,
     points: Floats | None = None,
+    log: bool = True,
 ) -> None:
     """A panel: a curve with error bars for each protocol, closed forms as thin lines, published points as circles.
 
     `x` is the same for all protocols, or has a line for each.
     """
-    for p, protocol in enumerate(protocols):
-        look, at = style(protocol), x[p] if np.ndim(x) == 2 else x
-        axis.errorbar(at, mean[p], yerror(error[p]), label=label(protocol), capsize=2, **look)
+    drawn = np.concatenate([part for part in (mean, theory, points) if part is not None], axis=None)
+    log = log and not (drawn < 0).any()  # a metric of the user's may be negative
+    for p, look in enumerate(result.plan.looks):
+        if not log and not np.isfinite(mean[p]).any():
+            continue
+        lines, at = style(result, p), x[p] if np.ndim(x) == 2 else x
+        axis.errorbar(at, mean[p], yerror(error[p]), label=look.label, capsize=2, **lines)
         if theory is not None:
-            axis.plot(at, theory[p], color=look["color"], linewidth=0.6)
+            axis.plot(at, theory[p], color=lines["color"], linewidth=0.6)
         if points is not None and np.isfinite(points[p]).any():
-            axis.plot(at, points[p], **_CIRCLE, markeredgecolor=look["color"])
-    drawn = [part for part in (mean, mean + error, theory, points) if part is not None]
+            axis.plot(at, points[p], **_CIRCLE, markeredgecolor=lines["color"])
     axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
-    if not log_ticks(axis, np.concatenate(drawn, axis=None)):  # Smp on tiny data: nothing to draw
+    if log and not log_ticks(axis, np.append(drawn, mean + error)):  # Smp on tiny data: nothing to draw
         axis.set_yticks([])
         axis.text(0.5, 0.5, "no estimates", transform=axis.transAxes, ha="center", va="center", fontsize=9)
     axis.tick_params(which="both", labelsize=8)
 
 
-def handles(protocols: Sequence[str]) -> dict[str, Any]:
+def _logarithmic(metric: MetricLike) -> bool:
+    """Errors span powers of ten; a score, of which more is better, does not."""
+    return not as_metric(metric).larger_is_better
+
+
+def entitle(axis: Any, name: str, rest: str) -> None:
+    """A panel's title: a data set's name, which may be long or of any alphabet, and what else there is to say."""
+    (title,), families = lettered([name], TITLE_LETTERS)
+    axis.set_title(f"{title}: {rest}", fontsize=10, fontfamily=families)
+
+
+def handles(result: Measured) -> dict[str, Any]:
+    """A line of the legend for each protocol."""
     from matplotlib.lines import Line2D
 
-    return {label(protocol): Line2D([], [], **style(protocol)) for protocol in protocols}
+    return {look.label: Line2D([], [], **style(result, p)) for p, look in enumerate(result.plan.looks)}
 
 
-def metric(postprocess: str) -> str:
-    return "MSE$_{avg}$" + ("" if postprocess == "none" else f" ({postprocess})")
+def axis_name(postprocess: PostprocessLike, metric: MetricLike = "mse") -> str:
+    """What the axis of errors is called."""
+    name = name_of(postprocess)
+    label = as_metric(metric).label.replace("$", r"\$").replace("_avg", "$_{avg}$")
+    return label + ("" if name == "none" else f" ({name})")
 
 
-def _theory(result: Result, postprocess: str) -> Floats | None:
+def _theory(result: Result, postprocess: PostprocessLike, metric: MetricLike) -> Floats | None:
     """The closed form, [protocol, epsilon]; nothing (NaN) where it is no more than a guide."""
-    closed = expected(result, postprocess)
+    closed = expected(result, postprocess, metric)
     return None if closed is None else np.where(rough(result, postprocess), np.nan, closed)
 
 
-def _explained(
+def explained(
     results: Results,
-    postprocess: str,
-    theory: Iterable[Floats | None],
+    postprocess: PostprocessLike = "none",
+    theory: Iterable[Floats | None] = (),
     points: Mapping[str, Floats | None] = MappingProxyType({}),
 ) -> list[str]:
+    """What the legend says of bars, lines, circles and an unusual run."""
     lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in results.values()) else []
-    lines += unusual(next(iter(results.values())).spec)
+    lines += unusual(next(iter(results.values())))
     if any(form is not None for form in theory):
         lines.append("thin lines: closed form")
     known = [name for name, numbers in points.items() if numbers is not None]
     if known:
         lines.append("open circles: the paper's points")
         if postprocess == "clip-normalize":
-            lines += caveats(known, results[known[0]].protocols)
-        if any(results[name].spec.assignment != "balanced" for name in known):
+            lines += caveats(known, results[known[0]].plan.looks)
+        if any(results[name].plan.assignment != "balanced" for name in known):
             lines.append("the paper's users are in balanced groups, these are not")
     return lines
 
 
-def frequencies(results: Results, attribute: str, postprocess: str = "clip-normalize") -> Any:
+def frequencies(results: Results, attribute: str, postprocess: PostprocessLike = DEFAULT) -> Any:
     """True and estimated frequencies of an attribute's values, a panel per data set and epsilon.
 
-    Error bars are one standard deviation over the repetitions: what a single collection is off by.  Very many values
-    leave no room for them: means as lines, then.
+    Error bars are 95 % prediction intervals: where the estimate of one more collection falls.  The panels of a data set
+    share their vertical axis.  Very many values leave no room for bars: means as lines, then.
     """
     check_postprocess(postprocess)
     having = {name: r for name, r in results.items() if attribute in r.names}
@@ -241,40 +278,42 @@ def frequencies(results: Results, attribute: str, postprocess: str = "clip-norma
     most = max(r.domain[r.names.index(attribute)] for r in having.values())
     wide, dense = most > MANY_VALUES, most > TOO_MANY_VALUES
     figure, axes = _measured_panels(len(panels), wide)
-    all_estimates = {name: r.estimates(postprocess) for name, r in having.items()}
+    found = {name: values_of(r, postprocess) for name, r in having.items()}
+    shared: dict[str, Any] = {}
     for axis, (name, result, e) in zip(axes, panels, strict=True):
         a = result.plan.attributes[result.names.index(attribute)]
         columns = slice(a.offset, a.offset + a.k)
-        estimates = all_estimates[name][:, e, :, columns]
+        if shared.setdefault(name, axis) is not axis:
+            axis.sharey(shared[name])
+        estimates, low, high = (numbers[:, e, columns] for numbers in found[name][:3])
         where, edges, truth = np.arange(a.k), np.arange(a.k + 1) - 0.5, result.frequencies[columns]
         axis.stairs(truth, edges, fill=True, color="#e4e4e4", zorder=1)
-        for p, protocol in enumerate(result.protocols):
-            look = {**style(protocol), "zorder": 2, "label": label(protocol)}
-            drawn = estimates[p][np.isfinite(estimates[p]).all(axis=-1)]  # Smp: repetitions in which anybody reported
-            if not len(drawn):
+        for p, entry in enumerate(result.plan.looks):
+            look = {**style(result, p), "zorder": 2, "label": entry.label}
+            if not np.isfinite(estimates[p]).any():  # Smp on tiny data: nobody ever reported
                 continue
             if dense:
-                axis.plot(where, drawn.mean(axis=0), **{**look, "marker": "none", "linewidth": 0.8})
+                axis.plot(where, estimates[p], **{**look, "marker": "none", "linewidth": 0.8})
             else:
                 shift = (p + 1) / (len(result.protocols) + 1) - 0.5
                 look |= {"linestyle": "none", "markersize": 4, "elinewidth": 1}
-                spread = drawn.std(axis=0, ddof=1) if len(drawn) > 1 else None
-                axis.errorbar(where + 0.8 * shift, drawn.mean(axis=0), spread, **look)
+                bars = np.maximum([estimates[p] - low[p], high[p] - estimates[p]], 0)
+                axis.errorbar(where + 0.8 * shift, estimates[p], bars if np.isfinite(bars).any() else None, **look)
         axis.stairs(truth, edges, color="black", linewidth=1.8 if dense else 1.0, zorder=3, label="truth")
         (title, words), families = lettered([name, attribute], TITLE_LETTERS)
         axis.set_title(f"{title}, ε = {show_epsilon(result.epsilons[e])}", fontsize=10, fontfamily=families)
         note = _name_values(axis, result.labels[a.index] if result.labels else None, a.k, wide)
         axis.set_xlabel(f"{words}{note}", fontfamily=families)
         axis.set_xlim(-0.5 - 0.02 * a.k, a.k - 0.5 + 0.02 * a.k)
-        axis.set_ylabel("frequency" + ("" if postprocess == "none" else f" ({postprocess})"))
+        axis.set_ylabel("frequency" + ("" if postprocess == "none" else f" ({name_of(postprocess)})"))
         axis.tick_params(axis="y", labelsize=8)
     if max(len(r.repetitions) for r in having.values()) == 1:
-        explained = ["a single repetition"]
+        notes = ["a single repetition"]
     elif dense:
-        explained = ["means over repetitions;", "too many values for error bars"]
+        notes = ["means over repetitions;", "too many values for error bars"]
     else:
-        explained = ["error bars: one standard", "deviation over repetitions"]
-    _legend(figure, axes, explained)
+        notes = ["error bars: 95 % prediction", "intervals of one collection"]
+    _legend(figure, axes, [*notes, *(line.replace(" (", "\n(") for line in unusual(next(iter(having.values()))))])
     return figure
 
 
@@ -329,7 +368,7 @@ def surface(budget: float = math.log(3), n: int = 20_000) -> Any:
     from matplotlib.figure import Figure
 
     d, k = np.meshgrid(np.arange(2, 11), np.arange(2, 21))
-    oue, grr = REGISTRY["rsfd-adp"].ways
+    oue, grr = REGISTRY["rsfd-adp"].variants
     difference = np.vectorize(
         lambda d, k: grr.variance_at_zero(budget, int(d), int(k), n) - oue.variance_at_zero(budget, int(d), int(k), n)
     )(d, k)

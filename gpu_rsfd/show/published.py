@@ -16,8 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from gpu_rsfd.estimate import Floats
-from gpu_rsfd.protocols import label
+from gpu_rsfd.estimate import Floats, PostprocessLike
+from gpu_rsfd.metrics import MetricLike, as_metric, mse
+from gpu_rsfd.planning import Look
+from gpu_rsfd.protocols import PAPER
 from gpu_rsfd.results import Result
 from gpu_rsfd.spec import PAPER_EPSILONS
 
@@ -29,29 +31,30 @@ def _table() -> dict[str, Any]:
     return datasets
 
 
-def published(name: str, result: Result, postprocess: str) -> Floats | None:
+def published(name: str, result: Result, postprocess: PostprocessLike, metric: MetricLike = "mse") -> Floats | None:
     """[protocol, epsilon]: the paper's MSE_avg of a data set, NaN where it has none; None if it has none at all.
 
     With clip, only the curves that agree with clip; with clip-normalize all, since that is what the paper describes.
     """
     entry = _table().get(name)
-    if entry is None or postprocess not in ("clip", "clip-normalize"):
+    if entry is None or postprocess not in ("clip", "clip-normalize") or as_metric(metric).function is not mse:
         return None
     if (result.n, list(result.domain)) != (entry["users"], entry["domain"]):
         return None  # another data set of the same name
     curves = {m: points for m, points in entry["mse_avg"].items() if postprocess != "clip" or m in entry["clip"]}
     found = np.full((len(result.protocols), len(result.epsilons)), math.nan)
-    for p, protocol in enumerate(result.protocols):
+    for p, look in enumerate(result.plan.looks):
+        points = curves.get(look.label, ()) if look.name in PAPER else ()
         for e, epsilon in enumerate(result.epsilons):
-            for x, point in zip(PAPER_EPSILONS, curves.get(label(protocol), ()), strict=False):
+            for x, point in zip(PAPER_EPSILONS, points, strict=False):
                 if math.isclose(x, epsilon, rel_tol=1e-4):
                     found[p, e] = point
     return found if np.isfinite(found).any() else None
 
 
-def caveats(names: Iterable[str], protocols: Sequence[str]) -> list[str]:
+def caveats(names: Iterable[str], looks: Sequence[Look]) -> list[str]:
     """What must be said where these data sets' points are drawn beside clip-normalize."""
-    said, labels = [], [label(protocol) for protocol in protocols]
+    said, labels = [], [look.label for look in looks if look.name in PAPER]
     for kind, text in (("clip", "agree with clip instead"), ("partly", "are lower at some epsilons")):
         having: dict[str, list[str]] = {}
         for name in names:

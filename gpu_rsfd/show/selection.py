@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
-
-import numpy as np
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.results import Result, Results
+from gpu_rsfd.results import M, Results
 from gpu_rsfd.show.summary import show_epsilon
 
 SAME = 1e-3  # relative: --epsilon 0.693 finds ln 2
@@ -26,19 +22,10 @@ def select(
     chosen = {name: result for name, result in results.items() if not datasets or name in datasets}
     if protocols or epsilons:
         chosen = {name: part_of(result, protocols, epsilons) for name, result in chosen.items()}
-    return Results(
-        chosen,
-        spec=results.spec,
-        complete=results.complete,
-        stream_version=results.stream_version,
-        package_version=results.package_version,
-        backend=results.backend,
-        device=results.device,
-        seconds=results.seconds,
-    )
+    return results.changed(chosen)
 
 
-def part_of(result: Result, protocols: Sequence[str] = (), epsilons: Sequence[float] = ()) -> Result:
+def part_of(result: M, protocols: Sequence[str] = (), epsilons: Sequence[float] = ()) -> M:
     """The same of one data set."""
     for name in protocols:
         if name not in result.protocols:
@@ -46,20 +33,7 @@ def part_of(result: Result, protocols: Sequence[str] = (), epsilons: Sequence[fl
     wanted = {_nearest(epsilon, result.epsilons) for epsilon in epsilons}
     p = [i for i, name in enumerate(result.protocols) if not protocols or name in protocols]
     e = [i for i, known in enumerate(result.epsilons) if not epsilons or known in wanted]
-    cells: Any = np.ix_(p, e)
-    counts: Any = lambda: result.counts[cells]  # noqa: E731  (read when they are asked for)
-    reporters: Any = lambda: result.reporters[cells]  # noqa: E731
-    return replace(
-        result,
-        spec=replace(
-            result.spec,
-            protocols=tuple(result.protocols[i] for i in p),
-            epsilons=tuple(result.epsilons[i] for i in e),
-        ),
-        counts=counts if result.has_counts else vars(result)["_late"]["counts"],  # which says that there are none
-        reporters=reporters,
-        errors=None if result.errors is None else np.stack([each[cells] for each in result.errors]),
-    )
+    return result.take(p, e)
 
 
 def _nearest(epsilon: float, known: Sequence[float]) -> float:

@@ -1,20 +1,22 @@
-"""What is shown of results: means with their errors, what theory expects, where the data come from."""
+"""What is shown of results: means with their standard errors, what theory expects, where the data come from."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gpu_rsfd.protocols import TERMS
-from gpu_rsfd.results import Result, Results
-from gpu_rsfd.spec import UNIFORM, Spec
+from gpu_rsfd.estimate import PostprocessLike
+from gpu_rsfd.metrics import MetricLike, as_metric, mse
+from gpu_rsfd.options import show_epsilon
+from gpu_rsfd.protocols import DEFAULT_SETTINGS
+from gpu_rsfd.results import Measured, Result, Results
 from gpu_rsfd.theory import expected as theory
 
 
-def summary(result: Result, postprocess: str) -> tuple[Any, Any]:
-    """Mean and standard error of MSE_avg, [protocol, epsilon] each.
+def summary(result: Result, postprocess: PostprocessLike, metric: MetricLike = "mse") -> tuple[Any, Any]:
+    """Mean and standard error of the errors, [protocol, epsilon] each.
 
     Where nobody sampled an attribute (Smp on tiny data) a repetition has no estimate of it.  Errors are therefore
     averaged attribute by attribute, over the n_j of R repetitions that have one, and then over the d attributes, as
@@ -23,37 +25,37 @@ def summary(result: Result, postprocess: str) -> tuple[Any, Any]:
         mean = 1/d sum_j mean_j,    error^2 = sum_r (1/d sum_j (x_rj - mean_j) / sqrt(n_j (n_j - 1)))^2
 
     with x_rj the error of attribute j in repetition r, the inner sum over the attributes that have one.  With all n_j
-    equal to R these are the mean and the standard error of the repetitions' MSE_avg.  An attribute without any
+    equal to R these are the mean and the standard error of `Result.error`.  An attribute without any
     estimate makes both NaN; one with a single estimate, the standard error.
     """
-    mse = result.mse(postprocess)
-    count = mse.shape[-1]
+    each = result.error(metric, postprocess)
+    count = each.shape[-1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        mean = mse.sum(axis=-1) / count
-        error = np.sqrt(((mse - mean[..., None]) ** 2).sum(axis=-1) / (count - 1) / count)
+        mean = each.sum(axis=-1) / count
+        error = np.sqrt(((each - mean[..., None]) ** 2).sum(axis=-1) / (count - 1) / count)
         if not (missing := np.isnan(mean)).any() or not result.has_counts:  # errors alone: no attribute has its own
             return mean, error
-        means, away = attribute_deviations(result.mse_per_attribute(postprocess)[missing])  # [cell, …, attribute]
+        means, deviation = attribute_deviations(result.error_per_attribute(metric, postprocess)[missing])
         mean[missing] = means.mean(axis=-1)
-        error[missing] = np.sqrt((away.mean(axis=-1) ** 2).sum(axis=-1))
+        error[missing] = np.sqrt((deviation.mean(axis=-1) ** 2).sum(axis=-1))
     return mean, error
 
 
-def deviations(result: Result, postprocess: str) -> tuple[Any, Any]:
-    """Mean of MSE_avg [protocol, epsilon], and what each repetition adds to its standard error [protocol, epsilon,
-    repetition]: the error of any sum of means is the root of the sum of squares of the same sum of these.
+def deviations(result: Result, postprocess: PostprocessLike, metric: MetricLike = "mse") -> tuple[Any, Any]:
+    """Mean error [protocol, epsilon], and what each repetition adds to its standard error [protocol, epsilon,
+    repetition]: the standard error of any sum of means is the root of the sum of squares of the same sum of these.
 
     Missing estimates as in `summary`, whose terms these are.
     """
-    mse = result.mse(postprocess)
-    mean, _ = summary(result, postprocess)
-    count = mse.shape[-1]
+    each = result.error(metric, postprocess)
+    mean, _ = summary(result, postprocess, metric)
+    count = each.shape[-1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        away = (mse - mean[..., None]) / np.sqrt(count * (count - 1.0))
-        if (missing := np.isnan(mse).any(axis=-1)).any() and result.has_counts:
-            each = result.mse_per_attribute(postprocess)[missing]
-            away[missing] = attribute_deviations(each)[1].mean(axis=-1)
-    return mean, away
+        deviation = (each - mean[..., None]) / np.sqrt(count * (count - 1.0))
+        if (missing := np.isnan(each).any(axis=-1)).any() and result.has_counts:
+            attributes = result.error_per_attribute(metric, postprocess)[missing]
+            deviation[missing] = attribute_deviations(attributes)[1].mean(axis=-1)
+    return mean, deviation
 
 
 def attribute_deviations(each: Any) -> tuple[Any, Any]:
@@ -62,8 +64,8 @@ def attribute_deviations(each: Any) -> tuple[Any, Any]:
     counts = defined.sum(axis=-2)
     with np.errstate(divide="ignore", invalid="ignore"):
         means = np.where(defined, each, 0).sum(axis=-2) / counts
-        away = np.where(defined, each - means[..., None, :], 0) / np.sqrt(counts * (counts - 1.0))[..., None, :]
-    return means, away
+        deviation = np.where(defined, each - means[..., None, :], 0) / np.sqrt(counts * (counts - 1.0))[..., None, :]
+    return means, deviation
 
 
 def with_estimate(result: Result) -> tuple[Any, Any]:
@@ -72,34 +74,23 @@ def with_estimate(result: Result) -> tuple[Any, Any]:
     return reported.sum(axis=2).min(axis=-1), reported.all(axis=-1).sum(axis=-1)
 
 
-def expected(result: Result, postprocess: str) -> Any:
-    """[protocol, epsilon]: the expectation of MSE_avg from theory; None where there is no theory."""
-    if postprocess not in theory.POSTPROCESS:
+def expected(result: Result, postprocess: PostprocessLike, metric: MetricLike = "mse") -> Any:
+    """[protocol, epsilon]: the expected MSE_avg from theory; None where there is no theory."""
+    if postprocess not in theory.POSTPROCESS or as_metric(metric).function is not mse:
         return None
-    attributes = theory.attributes_of(result.domain, result.frequencies)
-    return np.array(
-        [
-            [
-                theory.mse_of(p, e, result.n, attributes, result.spec.assignment, postprocess, terms=result.terms)
-                for e in result.epsilons
-            ]
-            for p in result.protocols
-        ]
-    )
+    return _each_cell(result, theory.mse_of, postprocess)
 
 
-def rough(result: Result, postprocess: str) -> Any:
+def rough(result: Result, postprocess: PostprocessLike) -> Any:
     """[protocol, epsilon]: whether `expected` is no more than a guide there (`theory.is_rough`)."""
+    return _each_cell(result, theory.is_rough, postprocess)
+
+
+def _each_cell(result: Result, function: Callable[..., Any], postprocess: PostprocessLike) -> Any:
+    """A function of `theory`, of each protocol and epsilon."""
     attributes = theory.attributes_of(result.domain, result.frequencies)
-    return np.array(
-        [
-            [
-                theory.is_rough(p, e, result.n, attributes, result.spec.assignment, postprocess, result.terms)
-                for e in result.epsilons
-            ]
-            for p in result.protocols
-        ]
-    )
+    rest = (result.n, attributes, result.plan.assignment, postprocess)
+    return np.array([[function(ms, *rest) for ms in row] for row in result.plan.mechanisms])
 
 
 def source_of(results: Results, name: str) -> str | None:
@@ -109,15 +100,30 @@ def source_of(results: Results, name: str) -> str | None:
     return None if source is None else str(source)
 
 
-def unusual(spec: Spec) -> list[str]:
-    """What the protocols were run under, where it is not what the paper does."""
-    lines = [] if spec.guarantee == TERMS.guarantee else [f"guarantee: {spec.guarantee}"]
-    return lines if spec.prior == UNIFORM else [*lines, f"prior of fakes: {spec.prior.short}"]
+# What a number depends on beside its row: a column each in CSV, JSON and data frames.
+RUN = {"guarantee": DEFAULT_SETTINGS.guarantee, "assignment": "uniform", "sampler": "users", "seed": 0}
 
 
-def show_epsilon(epsilon: float) -> str:
-    """`ln 2` for logarithms of whole numbers, else the number."""
-    power = round(math.exp(epsilon)) if epsilon < 10 else 0
-    if power >= 2 and math.isclose(epsilon, math.log(power), rel_tol=1e-12):
-        return f"ln {power}"
-    return f"{epsilon:g}"
+def run_of(result: Measured) -> dict[str, Any]:
+    """Guarantee, assignment, sampler and seed of a result."""
+    return {key: result.spec.get(key, usual) for key, usual in RUN.items()}
+
+
+def promised(result: Measured) -> str:
+    """What epsilon bounds, where that must be said: under another guarantee than the paper's, or if promises differ."""
+    guarantee = str(result.spec.get("guarantee", DEFAULT_SETTINGS.guarantee))
+    if guarantee != DEFAULT_SETTINGS.guarantee:
+        return f"guarantee: {guarantee}"
+    kinds = {(samples, partial) for samples, partial in zip(result.plan.samples, result.plan.partial, strict=True)}
+    return f"guarantee: {guarantee} (unequal for Spl, Smp and RS+FD)" if len(kinds) > 1 else ""
+
+
+def unusual(result: Measured) -> list[str]:
+    """What must be said of how the protocols were run: unequal promises, a guarantee or a prior asked for."""
+    prior = result.spec.get("prior", "uniform")
+    words = prior if isinstance(prior, str) else "given frequencies"
+    lines = [promised(result), "" if prior == "uniform" else f"prior of fakes: {words}"]
+    return [line for line in lines if line]
+
+
+__all__ = ["show_epsilon"]

@@ -1,11 +1,11 @@
-"""Mean MSE_avg with its standard error per protocol and epsilon: on the screen, as CSV, as JSON."""
+"""Mean errors with their standard errors per protocol and epsilon: on the screen, as CSV, as JSON."""
 
 from __future__ import annotations
 
 import csv
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from json import dumps
 from typing import Any, NamedTuple
 
@@ -15,30 +15,29 @@ from rich.console import Console
 from rich.table import Table
 
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.estimate import check_postprocess
-from gpu_rsfd.protocols import label
-from gpu_rsfd.results import Result, Results
-from gpu_rsfd.show.comparison import TIE, maybe_best
-from gpu_rsfd.show.summary import expected, rough, show_epsilon, source_of, summary, unusual, with_estimate
+from gpu_rsfd.estimate import PostprocessLike, check_postprocess
+from gpu_rsfd.metrics import MetricLike, as_metric, name_of
+from gpu_rsfd.protocols import REGISTRY
+from gpu_rsfd.results import Measured, Result, Results
+from gpu_rsfd.show.comparison import TIE, among_best
+from gpu_rsfd.show.summary import (
+    RUN,
+    expected,
+    rough,
+    run_of,
+    show_epsilon,
+    source_of,
+    summary,
+    unusual,
+    with_estimate,
+)
 from gpu_rsfd.theory import expected as theory
 from gpu_rsfd.theory.needs import PlanRow
 
 FIELDS = (
-    "dataset",
-    "users",
-    "attributes",
-    "protocol",
-    "epsilon",
-    "postprocess",
-    "repetitions",
-    "mse_avg",
-    "standard_error",
-    "expected_mse_avg",
-    "expected_is_rough",
-    "repetitions_with_estimate",
-    "repetitions_with_every_estimate",
-    "may_be_best",
-    "source",
+    *("dataset", "users", "attributes", "protocol", "epsilon", "metric", "postprocess", "repetitions"),
+    *("error", "standard_error", "expected_error", "expected_is_rough"),
+    *("repetitions_with_estimate", "repetitions_with_every_estimate", "among_best", "source", *RUN),
 )
 MEANING = {  # of the errors that are planned for
     "users": "against these n users' own frequencies (--against population: against those they are drawn from)",
@@ -47,6 +46,7 @@ MEANING = {  # of the errors that are planned for
 WIDE = 1e4  # from this ratio of the largest to the smallest cell on, each has a power of ten of its own
 LOWEST_EXPONENT = -300  # smaller powers of ten are no ordinary numbers
 NO_ERROR = 1e-9  # relative: what is left of an error of nothing after rounding
+PLAIN: dict[str, Any] = {"box": box.SIMPLE_HEAD, "padding": 0, "show_edge": False, "pad_edge": False}
 WIDTH = 1000  # numbers are never cut: a line too long for the terminal is wrapped by the terminal
 
 
@@ -80,74 +80,95 @@ def _exponent(number: float) -> int:
     return 0 if number == 0 else max(math.floor(math.log10(abs(number))), LOWEST_EXPONENT)
 
 
-def rows(results: Results, postprocess: str) -> Iterator[dict[str, Any]]:
+def rows(results: Results, postprocess: PostprocessLike, metric: MetricLike = "mse") -> Iterator[dict[str, Any]]:
     """One row per data set, protocol and epsilon."""
     for name, result in results.items():
-        mean, error = summary(result, postprocess)
-        closed = expected(result, postprocess)
-        guide = rough(result, postprocess)
+        mean, error = summary(result, postprocess, metric)
+        closed, guide = _theory(result, postprocess, metric)
         fewest, all_attributes = with_estimate(result)
-        best = maybe_best(result, postprocess)
+        best = among_best(result, postprocess, metric)
         for p, protocol in enumerate(result.protocols):
             for e, epsilon in enumerate(result.epsilons):
                 row = (
-                    name,
-                    result.n,
-                    len(result.domain),
-                    protocol,
-                    epsilon,
-                    postprocess,
-                    len(result.repetitions),
-                    float(mean[p, e]),
-                    float(error[p, e]),
-                    math.nan if closed is None else float(closed[p, e]),
-                    bool(guide[p, e]),
-                    int(fewest[p, e]),
-                    int(all_attributes[p, e]),
-                    bool(best[p, e]),
-                    source_of(results, name),
+                    *(name, result.n, len(result.domain), protocol, epsilon, name_of(metric), name_of(postprocess)),
+                    *(len(result.repetitions), float(mean[p, e]), float(error[p, e])),
+                    *(math.nan if closed is None else float(closed[p, e]), bool(guide[p, e])),
+                    *(int(fewest[p, e]), int(all_attributes[p, e]), bool(best[p, e]), source_of(results, name)),
+                    *run_of(result).values(),
                 )
                 yield dict(zip(FIELDS, row, strict=True))
 
 
-def show(results: Results, postprocess: str, form: str = "table") -> None:
-    """Print the table; `form` is table, csv or json."""
-    check_postprocess(postprocess)
-    if form == "json":
-        clean = [{k: None if v != v else v for k, v in row.items()} for row in rows(results, postprocess)]
-        print(dumps({"complete": results.complete, "spec": results.spec, "rows": clean}, indent=2))
-        return
+def _theory(result: Result, postprocess: PostprocessLike, metric: MetricLike) -> tuple[Any, Any]:
+    """What is expected, if there is theory, and where that is a guide only."""
+    closed = expected(result, postprocess, metric)
+    cells = len(result.protocols), len(result.epsilons)
+    return closed, np.zeros(cells, bool) if closed is None else rough(result, postprocess)
+
+
+def write(results: Results, form: str, fields: Sequence[str], rows: Iterator[dict[str, Any]]) -> None:
+    """Rows as CSV or JSON."""
     if form == "csv":
-        writer = csv.DictWriter(sys.stdout, fieldnames=FIELDS, lineterminator="\n")
+        writer = csv.DictWriter(sys.stdout, fieldnames=fields, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows(results, postprocess))
-        return
+        writer.writerows(rows)
+    else:
+        clean = [{k: None if v != v else v for k, v in row.items()} for row in rows]
+        print(dumps({"complete": results.complete, "spec": results.spec, "rows": clean}, indent=2))
+
+
+def console_for(results: Results) -> Console:
+    """Says first if the file is not finished."""
     console = Console(width=WIDTH, highlight=False)
     if not results.complete:
         console.print("This file is not finished: the same command continues it.")
+    return console
+
+
+def heading(results: Results, name: str, *more: str) -> str:
+    """What stands above a table: the data set, what the table has, what is unusual about the run."""
+    result, source = results[name], source_of(results, name)
+    about = [f"{name}: n = {result.n:,}, d = {len(result.domain)}, {len(result.repetitions)} repetitions", *more]
+    about += [f"data: {source}"] if source else []
+    return "; ".join([*about, *unusual(result)])
+
+
+def stated(postprocess: PostprocessLike, metric: MetricLike = "mse") -> str:
+    """Which errors: `MSE_avg, postprocess=clip-normalize`."""
+    return f"{as_metric(metric).label}, postprocess={name_of(postprocess)}"
+
+
+def show(results: Results, postprocess: PostprocessLike, form: str = "table", metric: MetricLike = "mse") -> None:
+    """Print the table; `form` is table, csv or json."""
+    check_postprocess(postprocess)
+    as_metric(metric)
+    if form != "table":
+        write(results, form, FIELDS, rows(results, postprocess, metric))
+        return
+    console = console_for(results)
     guides = False
     for name, result in results.items():
-        mean, error = summary(result, postprocess)
-        positive = mean[np.isfinite(mean) & (mean > 0)]
-        exponent = _exponent(float(positive.min())) if positive.size else 0
-        wide = bool(positive.size) and float(positive.max()) >= WIDE * float(positive.min())
-        source = source_of(results, name)
-        console.print(
-            f"{name}: n = {result.n:,}, d = {len(result.domain)}, {len(result.repetitions)} repetitions; "
-            f"MSE_avg{'' if wide else f' in units of 1e{exponent:+03d}'}{f'; data: {source}' if source else ''}"
-            f"{''.join(f'; {words}' for words in unusual(result.spec))}",
-            markup=False,
-        )
-        closed = expected(result, postprocess)
-        guide = rough(result, postprocess)
-        guides |= closed is not None and bool(guide.any())
-        best = maybe_best(result, postprocess)
-        console.print(_table(result, mean, error, closed, guide, best, None if wide else exponent))
+        mean, error = summary(result, postprocess, metric)
+        exponent = _unit(mean)
+        unit = "" if exponent is None else f" in units of 1e{exponent:+03d}"
+        console.print(heading(results, name, f"{stated(postprocess, metric)}{unit}"), markup=False)
+        closed, guide = _theory(result, postprocess, metric)
+        guides |= bool(guide.any())
+        best = among_best(result, postprocess, metric)
+        console.print(cells_table(result, mean, error, exponent, best, closed, guide))
         for line in _without_estimate(result):
             console.print(line, markup=False)
-    console.print(f"postprocess={postprocess}; (standard error of the last digits); {marked(results, 'column')}")
+    console.print(f"(standard error of the last digits); {marked(results, 'column', metric)}")
     if guides:
         console.print(f"~ a guide only: some value has fewer than {theory.ENOUGH_REPORTS} reports to be expected")
+
+
+def _unit(mean: Any) -> int | None:
+    """The power of ten of a table; None if its numbers are too far apart for a common one."""
+    sizes = np.abs(mean[np.isfinite(mean) & (mean != 0)])
+    if not sizes.size:
+        return 0
+    return None if float(sizes.max()) >= WIDE * float(sizes.min()) else _exponent(float(sizes.min()))
 
 
 def _without_estimate(result: Result) -> Iterator[str]:
@@ -156,7 +177,8 @@ def _without_estimate(result: Result) -> Iterator[str]:
     fewest, complete = (numbers.min(axis=-1).tolist() for numbers in with_estimate(result))
     for numbers in dict.fromkeys(zip(fewest, complete, strict=True)):
         if numbers != (total, total):
-            names = [label(p) for p, *own in zip(result.protocols, fewest, complete, strict=True) if (*own,) == numbers]
+            each = zip(result.plan.looks, fewest, complete, strict=True)
+            names = [look.label for look, *own in each if (*own,) == numbers]
             yield (
                 f"{', '.join(names)}: {numbers[1]:,} of {total:,} repetitions have an estimate of every attribute, "
                 f"{numbers[0]:,} of the attribute that fewest sampled; averaged attribute by attribute"
@@ -200,9 +222,13 @@ def show_plan(
             markup=False,
         )
         console.print(_plan_table(rows, target_rmse))
-    console.print(f"* best of its epsilon; errors are {MEANING[against]}")
-    console.print("● no other row of the table has a smaller error or loss without a larger one")
+    console.print(f"* the smallest at its epsilon; errors are {MEANING[against]}")
+    console.print("● Pareto-optimal: no other row of the table has a smaller error or loss without a larger one")
     console.print("loss: the exact worst log-likelihood ratio between users who differ in one attribute, or in any way")
+    if any(row.first_report for plan in plans for row in plan.rows):
+        console.print("first: the loss of the first report of a longitudinal protocol; epsilon bounds all of them")
+    if any(row.attacked_users for plan in plans for row in plan.rows):
+        console.print("guessed: by an attacker who knows the marginals, on simulated users; good to ± .01 (95 %)")
     if any(row.rough or row.users_rough for plan in plans for row in plan.rows):
         console.print(f"~ a guide only: some value has fewer than {theory.ENOUGH_REPORTS} reports to be expected")
 
@@ -221,7 +247,7 @@ def _blind(rows: Sequence[PlanRow]) -> str:
 
 
 def _plan_table(rows: Sequence[PlanRow], target_rmse: float | None) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, pad_edge=False)
+    table = Table(**PLAIN)
     columns = ["epsilon", "protocol", "MSE_avg", "RMSE", "bits per user", "loss: one", "any"]
     attacked = any(row.attacked_users for row in rows)
     if attacked:
@@ -236,16 +262,18 @@ def _plan_table(rows: Sequence[PlanRow], target_rmse: float | None) -> Table:
         for row in here:
             mark = "*" if row.mse <= best * (1 + TIE) else " "
             guide = "~" if row.rough else ""
+            known = REGISTRY.get(row.protocol)
             cells = [
                 show_epsilon(epsilon),
-                f"{'●' if row.non_dominated else ' '}{label(row.protocol)}".replace("[", "\\["),
+                f"{'●' if row.non_dominated else ' '}{escaped(known.label if known else row.protocol)}",
             ]
             if math.isfinite(row.mse):
                 cells += [f" {guide}{row.mse:.3e}{mark}", f" {guide}{row.rmse:.2e}"]
             else:
                 cells += [" – ", " –"]
             cells.append(f" {row.bits_per_user:,.1f}")
-            cells += [f" {row.loss_one:.3f}", f" {row.loss_all:.3f}"]
+            about = " claimed" * row.claimed + " first" * row.first_report
+            cells += [f" {loss:.3f}{about}" for loss in (row.loss_one, row.loss_all)]
             if attacked:
                 cells += [f" {row.sampled:.2f}".replace("nan", "–"), f" {row.value:.2f}"]
             if row.users_needed is not None:
@@ -257,11 +285,11 @@ def _plan_table(rows: Sequence[PlanRow], target_rmse: float | None) -> Table:
     return table
 
 
-def marked(results: Results, where: str) -> str:
+def marked(results: Results, where: str, metric: MetricLike = "mse") -> str:
     """What the mark means."""
     if not repeated(results):
-        return f"* the smallest of its {where}"
-    return f"* may be the best of its {where} (paired differences, 95 %)"
+        return f"* the {'largest' if as_metric(metric).larger_is_better else 'smallest'} in its {where}"
+    return f"* not significantly worse than the best in its {where} (paired differences, 95 %)"
 
 
 def repeated(results: Results) -> bool:
@@ -269,20 +297,43 @@ def repeated(results: Results) -> bool:
     return any(len(result.repetitions) > 1 for result in results.values())
 
 
-def _table(result: Result, mean: Any, error: Any, closed: Any, guide: Any, best: Any, exponent: int | None) -> Table:
-    """In units of ten to the `exponent`; None: every cell with a power of ten of its own."""
+def cells_table(
+    result: Measured,
+    mean: Any,
+    error: Any,
+    exponent: int | None = 0,
+    best: Any = None,
+    closed: Any = None,
+    guide: Any = None,
+) -> Table:
+    """A line per protocol, a column per epsilon, in units of 10^`exponent`; None: a power of ten in each."""
     write, unit = (scientific, 1.0) if exponent is None else (concise, 10.0**exponent)
-    table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False, pad_edge=False)
-    table.add_column("epsilon", no_wrap=True)
-    for epsilon in result.epsilons:
-        table.add_column(show_epsilon(epsilon), justify="right", no_wrap=True)
-    for p, protocol in enumerate(result.protocols):
+    table = plain_table("epsilon", map(show_epsilon, result.epsilons))
+    for p, look in enumerate(result.plan.looks):
         cells = [write(mean[p, e] / unit, error[p, e] / unit) for e in range(len(result.epsilons))]
-        marked = [f"[bold]{c}*[/bold]" if best[p, e] else f"{c} " for e, c in enumerate(cells)]
-        table.add_row(label(protocol).replace("[", "\\["), *marked)
+        table.add_row(escaped(look.label), *starred(cells, [False] * len(cells) if best is None else best[p]))
         if closed is not None:
             shown = [
                 f"{'~' if g else ''}{write(x / unit, math.nan)} " for x, g in zip(closed[p], guide[p], strict=True)
             ]
             table.add_row("  theory", *shown, style="dim")
     return table
+
+
+def starred(cells: Sequence[str], best: Iterable[Any]) -> list[str]:
+    """The best ones bold, with a star."""
+    return [f"[bold]{cell}*[/bold]" if b else f"{cell} " for cell, b in zip(cells, best, strict=True)]
+
+
+def plain_table(first: str, columns: Iterable[str]) -> Table:
+    """A table with a column on the left and numbers under each of the others."""
+    table = Table(**PLAIN)
+    table.add_column(first, no_wrap=True)
+    for column in columns:
+        table.add_column(f" {escaped(column)}", justify="right", no_wrap=True)
+    return table
+
+
+def escaped(text: str) -> str:
+    """Text of the user's or a protocol's, which may have brackets."""
+    return text.replace("[", "\\[")

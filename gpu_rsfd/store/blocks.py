@@ -1,46 +1,110 @@
-"""Blocks: while a sweep runs, what is finished lies in a folder beside its output, a small durable file for each block.
+"""Blocks: while a run goes on, what is finished lies in a folder beside its output, each block a small durable file.
 
-`results.h5.blocks/sweep.json` says whose they are, `N.h5` has all about data set N but its repetitions, and
-`N-FIRST-STOP.h5` has repetitions number FIRST … STOP - 1 of it.  Any number of processes may add blocks.
+`results.h5.blocks/sweep.json` says what is run, `DATASET.h5` is the header of a data set, and
+`DATASET-FIRST-STOP-CELLS.h5` has repetitions number FIRST … STOP - 1 of some of its cells; DATASET and CELLS are
+digests.  A block says itself what it holds, so that a run with another extent can use it.  Any number of processes may
+add blocks.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import re
-import shutil
-from collections.abc import Iterable, Mapping
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import h5py
-import numpy as np
 from filelock import FileLock, Timeout
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import POSTPROCESS
-from gpu_rsfd.plan import Counts, Plan
-from gpu_rsfd.results import Result, errors_of, of_protocols
-from gpu_rsfd.store.files import StoreError, replace_file, replaced
-from gpu_rsfd.store.hdf5 import create_variables, write_head
-from gpu_rsfd.store.identity import continues, differences, key_of
-from gpu_rsfd.store.reading import read_head
+from gpu_rsfd.measure.base import Array, Arrays, Measurement
+from gpu_rsfd.results import Header
+from gpu_rsfd.store.files import TEMPORARY, GoneError, StoreError, locked, replace_file, replaced, tidy
+from gpu_rsfd.store.format import LIBVER, create_arrays, write_header
+from gpu_rsfd.store.identity import conflicts, digest_of, key_of, lacking
+from gpu_rsfd.store.reading import Reader, read_header
+from gpu_rsfd.store.strangers import check_links, one_value, read_regular, stored_fault
 from gpu_rsfd.version import __version__
 
 MARK = "sweep.json"
+BEGIN = "begin.lock"  # held while the folder is made, entered or removed
 BEGINNING_SECONDS = 60.0  # how long another part may take to make the folder
-NAME = re.compile(r"(\d+)-(\d+)-(\d+)\.h5")
-NUMBERS_AT_ONCE = 1 << 20  # estimates that are worked out at a time
+MOST_PARTS = 100_000
+MOST_MARK = 64 << 20  # bytes
+NAME = re.compile(r"([0-9a-f]{12})-(\d+)-(\d+)-([0-9a-f]{12})\.h5")
+HEADER = re.compile(r"[0-9a-f]{12}\.h5")
+LOCK = re.compile(r"begin\.lock|part-\d+-of-\d+\.lock")
+ASIDE = ".damaged"  # what a block's name ends in that can't be used
+
+Cells = Sequence[tuple[int, int]]  # (protocol, epsilon)
+
+
+def short(document: object) -> str:
+    """A digest for a file's name."""
+    return digest_of(document)[:12]
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a block holds: repetitions number `first` … `stop` - 1 of some cells of a data set."""
+
+    dataset: str
+    key: str  # of the run and the data set (identity.py)
+    first: int
+    stop: int
+    cells: dict[tuple[str, float], tuple[int, int]]  # (protocol, epsilon) -> place in the block's arrays
+    digests: dict[tuple[str, float], str]  # of the integers of each cell
+
+    @classmethod
+    def of(cls, header: Header, dataset: str, key: str, first: int, stop: int) -> Block:
+        """The cells that the header's plan asks for."""
+        plan = header.plan
+        named = {
+            (plan.protocols[p], plan.epsilons[e]): (p, e)
+            for p, row in enumerate(plan.cells)
+            for e, cell in enumerate(row)
+            if cell
+        }
+        return cls(dataset, key, first, stop, named, {name: plan.digest(*at) for name, at in named.items()})
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As plain data."""
+        cells = [[p, e, *at, self.digests[p, e]] for (p, e), at in self.cells.items()]
+        return {"dataset": self.dataset, "key": self.key, "first": self.first, "stop": self.stop, "cells": cells}
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Block:
+        rows = [(str(p), float(e), int(i), int(j), str(digest)) for p, e, i, j, digest in document["cells"]]
+        return cls(
+            str(document["dataset"]),
+            str(document["key"]),
+            int(document["first"]),
+            int(document["stop"]),
+            {(p, e): (i, j) for p, e, i, j, _ in rows},
+            {(p, e): digest for p, e, _, _, digest in rows},
+        )
+
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        cells = sorted(f"{p} {e!r} {digest}" for (p, e), digest in self.digests.items())
+        return f"{short(self.dataset)}-{self.first}-{self.stop}-{short(cells)}.h5"
 
 
 class Found(NamedTuple):
     """A block on disk."""
 
     path: Path
-    number: int  # of the data set in the spec
-    first: int
-    stop: int
+    block: Block
+    seconds: float
+    backend: str
+    device: str
 
 
 def folder_of(target: Path) -> Path:
@@ -48,161 +112,298 @@ def folder_of(target: Path) -> Path:
 
 
 class Blocks:
-    """The blocks of a sweep."""
+    """The blocks of a run."""
 
-    def __init__(self, target: Path, want: Mapping[str, Any]) -> None:
-        self.folder, self.want, self.key = folder_of(target), want, key_of(want)
+    def __init__(
+        self,
+        target: Path,
+        want: Mapping[str, Any],
+        measurement: Measurement | None = None,
+        headers: Sequence[Header] = (),
+    ) -> None:
+        self.folder, self.want, self._measurement = folder_of(target), want, measurement
+        self._headers = dict(zip((d["name"] for d in want["datasets"]), headers, strict=False))
+        self._known: dict[str, Found] = {}
+        self.notes: list[str] = []  # what was set aside, a line each
 
     def check(self, overwrite: bool = False) -> None:
-        """Refuses the blocks of another sweep, or throws them away if so asked for."""
+        """Refuses the blocks of another run, or throws them away if so asked for."""
         have = spec_of(self.folder)
         if have is None:
             return
         if overwrite:
-            if self._busy():
-                raise InputError(f"{self.folder} is in use by a part of a sweep; wait for it or give another output")
-            clear(self.folder)
-        elif not continues(self.want, have):
-            lines = "\n  ".join(differences(have, self.want))
+            with locked(self.folder, self.folder / BEGIN, BEGINNING_SECONDS):
+                if self._busy():
+                    raise InputError(
+                        f"{self.folder} is in use by a part of a sweep; wait for it or give another output"
+                    )
+                clear(self.folder)
+        elif lines := [*conflicts(have, self.want), *lacking(have, self.want)]:
             raise InputError(
-                f"{self.folder} holds blocks of another sweep, which was not finished; give another --output, "
-                f"or --overwrite to throw them away\n  {lines}"
+                f"{self.folder} holds blocks of another run, which was not finished; give another --output, "
+                "or --overwrite to throw them away\n  " + "\n  ".join(lines)
             )
 
-    def begin(self, heads: Iterable[Result], parts: int = 0) -> None:
-        """Makes the folder, if it is not there.  Parts of a sweep may come at the same time."""
+    def begin(self, headers: Iterable[Header], parts: int = 0) -> None:
+        """Makes the folder, if it is not there.  Parts of a run may come at the same time."""
         try:
             self.folder.mkdir(exist_ok=True)
-            with FileLock(self.folder / "begin.lock", timeout=BEGINNING_SECONDS):
-                if spec_of(self.folder) == self.want:
+            with locked(self.folder, self.folder / BEGIN, BEGINNING_SECONDS):
+                tidy(self.folder)
+                names = [self.folder / f"{short(dataset['name'])}.h5" for dataset in self.want["datasets"]]
+                mark = mark_of(self.folder)
+                known = isinstance(mark, dict) and mark.get("spec") == self.want
+                if known and all(name.is_file() for name in names):
                     return
-                for index, head in enumerate(heads):
-                    with replaced(self.folder / f"{index}.h5") as image, h5py.File(image, "w", libver="v108") as file:
-                        write_head(file, head)
+                total = range(*self.want["repetitions"])
+                for name, header in zip(names, headers, strict=True):
+                    with replaced(name) as image, h5py.File(image, "w", libver=LIBVER) as file:
+                        write_header(file, header, total[:0])
                 mark = {"gpu-rsfd": __version__, "spec": self.want, "parts": parts or parts_of(self.folder)}
                 replace_file(self.folder / MARK, json.dumps(mark).encode())
-        except (OSError, Timeout) as error:
-            raise StoreError(f"can't write {self.folder}: {getattr(error, 'strerror', None) or error}") from error
+        except OSError as error:
+            raise StoreError(f"can't write {self.folder}: {error.strerror or error}") from error
 
     def found(self) -> list[Found]:
+        """The blocks of this run that are on disk.  What is damaged is set aside: it is computed again."""
         if not self.folder.is_dir():
             return []
-        names = ((path, NAME.fullmatch(path.name)) for path in self.folder.iterdir())
-        return sorted(Found(path, *map(int, match.groups())) for path, match in names if match is not None)
+        keys = {d["name"]: key_of(self.want, d) for d in self.want["datasets"]}
+        names = sorted(path.name for path in self.folder.iterdir() if NAME.fullmatch(path.name))
+        for name in names:
+            if name not in self._known:
+                path = self.folder / name
+                try:
+                    found = self._read(path)
+                except PermissionError as error:
+                    raise InputError(f"{path} can't be read: {error.strerror}") from None
+                except FileNotFoundError:
+                    continue  # somebody has put it into the file meanwhile
+                except MemoryError:
+                    raise
+                except OSError as error:
+                    if error.errno is not None:  # of the machine: nothing is wrong with the block
+                        raise StoreError(f"{path} can't be read: {error.strerror}") from error
+                    self._aside(path, error)
+                    continue
+                except Exception as error:  # HDF5 and h5py raise errors of almost any class
+                    self._aside(path, error)
+                    continue
+                if keys.get(found.block.dataset) != found.block.key:
+                    raise InputError(f"{path} is of another run; remove it")
+                self._known[name] = found
+        for name in set(self._known) - set(names):
+            del self._known[name]
+        return list(self._known.values())
 
-    def path(self, number: int, first: int, stop: int) -> Path:
-        return self.folder / f"{number}-{first}-{stop}.h5"
+    def add(self, path: Path, block: Block, about: Mapping[str, Any]) -> None:
+        """A block that was written just now: it need not be read again."""
+        self._known[path.name] = Found(path, block, about["seconds"], about["backend"], about["device"])
+
+    def _read(self, path: Path) -> Found:
+        """A block, all of it read once: every checksum holds, and every number can be right."""
+        image = read_regular(path)  # what the machine refuses shows here; all that follows is the block's fault
+        with h5py.File(io.BytesIO(image), "r") as file:
+            check_links(file)
+            document = json.loads(one_value(file, "block"))
+            if digest_of(document) != one_value(file, "sha256"):
+                raise ValueError("its description has changed")
+            block, seconds = Block.read(document), float(document["seconds"])
+            if block.name != path.name:
+                raise ValueError(f"it holds what belongs into {block.name}")
+            if not 0 <= seconds < float("inf"):
+                raise ValueError(f"it says that it took {seconds} seconds")
+            header, measurement = self._headers.get(block.dataset), self._measurement
+            if header is not None and measurement is not None:
+                self._check(file, block, header, measurement, len(image))
+            return Found(path, block, seconds, str(document["backend"]), str(document["device"]))
+
+    def _check(self, file: Any, block: Block, header: Header, measurement: Measurement, size: int) -> None:
+        """Every number of a block."""
+        arrays, rows = measurement.arrays(), block.stop - block.first
+        for array in arrays:
+            node = file[array.name]
+            if node.dtype != array.dtype or node.shape[2:] != (rows, *array.tail(header)):
+                raise ValueError(f"{array.name} has another shape than the name of the block says")
+            if (fault := stored_fault(node, size, node.shape[0] * node.shape[1])) is not None:
+                raise ValueError(f"{array.name} {fault}")
+        for place in block.cells.values():
+            if (wrong := measurement.check(header, {a.name: file[a.name][place] for a in arrays})) is not None:
+                raise ValueError(" ".join(wrong))
+
+    def _aside(self, path: Path, error: Exception) -> None:
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        try:
+            path.replace(path.with_name(path.name + ASIDE))
+        except OSError as refused:
+            raise InputError(f"{path} is damaged ({line}), and can't be set aside: {refused.strerror}") from None
+        self.notes.append(f"{path} is damaged ({line}); it was renamed to …{ASIDE}, its repetitions are computed again")
 
     def end(self) -> None:
         """Removes the folder, unless it has blocks or somebody may still add some."""
-        if self.folder.is_dir() and not self.found() and not self._busy():
-            clear(self.folder)
+        if not self.folder.is_dir() or self._filled():
+            return
+        with contextlib.suppress(InputError), locked(self.folder, self.folder / BEGIN):
+            if not self._filled() and not self._busy():
+                clear(self.folder)
+
+    def _filled(self) -> bool:
+        return any(NAME.fullmatch(path.name) for path in self.folder.iterdir())
 
     def _busy(self) -> bool:
         """Whether a part is under way; locks that killed processes left are removed."""
         try:
-            for lock in self.folder.glob("*.lock"):
-                with FileLock(lock, timeout=0):
-                    lock.unlink()
+            for lock in self.folder.glob("part-*.lock"):
+                if ours(lock):
+                    with FileLock(lock, timeout=0):
+                        lock.unlink()
         except (Timeout, OSError):
             return True
         return False
 
 
+@contextlib.contextmanager
+def claimed(target: Path, part: str) -> Iterator[None]:
+    """The folder of blocks, made if need be, for a part of the run: nobody removes it meanwhile."""
+    folder = folder_of(target)
+    spec_of(folder)  # refuses what is not ours
+    with contextlib.ExitStack() as stack:
+        for left in reversed(range(100)):
+            try:
+                folder.mkdir(exist_ok=True)
+                with locked(target, folder / BEGIN, BEGINNING_SECONDS):
+                    stack.enter_context(locked(target, folder / f"part-{part}.lock"))
+                break
+            except GoneError:  # another process has just finished, and removed the folder
+                if not left:
+                    raise
+            except OSError as error:
+                raise InputError(f"output={target} can't be written: {error.strerror}: {folder}") from None
+        yield
+
+
 def clear(folder: Path) -> None:
-    """Removes a folder of blocks, the mark last: what is left half removed is still known as ours."""
+    """Removes what gpu-rsfd made in a folder of blocks, and the folder if that was all.
+
+    Blocks go first, then the mark, then all it needs: wherever that is cut off, the rest is known for what it is.
+    """
     with contextlib.suppress(OSError):
-        for path in sorted(folder.iterdir(), key=lambda path: path.name == MARK):
+        for path in sorted(filter(ours, folder.iterdir()), key=_when):
             path.unlink()
         folder.rmdir()
 
 
+def _when(path: Path) -> int:
+    """When a file of the folder may be removed."""
+    if NAME.fullmatch(path.name):
+        return 0
+    return 1 if path.name == MARK else 3 if path.name == BEGIN else 2
+
+
+def ours(path: Path) -> bool:
+    """Whether a file in a folder of blocks was made by gpu-rsfd."""
+    name = path.name
+    patterns = (HEADER, LOCK, TEMPORARY)
+    known = name == MARK or NAME.fullmatch(name.removesuffix(ASIDE)) or any(p.fullmatch(name) for p in patterns)
+    try:
+        if not known or not stat.S_ISREG(path.lstat().st_mode):
+            return False
+        return not LOCK.fullmatch(name) or not path.stat().st_size  # a lock is an empty file
+    except FileNotFoundError:
+        return True  # another run has just removed it
+    except OSError:
+        return False
+
+
+def mark_of(folder: Path) -> Any:
+    """What the mark of a folder says; None if it is not there."""
+    try:
+        return json.loads(read_regular(folder / MARK, MOST_MARK)) or False
+    except FileNotFoundError:
+        return None
+    except PermissionError as error:
+        raise InputError(f"{folder / MARK} can't be read: {error.strerror}") from None
+    except OSError as error:
+        raise StoreError(f"{folder / MARK} can't be read: {error.strerror}") from error
+    except (ValueError, RecursionError):
+        return False
+
+
 def spec_of(folder: Path) -> dict[str, Any] | None:
-    """Whose blocks a folder has; None if there is none yet.  Refuses a folder that is somebody else's."""
+    """What the blocks of a folder are of; None if there are none yet.  Refuses a folder that is somebody else's."""
     if not folder.exists():
         return None
-    try:
-        document = json.loads((folder / MARK).read_text(encoding="utf-8"))
-        spec = document["spec"]
-        key_of(spec)
-        return dict(spec)
-    except FileNotFoundError:
-        others = [p.name for p in folder.iterdir() if not p.name.endswith((".lock", ".tmp")) and not _head(p)]
-        if others:
-            raise InputError(
-                f"{folder} is needed for blocks of results, but it is a folder of yours: move it away"
-            ) from None
+    document = mark_of(folder)
+    if document is None:
+        if not all(map(ours, folder.iterdir())):
+            raise InputError(f"{folder} is needed for blocks of results, but it is a folder of yours: move it away")
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(f"{folder} is needed for blocks of results, but has no valid {MARK}: move it away") from None
+    spec = document.get("spec") if isinstance(document, dict) else None
+    if not isinstance(spec, dict):
+        raise InputError(f"{folder} is needed for blocks of results, but has no valid {MARK}: move it away")
+    reader = Reader(folder / MARK, None)
+    reader.check_spec(spec)
+    reader.measurement(spec)
+    return spec
 
 
 def parts_of(folder: Path) -> int:
-    """How many parts the sweep is cut into; 0 if it is not, or if that is not known."""
-    try:
-        parts = json.loads((folder / MARK).read_text(encoding="utf-8"))["parts"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
-    return parts if isinstance(parts, int) else 0
+    """How many parts the run is cut into; 0 if it is not, or if that is not known."""
+    document = mark_of(folder)
+    parts = document.get("parts") if isinstance(document, dict) else None
+    return parts if isinstance(parts, int) and 1 <= parts <= MOST_PARTS else 0
 
 
-def _head(path: Path) -> bool:
-    return re.fullmatch(r"\d+\.h5", path.name) is not None
-
-
-def heads_of(folder: Path, spec: Mapping[str, Any]) -> list[Result]:
+def headers_of(folder: Path, spec: Mapping[str, Any]) -> list[Header]:
     """All about the data sets of a folder of blocks, but their repetitions."""
-    return [read_head(folder / f"{index}.h5", spec, dataset) for index, dataset in enumerate(spec["datasets"])]
+    return [read_header(folder / f"{short(d['name'])}.h5", spec, d) for d in spec["datasets"]]
 
 
 def adopt(target: Path, other: Path) -> None:
-    """Copies the blocks of another folder, which must be of the same sweep."""
+    """Copies the blocks of another folder, which must be of the same run; the one with the larger extent counts."""
     folder, have = folder_of(target), spec_of(other)
     if have is None:
         raise InputError(f"{other} does not exist, or has no blocks of gpu-rsfd")
     want = spec_of(folder)
-    if want is None:
-        Blocks(target, have).begin(heads_of(other, have), parts_of(other))
-    elif key_of(have) != key_of(want):
-        lines = "\n  ".join(differences(have, want))
-        raise InputError(f"{other} has blocks of another sweep than {folder}\n  {lines}")
+    lines = [] if want is None else conflicts(have, want)
+    if want is not None and lacking(have, want) and lacking(want, have):
+        lines += [*lacking(have, want), *lacking(want, have)]
+    if lines:
+        raise InputError(f"{other} has blocks of another run than {folder}\n  " + "\n  ".join(lines))
+    if want is None or lacking(have, want):
+        Blocks(target, have).begin(headers_of(other, have), parts_of(other))
     for path in sorted(other.iterdir()):
         if NAME.fullmatch(path.name) and not (folder / path.name).exists():
-            with replaced(folder / path.name) as image, path.open("rb") as file:
-                shutil.copyfileobj(file, image, 1 << 20)
+            try:
+                content = read_regular(path)
+            except OSError as error:
+                raise InputError(f"{path} can't be read: {error.strerror}") from None
+            except ValueError as error:
+                raise InputError(f"{path} {error}") from None
+            with replaced(folder / path.name) as image:
+                image.write(content)
 
 
-class BlockFile:
-    """A block while it is written: the counts of some protocols after others, so that few are in memory."""
-
-    def __init__(self, image: Any, head: Result, repetitions: int, rows: int, counts: bool, key: str) -> None:
-        self._head, self._repetitions = head, repetitions
-        self._file = h5py.File(image, "w", libver="v108")
-        self._variables = create_variables(self._file, head, repetitions, rows, counts)
-        self._file.attrs["key"] = key
-        self._file.attrs["postprocess"] = json.dumps(list(POSTPROCESS))
-
-    def __enter__(self) -> BlockFile:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def put(self, first: int, plan: Plan, counts: list[Counts], sampled: Counts) -> None:
-        """What a backend counted for protocols number `first` …, which `plan` is of."""
-        head = self._head
-        for p in range(len(plan.protocols)):
-            one = of_protocols(plan, slice(p, p + 1))
-            table, reporters = one.spread(counts), one.reporters(head.n, sampled)
-            rows = max(1, NUMBERS_AT_ONCE // (table.shape[1] * table.shape[3]))
-            errors = [
-                errors_of(one, head.frequencies, table[:, :, i : i + rows], reporters[:, :, i : i + rows])
-                for i in range(0, self._repetitions, rows)
-            ]
-            if "counts" in self._variables:
-                self._variables["counts"][first + p] = table[0]
-            self._variables["reporters"][first + p] = reporters[0]
-            self._variables["mse"][:, first + p] = np.concatenate(errors, axis=-1)[:, 0]
-
-    def end(self, seconds: float, backend: str, device: str) -> None:
-        self._file.attrs["seconds"], self._file.attrs["backend"], self._file.attrs["device"] = seconds, backend, device
+def write_block(
+    image: Any,
+    block: Block,
+    header: Header,
+    arrays: Sequence[Array],
+    rows: int,
+    made: Iterator[tuple[int, Arrays]],
+    about: Mapping[str, Any],
+) -> None:
+    """Writes a block, the arrays of one protocol after the other; `about` may be filled while they are made."""
+    asked = header.plan.asked
+    with h5py.File(image, "w", libver=LIBVER) as file:
+        variables = create_arrays(file, arrays, header, block.stop - block.first, rows)
+        for p, content in made:
+            for name, numbers in content.items():
+                if asked[p].all():
+                    variables[name][p] = numbers
+                    continue
+                for e in range(len(header.epsilons)):
+                    if asked[p, e]:
+                        variables[name][p, e] = numbers[e]
+        document = {**block.document, **about}
+        file.attrs["block"], file.attrs["sha256"] = json.dumps(document), digest_of(document)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import hashlib
 import os
+import platform
+import re
+import secrets
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,36 +23,114 @@ FIGURES = (".png", ".pdf", ".svg")  # drawn beside a results file
 REPLACE_SECONDS = 5.0  # where an open file can't be replaced, its reader is waited for so long
 
 
+LOCK_SECONDS = 0.5  # so long somebody else's lock is waited for: whoever only looks holds it for a moment
+NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | NOFOLLOW | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+TEMPORARY = re.compile(r"\.([0-9a-f]{12})-([0-9a-f]{6})-(\d+)-[0-9a-f]{8}\.gpu-rsfd\.tmp")  # file, host, process
+UMASK = os.umask(0o077)  # it can only be asked for by setting it: here, while there are no threads
+os.umask(UMASK)
+
+
+UNFINISHED: dict[Path, int] = {}  # temporary files and locks, with the process that made them
+
+
+@atexit.register
+def clean_up() -> None:
+    """Removes what a signal has left: it may come between the making of a file and the code that would remove it."""
+    for path, process in UNFINISHED.items():
+        if process == os.getpid():
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
 class StoreError(RunError):
     """The results file can't be written now; what it held before is safe."""
 
 
+class GoneError(InputError):
+    """The folder of a lock has been removed meanwhile."""
+
+
 @contextlib.contextmanager
-def locked(path: Path, beside: Path | None = None) -> Iterator[None]:
+def locked(path: Path, beside: Path | None = None, wait: float = LOCK_SECONDS) -> Iterator[None]:
     """One sweep at a time on an output; the lock dies with its process, however that ends."""
     beside = beside or path.with_name(path.name + ".lock")
-    lock = FileLock(beside, timeout=0, mode=0o644)
+    lock = FileLock(beside, timeout=wait, poll_interval=0.02, mode=0o644)
+    made = False
     try:
-        os.close(os.open(beside, os.O_RDWR | os.O_CREAT, 0o644))  # why it can't be made is told here, not by the lock
+        if beside.is_symlink():
+            raise InputError(f"output={path} needs {beside} as its lock, but that is a link of yours: move it away")
+        try:
+            number = os.open(beside, NEW, 0o644)  # why it can't be made is told here, not by the lock
+            made = True
+        except FileExistsError:
+            number = os.open(beside, os.O_RDWR | os.O_CREAT | NOFOLLOW, 0o644)
+        os.close(number)
         if beside.stat().st_size:  # a lock is an empty file
             raise InputError(f"output={path} needs {beside} as its lock, but that is a file of yours: move it away")
         lock.acquire()
+        UNFINISHED[beside] = os.getpid()
     except Timeout:
         raise InputError(f"output={path} is in use by another gpu-rsfd; wait for it or give another output") from None
+    except FileNotFoundError as error:
+        raise GoneError(f"output={path} can't be written: {error.strerror}: {beside.parent}") from None
     except OSError as error:
+        if made:
+            with contextlib.suppress(OSError):
+                beside.unlink()
         raise InputError(f"output={path} can't be written: {error.strerror}: {path.parent}") from None
     try:
         yield
     finally:
         with contextlib.suppress(OSError):
             beside.unlink()  # while it is held: whoever opened it just now finds it gone, and takes a new one
+        UNFINISHED.pop(beside, None)
         lock.release()
 
 
 def replace_file(path: Path, content: bytes | memoryview) -> None:
     """The new content is at `path` wholly or not at all."""
+    tidy(path.parent, path.name)
     with replaced(path) as file:
         file.write(content)
+
+
+def temporary(path: Path) -> Path:
+    """A name beside `path` that nobody else uses, and that says whose it is."""
+    return path.with_name(f".{_digest(path.name, 12)}-{_host()}-{os.getpid()}-{secrets.token_hex(4)}.gpu-rsfd.tmp")
+
+
+def _digest(text: str, length: int) -> str:
+    return hashlib.sha256(os.fsencode(text)).hexdigest()[:length]
+
+
+def _host() -> str:
+    return _digest(platform.node(), 6)
+
+
+def tidy(folder: Path, name: str | None = None) -> None:
+    """Removes what killed processes of this machine left of a file that they wrote; without a name, of any file."""
+    with contextlib.suppress(OSError):
+        for path in list(folder.glob(".*.gpu-rsfd.tmp")):
+            found = TEMPORARY.fullmatch(path.name)
+            if found is None or found[2] != _host() or _alive(int(found[3])):
+                continue
+            if name is None or found[1] == _digest(name, 12):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+
+def _alive(process: int) -> bool:
+    """Whether there is such a process; where one can't ask, yes."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 @contextlib.contextmanager
@@ -55,11 +139,12 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
 
     `check` may look at it, and refuse it, before it is moved into its place.
     """
-    beside = path.with_name(f".{path.name}.gpu-rsfd.tmp")  # nobody else's; what a killed run left is replaced
+    beside = temporary(path)
+    UNFINISHED[beside] = os.getpid()
     try:
         try:
-            with open(beside, "w+b") as file:
-                calm = CalmFile(file)
+            with os.fdopen(os.open(beside, NEW, 0o600), "w+b") as file:
+                calm = DeferredErrors(file)
                 try:
                     yield calm
                 finally:
@@ -69,6 +154,8 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
                 os.fsync(file.fileno())
             if check is not None:
                 check(beside)
+            with contextlib.suppress(OSError):  # some file systems have no modes
+                beside.chmod(_mode(path))
             move(beside, path)
         except OSError as error:
             raise StoreError(f"can't write {path}: {error.strerror or error}") from error
@@ -76,6 +163,16 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
         with contextlib.suppress(OSError):
             beside.unlink()
         raise
+    finally:
+        UNFINISHED.pop(beside, None)
+
+
+def _mode(path: Path) -> int:
+    """Of the file that is replaced; of a new one, as for any other."""
+    try:
+        return stat.S_IMODE(path.lstat().st_mode) & 0o666
+    except OSError:
+        return 0o666 & ~UMASK
 
 
 def move(beside: Path, path: Path) -> None:
@@ -97,7 +194,7 @@ def move(beside: Path, path: Path) -> None:
             os.close(folder)
 
 
-class CalmFile:
+class DeferredErrors:
     """A file that remembers the first error and takes all that follows.
 
     HDF5 can't close a file on a full disk, and is of no use afterwards; so it is never told.

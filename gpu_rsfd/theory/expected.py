@@ -18,7 +18,16 @@ import numpy.typing as npt
 from gpu_rsfd.checks import check_epsilon, check_users
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.protocols import TERMS, Mechanism, Others, Recipe, Terms, check_protocol, group_size, mechanisms
+from gpu_rsfd.protocols import (
+    DEFAULT_SETTINGS,
+    Mechanism,
+    PrivacySettings,
+    Protocol,
+    Recipe,
+    Unsampled,
+    group_size,
+    mechanisms,
+)
 from gpu_rsfd.tape import check_assignment
 
 Floats = npt.NDArray[np.float64]
@@ -40,7 +49,7 @@ class Moments(NamedTuple):
 
 
 def expected_mse(
-    protocol: str,
+    protocol: str | Protocol,
     epsilon: float,
     n: int,
     domain: Sequence[int],
@@ -48,18 +57,42 @@ def expected_mse(
     assignment: str = "uniform",
     postprocess: str = "none",
     against: str = "users",
-    terms: Terms = TERMS,
+    settings: PrivacySettings = DEFAULT_SETTINGS,
 ) -> float:
-    """E[MSE_avg] of n users with these frequencies (over all attributes' values in order; default: uniform).
+    """The expected MSE_avg of a protocol, from theory.
 
-    Raw estimates (`none`): exact.  `clip`: an Edgeworth expansion around the normal law, good to 1 % where every value
-    is expected to be reported 20 times or more (`fewest_reports`), rough below; never above the error of the raw
-    estimates, as clipping takes no estimate further from the truth.  NaN if balanced groups leave an attribute of Smp
-    without users.  `against`: `users` compares with these n users' own frequencies, `population` with those of the
-    population that they are drawn from.
+    Parameters
+    ----------
+    protocol : str or Protocol
+        A name of `PROTOCOLS`, or a protocol of one's own.
+    epsilon : float
+        The total budget.
+    n : int
+        Users.
+    domain : sequence of int
+        How many values each attribute has.
+    frequencies : array_like, optional
+        Of all attributes' values in order; uniform by default.
+    assignment : {'uniform', 'balanced'}
+        How users sample attributes.
+    postprocess : {'none', 'clip'}
+        `none` is exact.  `clip` is an Edgeworth expansion around the normal distribution: good to 1 % where every value
+        is expected to be reported 20 times or more (`fewest_reports`), rough below; never above the error of the raw
+        estimates, as clipping takes no estimate further from the truth.
+    against : {'users', 'population'}
+        Whose frequencies the estimates are compared with: these n users' own, or those of the population that they are
+        drawn from.
+    settings : PrivacySettings
+        The guarantee, the prior of fake values, and the first report of longitudinal protocols.
+
+    Returns
+    -------
+    float
+        NaN if balanced groups leave an attribute of Smp without users.
     """
     attributes = attributes_of(Domain.of(domain), frequencies)
-    return mse_of(protocol, epsilon, check_users(n), attributes, assignment, postprocess, against, terms)
+    ms = mechanisms(protocol, check_epsilon(epsilon), Domain.of(domain), settings)
+    return mse_of(ms, check_users(n), attributes, assignment, postprocess, against)
 
 
 def attributes_of(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> Attributes:
@@ -80,22 +113,19 @@ def attributes_of(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> A
 
 
 def mse_of(
-    protocol: str,
-    epsilon: float,
+    ms: Sequence[Mechanism],
     n: int,
     attributes: Attributes,
     assignment: str = "uniform",
     postprocess: str = "none",
     against: str = "users",
-    terms: Terms = TERMS,
 ) -> float:
-    """`expected_mse`, the frequencies given attribute by attribute."""
-    check_protocol(protocol)
+    """`expected_mse`, with the mechanism and the frequencies of each attribute."""
     check_assignment(assignment)
     check_against(against)
     if postprocess not in POSTPROCESS:
         raise InputError(f"no theory for postprocess {postprocess!r}; available: {', '.join(POSTPROCESS)}")
-    ms, d = _mechanisms(protocol, epsilon, attributes, terms), len(attributes)
+    d = len(attributes)
     # equal attributes (and, under balanced assignment, groups of equal size) have equal errors
     kinds: dict[tuple[tuple[float, ...], Recipe, int], list[int]] = {}
     for j, (f, m) in enumerate(zip(attributes, ms, strict=True)):
@@ -103,7 +133,7 @@ def mse_of(
     total = 0.0
     for (f, _, group), members in kinds.items():
         m = ms[members[0]]
-        if m.recipe.others is Others.NOTHING and group == 0:
+        if m.recipe.unsampled is Unsampled.NOTHING and group == 0:
             return math.nan
         truth = np.array(f)
         moments_of = estimate_moments if against == "users" else population_moments
@@ -113,41 +143,21 @@ def mse_of(
     return total / d
 
 
-def _mechanisms(protocol: str, epsilon: float, attributes: Attributes, terms: Terms) -> tuple[Mechanism, ...]:
-    domain = Domain(len(f) for f in attributes)
-    return mechanisms(check_protocol(protocol), check_epsilon(epsilon), domain, terms)
-
-
-def fewest_reports(
-    protocol: str,
-    epsilon: float,
-    n: int,
-    attributes: Attributes,
-    assignment: str = "uniform",
-    terms: Terms = TERMS,
-) -> float:
+def fewest_reports(ms: Sequence[Mechanism], n: int, attributes: Attributes, assignment: str = "uniform") -> float:
     """How often the value that is reported least is expected to be reported, over all attributes."""
     d, fewest = len(attributes), math.inf
     smallest = n / d if check_assignment(assignment) == "uniform" else group_size(n, d, d - 1)
-    for m, f in dict.fromkeys(zip(_mechanisms(protocol, epsilon, attributes, terms), attributes, strict=True)):
-        reporters = smallest if m.recipe.others is Others.NOTHING else n
+    for m, f in dict.fromkeys(zip(ms, attributes, strict=True)):
+        reporters = smallest if m.recipe.unsampled is Unsampled.NOTHING else n
         fewest = min(fewest, reporters * float(np.min(m.base + m.gain * np.array(f))))
     return fewest
 
 
 def is_rough(
-    protocol: str,
-    epsilon: float,
-    n: int,
-    attributes: Attributes,
-    assignment: str = "uniform",
-    postprocess: str = "none",
-    terms: Terms = TERMS,
+    ms: Sequence[Mechanism], n: int, attributes: Attributes, assignment: str = "uniform", postprocess: str = "none"
 ) -> bool:
     """Whether `mse_of` is no more than a guide: a clipped error where some value has few reports to be expected."""
-    return (
-        postprocess == "clip" and fewest_reports(protocol, epsilon, n, attributes, assignment, terms) < ENOUGH_REPORTS
-    )
+    return postprocess == "clip" and fewest_reports(ms, n, attributes, assignment) < ENOUGH_REPORTS
 
 
 def check_against(against: object) -> str:
@@ -165,12 +175,12 @@ def population_moments(m: Mechanism, f: Floats, n: int, assignment: str = "unifo
     bias = m.bias(f, n, assignment, attribute)
     rate = m.base + f * m.gain
     if assignment == "uniform":
-        size = n / m.d if m.recipe.others is Others.NOTHING else float(n)
+        size = n / m.d if m.recipe.unsampled is Unsampled.NOTHING else float(n)
         return _moments(bias, m.variance(f, n), [(np.full_like(f, size), rate)], size * m.gain)
-    size = float(group_size(n, m.d, attribute) if m.recipe.others.samples else n)
+    size = float(group_size(n, m.d, attribute) if m.recipe.unsampled.samples else n)
     classes = [(np.full_like(f, size), m.q + f * (m.p - m.q))]
     scale = size * m.gain
-    if m.recipe.others.hides:
+    if m.recipe.unsampled.hides:
         classes.append((np.full_like(f, n - size), np.full_like(f, m.fake_rate)))
         scale = n * m.gain
     variance: Floats = np.sum([users * r * (1 - r) for users, r in classes], axis=0) / scale**2
@@ -184,7 +194,7 @@ def estimate_moments(m: Mechanism, f: Floats, n: int, assignment: str = "uniform
     independent reports with rates p (those), q (the other sampled ones) and, for RS+FD, that of a fake.
     """
     bias, variance = m.bias(f, n, assignment, attribute), m.fixed_variance(f, n, assignment, attribute)
-    p, q, others = m.p, m.q, m.recipe.others
+    p, q, others = m.p, m.q, m.recipe.unsampled
     if not others.samples or (others.hides and assignment == "uniform"):
         classes = [(n * f, m.base + m.gain), (n * (1 - f), m.base)]
         return _moments(bias, variance, classes, n * m.gain)
@@ -236,5 +246,5 @@ def _clipped_error(f: Floats, moments: Moments) -> Floats:
     square = [moments.bias**2, 2 * moments.bias * deviation, deviation**2]  # (X - f)^2
     positive = sum(c * u for c, u in zip(density, upper, strict=False))
     error = sum(c * s * upper[i + j] for i, c in enumerate(density) for j, s in enumerate(square))
-    # few reports: the expansion can leave the range that no law can leave
+    # few reports: the expansion can leave the range of any distribution
     return np.clip(f**2 * (1 - positive) + error, 0, _raw_error(moments))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gpu_rsfd.checks import MAX_USERS, check_epsilon, check_users
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.protocols import PAPER, REGISTRY, TERMS, Terms, check_protocol, mechanisms
+from gpu_rsfd.protocols import DEFAULT_SETTINGS, PAPER, Mechanism, PrivacySettings, Protocol, as_protocol, mechanisms
 from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.spec import PAPER_EPSILONS
 from gpu_rsfd.theory import expected as theory
@@ -33,12 +33,15 @@ class PlanRow(NamedTuple):
     unreachable: str | None = None  # why users_needed is None although a target was given
     loss_one: float = math.nan  # the exact privacy loss between users who differ in one attribute
     loss_all: float = math.nan  # and between any two users
-    sampled: float = math.nan  # share of users whose sampled attribute an attacker guesses (privacy.decision)
+    claimed: bool = False  # both are what the protocol's author claims
+    first_report: bool = False  # both are of the first report of a longitudinal protocol
+    sampled: float = math.nan  # share of users whose sampled attribute an attacker guesses (decision.py)
     sampled_baseline: float = math.nan  # without a report
     value: float = math.nan  # share of values that are guessed
     value_baseline: float = math.nan
     attacked_users: int = 0
-    non_dominated: bool = False  # no other row has a smaller error or loss, and none a larger
+    non_dominated: bool = False  # Pareto-optimal in error and losses among the rows of the same users
+    users: int = 0  # n
 
     def with_attack(self, other: PlanRow) -> PlanRow:
         """This row with what an attacker guesses in another one."""
@@ -55,55 +58,98 @@ def plan_table(
     n: int,
     domain: Sequence[int],
     epsilons: Sequence[float] = PAPER_EPSILONS,
-    protocols: Sequence[str] = PAPER,
+    protocols: Sequence[str | Protocol] = PAPER,
     frequencies: npt.ArrayLike | None = None,
     assignment: str = "uniform",
     target_rmse: float | None = None,
     postprocess: str = "none",
     against: str = "users",
-    terms: Terms = TERMS,
+    settings: PrivacySettings = DEFAULT_SETTINGS,
 ) -> list[PlanRow]:
-    """A row for each protocol and epsilon, from theory alone; the options are those of `theory.expected_mse`."""
+    """What to expect of each protocol and epsilon, from theory alone.
+
+    Parameters
+    ----------
+    n : int
+        Users.
+    domain : sequence of int
+        How many values each attribute has.
+    epsilons : sequence of float
+        Total budgets.
+    protocols : sequence of str or Protocol
+        Names of `PROTOCOLS`, or protocols of one's own.
+    target_rmse : float, optional
+        Asks for the users that are needed for this error.
+    frequencies, assignment, postprocess, against, settings
+        As for `theory.expected_mse`.
+
+    Returns
+    -------
+    list of PlanRow
+        Protocol by protocol, epsilon by epsilon.
+    """
     rows = []
     n, attributes = check_users(n), theory.attributes_of(Domain.of(domain), frequencies)
     for protocol in protocols:
         for epsilon in epsilons:
-            mse = theory.mse_of(protocol, epsilon, n, attributes, assignment, postprocess, against, terms)
+            ms = mechanisms(protocol, epsilon, Domain.of(domain), settings)
+            mse = theory.mse_of(ms, n, attributes, assignment, postprocess, against)
             needed = reason = None
             if target_rmse is not None:
-                needed = _fewest_users(
-                    protocol, epsilon, attributes, target_rmse, assignment, postprocess, against, terms
-                )
+                needed = _fewest_users(ms, attributes, target_rmse, assignment, postprocess, against)
                 reason = TOO_MANY if needed is None else None
-            bits = bits_per_user(protocol, epsilon, domain, terms)
+            bits = bits_per_user(protocol, epsilon, domain, settings)
             rough, users_rough = (
-                size is not None
-                and theory.is_rough(protocol, epsilon, size, attributes, assignment, postprocess, terms)
+                size is not None and theory.is_rough(ms, size, attributes, assignment, postprocess)
                 for size in (n, needed)
             )
-            one, whole = losses(mechanisms(protocol, epsilon, Domain.of(domain), terms), [1, len(domain)]).tolist()
+            one, whole = losses(ms, [1, len(domain)]).tolist()
             rows.append(
                 PlanRow(
-                    protocol, float(epsilon), mse, math.sqrt(mse), needed, bits, rough, users_rough, reason, one, whole
+                    str(protocol),
+                    float(epsilon),
+                    mse,
+                    math.sqrt(mse),
+                    needed,
+                    bits,
+                    rough,
+                    users_rough,
+                    reason,
+                    one,
+                    whole,
+                    claimed=any(m.claimed for m in ms),
+                    first_report=as_protocol(protocol).memoised,
+                    users=n,
                 )
             )
     return rows
 
 
-def bits_per_user(protocol: str, epsilon: float, domain: Sequence[int], terms: Terms = TERMS) -> float:
+def bits_per_user(
+    protocol: str | Protocol, epsilon: float, domain: Sequence[int], settings: PrivacySettings = DEFAULT_SETTINGS
+) -> float:
     """Bits in one user's report: log2 k for an attribute sent by GRR, k for a unary encoding, log2 g for a hash.
 
     Spl and RS+FD send every attribute.  Smp sends one, each as likely, and log2 d bits that say which.
+
+    Parameters
+    ----------
+    protocol, epsilon, domain, settings
+        As for `theory.expected_mse`.
+
+    Returns
+    -------
+    float
+        The mean over users.
     """
-    check_protocol(protocol)
     epsilon, domain = check_epsilon(epsilon), Domain.of(domain)
     d = len(domain)
-    bits = math.fsum(m.bits for m in mechanisms(protocol, epsilon, domain, terms))
-    return bits / d + math.log2(d) if REGISTRY[protocol].partial else bits
+    bits = math.fsum(m.bits for m in mechanisms(protocol, epsilon, domain, settings))
+    return bits / d + math.log2(d) if as_protocol(protocol).partial else bits
 
 
 def users_needed(
-    protocol: str,
+    protocol: str | Protocol,
     epsilon: float,
     domain: Sequence[int],
     target_rmse: float,
@@ -111,25 +157,42 @@ def users_needed(
     assignment: str = "uniform",
     postprocess: str = "none",
     against: str = "users",
-    terms: Terms = TERMS,
+    settings: PrivacySettings = DEFAULT_SETTINGS,
 ) -> int:
-    """The smallest n with sqrt(E[MSE_avg]) <= target_rmse, the frequencies kept."""
+    """The smallest n with sqrt(E[MSE_avg]) <= target_rmse, the frequencies kept.
+
+    Parameters
+    ----------
+    target_rmse : float
+        The error that is wanted.
+    protocol, epsilon, domain, frequencies, assignment, postprocess, against, settings
+        As for `theory.expected_mse`.
+
+    Returns
+    -------
+    int
+        Users.
+
+    Raises
+    ------
+    InputError
+        If more than 2**53 are needed.
+    """
     attributes = theory.attributes_of(Domain.of(domain), frequencies)
-    needed = _fewest_users(protocol, epsilon, attributes, target_rmse, assignment, postprocess, against, terms)
+    ms = mechanisms(protocol, check_epsilon(epsilon), Domain.of(domain), settings)
+    needed = _fewest_users(ms, attributes, target_rmse, assignment, postprocess, against)
     if needed is None:
         raise InputError(f"target_rmse={target_rmse} takes {TOO_MANY} users with {protocol} at epsilon={epsilon}")
     return needed
 
 
 def _fewest_users(
-    protocol: str,
-    epsilon: float,
+    ms: Sequence[Mechanism],
     attributes: theory.Attributes,
     target_rmse: float,
     assignment: str,
     postprocess: str,
     against: str,
-    terms: Terms,
 ) -> int | None:
     """`users_needed`, or None if 2**53 are too few.
 
@@ -141,9 +204,9 @@ def _fewest_users(
     target = target_rmse * target_rmse
 
     def mse(n: int) -> float:
-        return theory.mse_of(protocol, epsilon, n, attributes, assignment, postprocess, against, terms)
+        return theory.mse_of(ms, n, attributes, assignment, postprocess, against)
 
-    step = len(attributes) if assignment == "balanced" and REGISTRY[check_protocol(protocol)].samples else 1
+    step = len(attributes) if assignment == "balanced" and ms[0].recipe.unsampled.samples else 1
     most = MAX_USERS // step
     if not mse(most * step) <= target:
         return None

@@ -154,7 +154,9 @@ def test_reports_and_simulation_use_the_same_groups():
     data = gpu_rsfd.SyntheticDataset(301, (3, 4, 5), seed=2)
     groups = Tape(8).assigned("balanced", 6, 301, 3, 0, 301)
     assert np.array_equal(gpu_rsfd.reports(data, "smp-grr", 1.0, 8, 6, "balanced").sampled, groups)
-    result = gpu_rsfd.simulate(data, 1.0, "smp-grr", range(6, 7), seed=8, assignment="balanced")
+    result = gpu_rsfd.simulate(
+        data, epsilons=1.0, protocols="smp-grr", repetitions=range(6, 7), seed=8, assignment="balanced"
+    )
     assert result.reporters[0, 0, 0].tolist() == [101, 100, 100]
 
 

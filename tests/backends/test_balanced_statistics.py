@@ -20,7 +20,9 @@ EPSILONS = (0.8, 2.5)
 @functools.cache
 def experiment():
     data = gpu_rsfd.SyntheticDataset(1999, (2, 5, 33), "zipf:1.0", seed=11)  # 1999 = 3 * 666 + 1
-    result = gpu_rsfd.simulate(data, EPSILONS, PROTOCOLS, REPETITIONS, seed=20211101, assignment="balanced")
+    result = gpu_rsfd.simulate(
+        data, epsilons=EPSILONS, protocols=PROTOCOLS, repetitions=REPETITIONS, seed=20211101, assignment="balanced"
+    )
     return result, result.estimates()
 
 
@@ -49,7 +51,9 @@ def frequent():
     """600 users, 2 attributes of 10 values, the first of which nine users in ten hold."""
     codes = (np.arange(600)[:, None] % np.array([10, 10]) == 0).astype(np.uint8)
     data = gpu_rsfd.Dataset(codes, (10, 10))
-    return gpu_rsfd.simulate(data, 5.0, FREQUENT, REPETITIONS, seed=3, assignment="balanced")
+    return gpu_rsfd.simulate(
+        data, epsilons=5.0, protocols=FREQUENT, repetitions=REPETITIONS, seed=3, assignment="balanced"
+    )
 
 
 FREQUENT = ("rsfd-grr", "rsfd-sue-z", "rsfd-sue-r")
@@ -71,7 +75,9 @@ def test_the_bias_of_unequal_groups_is_seen_and_is_the_derived_one():
     """30 users in six groups of 4 and two of 3: far from n/d = 3.75, so the bias is large enough to measure."""
     data = gpu_rsfd.Dataset(np.maximum(np.arange(30)[:, None] - 27, 0).repeat(8, axis=1), (3, 4) * 4)
     protocols = ("rsfd-grr", "rsfd-oue-z", "rsfd-sue-r")
-    result = gpu_rsfd.simulate(data, 5.0, protocols, 1000, seed=1, assignment="balanced", workers=1)
+    result = gpu_rsfd.simulate(
+        data, epsilons=5.0, protocols=protocols, repetitions=1000, seed=1, assignment="balanced", workers=1
+    )
     for protocol, samples in zip(protocols, result.estimates()[:, 0], strict=True):
         variance, bias = (theory(result, protocol, 5.0, law) for law in ("fixed_variance", "bias"))
         check_means(samples, result.frequencies + bias, variance, protocol)
@@ -84,7 +90,7 @@ def test_the_bias_of_unequal_groups_is_seen_and_is_the_derived_one():
 def test_bias_and_variance_by_enumeration(protocol, n, d, held):
     """Every split of n users, `held` of whom hold v: the law of total variance, summed over the splits."""
     m = mechanism(protocol, 1.7, d, 4)
-    others = m.recipe.others
+    others = m.recipe.unsampled
     p, q, fake = m.p, m.q, m.fake_rate if others.hides else 0.0
     for j in range(d):
         size = group_size(n, d, j)

@@ -1,10 +1,12 @@
 """A real Dask scheduler and workers, processes of their own: same integers, whatever happens to them."""
 
+import contextlib
 import os
 import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -16,8 +18,8 @@ import gpu_rsfd
 from gpu_rsfd.backends import cluster as clusters
 from gpu_rsfd.backends.cluster import ClusterBackend, DaskPool, FromFile
 from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.experiments import sweep
 from gpu_rsfd.store.blocks import folder_of
-from gpu_rsfd.sweeping import sweep
 
 pytest.importorskip("distributed")
 pytestmark = [
@@ -125,8 +127,8 @@ def test_an_attack_is_the_same(two, tmp_path):
         there, here = (
             gpu_rsfd.attack(SMALL, repetitions=3, cluster=place, **options) for place in (str(two.file), None)
         )
-        assert np.array_equal(there.sampled, here.sampled, equal_nan=True)
-        assert np.array_equal(there.value, here.value)
+        assert np.array_equal(there.sampled_success, here.sampled_success, equal_nan=True)
+        assert np.array_equal(there.value_success, here.value_success)
     with pytest.raises(InputError, match="workers are of this machine"):
         gpu_rsfd.attack(SMALL, repetitions=1, cluster=str(two.file), workers=2)
 
@@ -166,7 +168,7 @@ def test_workers_read_a_file_that_they_see(two, tmp_path):
 
 
 def jobs_of(data, number):
-    from gpu_rsfd.plan import Plan
+    from gpu_rsfd.planning import Plan
 
     plan = Plan.of(data.domain, OPTIONS["protocols"], OPTIONS["epsilons"])
     return [(plan, 3, range(i, i + 1), "auto", "users") for i in range(number)]
@@ -239,13 +241,14 @@ def test_a_lost_scheduler(two, tmp_path):
 
 def test_other_versions_are_one_line(two, monkeypatch):
     monkeypatch.setattr(clusters, "__version__", "9.9")
-    with pytest.raises(RunError, match=r"^worker tcp://\S+ has gpu-rsfd .*, this process has gpu-rsfd 9\.9, stream 1 "):
+    words = r"no worker that can be used; tcp://\S+: it has gpu-rsfd .*, this process has gpu-rsfd 9\.9, stream 1 "
+    with pytest.raises(RunError, match=words):
         DaskPool(str(two.file))
     monkeypatch.undo()
     pool = DaskPool(str(two.file))
     try:
         monkeypatch.setattr(clusters, "__version__", "9.9")  # a worker that joins later
-        with pytest.raises(RunError, match=r"^a worker has gpu-rsfd .* this process has gpu-rsfd 9\.9"):
+        with pytest.raises(RunError, match=r"tcp://\S+: it has gpu-rsfd .* this process has gpu-rsfd 9\.9"):
             list(pool.each(0, SMALL, clusters.count_repetitions, jobs_of(SMALL, 1)))
     finally:
         pool.close()
@@ -301,12 +304,196 @@ def test_a_worker_with_a_gpu(dask, tmp_path):
             )
 
 
+def test_a_worker_with_a_gpu_has_one_thread(dask):
+    dask.worker("--resources", "GPU=1", "--nthreads", "2", CUDA_VISIBLE_DEVICES="0")
+    until(lambda: _gpus(dask))
+    with ClusterBackend(str(dask.file), "cupy") as backend:
+        item = (*jobs_of(SMALL, 1)[0][:3], "cupy", "users")
+        with pytest.raises(RunError, match=r"^a worker with a GPU has 2 threads; start it with one"):
+            list(backend.pool.each(0, SMALL, clusters.count_repetitions, [item]))
+
+
 def _gpus(dask):
     pool = DaskPool(str(dask.file))
     try:
         return pool.gpus
     finally:
         pool.close()
+
+
+# ------------------------------------------------------------------------------------------ clusters that fall silent
+
+
+def quickly(monkeypatch, quiet=0.5, silent=2.0):
+    monkeypatch.setattr(clusters, "QUIET_SECONDS", quiet)
+    monkeypatch.setattr(clusters, "SILENT_SECONDS", silent)
+    monkeypatch.setattr(clusters, "ANSWER_SECONDS", 1.0)
+
+
+def test_a_stopped_worker(two, monkeypatch):
+    """It stays connected and does nothing: that is said, its work is given to the other, and it is named."""
+    lines = []
+    with clusters.waiting(None, lines.append):
+        pool = DaskPool(str(two.file))
+    until(lambda: len(pool._client.nthreads()) == 2)
+    try:
+        two.workers[0].send_signal(signal.SIGSTOP)
+        quickly(monkeypatch)
+        answers = list(pool.each(0, SMALL, clusters.count_repetitions, jobs_of(SMALL, 12)))
+    finally:
+        pool.close()
+        two.workers[0].send_signal(signal.SIGCONT)
+    assert len(answers) == 12
+    assert any("nothing came back for" in line and "2 workers alive" in line for line in lines), lines
+    assert sum("is left out: nothing was heard of it for" in line for line in lines) == 1, lines
+    counts = np.concatenate([part[0][0] for _, part in sorted(answers, key=lambda a: a[0][2][0])], axis=1)
+    with gpu_rsfd.backends.open_backend("numpy", 1)[0] as backend:
+        plan = jobs_of(SMALL, 1)[0][0]
+        assert np.array_equal(counts, backend.count(plan, SMALL, 3, range(12))[0][0])
+
+
+def test_a_stopped_scheduler_and_patience(two, tmp_path, monkeypatch):
+    """What is done is kept, and the error says what was waited for."""
+    lines = []
+    with clusters.waiting(60.0, lines.append):
+        pool = DaskPool(str(two.file))
+    quickly(monkeypatch)
+    pool._patience = 3.0
+    try:
+        two.scheduler.send_signal(signal.SIGSTOP)
+        with pytest.raises(RunError, match=r"nothing came back for \d+ s .the scheduler does not answer; \d+ tasks in"):
+            list(pool.each(0, SMALL, clusters.count_repetitions, jobs_of(SMALL, 3)))
+    finally:
+        two.scheduler.send_signal(signal.SIGCONT)
+        pool.close()
+    assert any("the scheduler does not answer" in line for line in lines), lines
+
+
+def test_no_worker_at_all(dask, tmp_path):
+    process = start("sweep", *LONG, "--cluster", dask.file, "--patience", "2", cwd=tmp_path)
+    _, err = process.communicate(timeout=90)
+    assert process.returncode == 1, err
+    assert "can't be used: no worker joined it" in err
+    assert "Traceback" not in err
+
+
+def test_patience_is_for_clusters(tmp_path, monkeypatch, capsys):
+    for more in (["--patience", "5"], ["--cluster", "local:1", "--patience", "0"]):
+        (line,) = refusal(monkeypatch, capsys, tmp_path, ["sweep", "--users", "10", "--domain", "2x2", *more])
+        assert "must be a number of seconds > 0, and is for a cluster" in line
+
+
+def test_a_worker_that_lacks_the_file(two, tmp_path):
+    """It joins later: it is left out and named, and the others go on."""
+    codes = np.random.Generator(np.random.Philox(6)).integers(0, 4, (40_000, 2))
+    table = tmp_path / "people.csv"
+    table.write_text("a,b\n" + "\n".join(f"{a},{b}" for a, b in codes))
+    data = gpu_rsfd.load_table(table, name="people")
+    lines = []
+    with clusters.waiting(None, lines.append), ClusterBackend(str(two.file)) as backend:
+        until(lambda: len(backend.pool._client.nthreads()) == 2)
+        assert isinstance(pickle.loads(backend.pool._reference(data)[1]), FromFile)
+        missing = tmp_path / "lacking.py"
+        missing.write_text(
+            "from gpu_rsfd.backends import cluster\n"
+            "def load(self): raise FileNotFoundError(2, 'No such file or directory', self.path)\n"
+            "cluster.FromFile.load = load\n"
+        )
+        for worker in list(two.workers):
+            two.kill(worker)
+        two.worker("--preload", str(missing))
+        until(lambda: len(backend.pool._client.nthreads()) == 1)
+        jobs = backend.pool.each(0, data, clusters.count_repetitions, jobs_of(data, 6))
+        later = threading.Timer(2.0, two.worker)
+        with pytest.raises(RunError, match=r"no worker that can be used; tcp://.*people\.csv"):
+            list(jobs)
+        later.start()
+        later.join()
+        until(lambda: len(backend.pool._client.nthreads()) == 2)
+        assert len(list(backend.pool.each(0, data, clusters.count_repetitions, jobs_of(data, 6)))) == 6
+    (line,) = (line for line in lines if "is left out" in line)
+    assert "No such file or directory" in line
+
+
+def test_a_worker_without_memory(two, monkeypatch):
+    lines = []
+    with clusters.waiting(None, lines.append):
+        pool = DaskPool(str(two.file))
+    try:
+        with pytest.raises(RunError, match=r"no worker that can be used; .*: it is out of memory: too much"):
+            list(pool.each(0, SMALL, raise_memory, [("too much",)]))
+    finally:
+        pool.close()
+    assert len({line for line in lines if "is left out: it is out of memory" in line}) == 2
+
+
+def raise_memory(columns, words):
+    raise MemoryError(words)
+
+
+raise_memory.__module__ = "__main__"  # it is sent by value: workers have no tests
+
+
+# --------------------------------------------------------------------------------------------------- a local cluster
+
+
+def descendants():
+    """Processes of local clusters, whoever started them."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if b"gpu_rsfd.backends.dask_plugin" in path.read_bytes():
+                found.add(int(path.parent.name))
+    return found
+
+
+def listening(process):
+    """Addresses that a process listens on, in hexadecimal as /proc has them."""
+    inodes = set()
+    for path in Path(f"/proc/{process}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            inodes.add(os.readlink(path).removeprefix("socket:[").removesuffix("]"))
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{process}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                found.append(fields[1].partition(":")[0])
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="needs Linux")
+def test_a_local_cluster_is_nobody_elses(tmp_path):
+    """One port for each process, on the loopback interface, for holders of the certificate; no web server."""
+    from distributed import Client
+
+    before = descendants()
+    with ClusterBackend("local:1") as backend:
+        processes = descendants() - before
+        assert len(processes) == 2
+        for process in processes:
+            assert listening(process) == ["0100007F"], process
+        address = backend.pool._client.scheduler.address
+        assert address.startswith("tls://127.0.0.1:")
+        for place in (address, address.replace("tls", "tcp")):
+            with pytest.raises((OSError, TypeError, ValueError)):
+                Client(place, timeout=2, set_as_default=False)
+    until(lambda: not processes & descendants())
+
+
+@pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="needs Linux")
+def test_nothing_is_left_of_a_client_that_is_killed(tmp_path):
+    before = descendants()
+    (tmp_path / "tmp").mkdir()
+    command = [*LONG[:-4], "4000", *LONG[-3:], "--cluster", "local:2"]
+    process = start("sweep", *command, cwd=tmp_path, env={"TMPDIR": str(tmp_path / "tmp")})
+    until(lambda: blocks(tmp_path / "results.h5"), process)
+    mine = descendants() - before
+    assert len(mine) >= 3
+    process.kill()
+    process.communicate()
+    until(lambda: not mine & descendants())
+    assert [p for p in (tmp_path / "tmp").iterdir() if p.name.startswith("gpu-rsfd")] == []
 
 
 def test_a_local_cluster_needs_no_guard(tmp_path):

@@ -1,17 +1,25 @@
 """One contract for every backend: the same cases and the same assertions, integers equal to the literal reports."""
 
 import math
+from dataclasses import dataclass
+from typing import ClassVar
 
+import native_builds
 import numpy as np
 import pytest
 from cuda_standin import needs_compiler
 
-from gpu_rsfd import Dataset, SyntheticDataset
-from gpu_rsfd.plan import Plan
-from gpu_rsfd.protocols import PROTOCOLS, REGISTRY, Others, Protocol, Terms, registry
-from gpu_rsfd.protocols.adaptive import Way
+import gpu_rsfd
+from gpu_rsfd import Dataset, SyntheticDataset, contract
+from gpu_rsfd.backends.exact.samplers import SAMPLERS
+from gpu_rsfd.measure.inference import Attacker
+from gpu_rsfd.measure.literal_attack import given_fake, given_value
+from gpu_rsfd.planning import Plan
+from gpu_rsfd.protocols import PROTOCOLS, REGISTRY, PrivacySettings, Protocol, Unsampled, mechanisms, registry
+from gpu_rsfd.protocols.adaptive import Variant
 from gpu_rsfd.protocols.budgets import AMPLIFIED
-from gpu_rsfd.protocols.noise import GRR, OUE, SUE
+from gpu_rsfd.protocols.form import UnknownNoise
+from gpu_rsfd.protocols.noise import GRR, OUE, SUE, NoiseRule
 
 # users, domain sizes, epsilon: every shape with an edge (tails of 64, sizes around powers of two, d = 1)
 SHAPES = [
@@ -29,7 +37,9 @@ PRIORED = ("prior-grr", "prior-oue", "prior-sue")  # made-up protocols: fakes th
 def priored(monkeypatch):
     """Protocols whose fakes have a law of their own, entered like any other: one entry each."""
     for name, noise in zip(PRIORED, (GRR, OUE, SUE), strict=True):
-        entry = Protocol(name, name, "#000000", "o", AMPLIFIED, (Way(noise, Others.FAKE, prior=True),), "A test.")
+        entry = Protocol(
+            name, name, "#000000", "o", AMPLIFIED, (Variant(noise, Unsampled.FAKE, prior=True),), "A test."
+        )
         monkeypatch.setitem(registry.REGISTRY, name, entry)
     registry._mechanism.cache_clear()
     yield PRIORED
@@ -48,13 +58,26 @@ def numpy():
     return NumpyBackend(workers=1)
 
 
+def native():
+    from gpu_rsfd.backends.native.backend import NativeBackend
+
+    return NativeBackend(workers=2)
+
+
 def cupy():
     from gpu_rsfd.backends.cuda.backend import CupyBackend
 
     return CupyBackend()
 
 
-@pytest.fixture(params=["reference", "numpy", pytest.param("cupy", marks=needs_compiler)])
+@pytest.fixture(
+    params=[
+        "reference",
+        "numpy",
+        pytest.param("native", marks=native_builds.needs_compiler),
+        pytest.param("cupy", marks=needs_compiler),
+    ]
+)
 def backend(request):
     if request.param == "cupy":
         request.getfixturevalue("standin")
@@ -64,7 +87,7 @@ def backend(request):
 
 def counted(backend, plan, data, seed, repetitions):
     counts, sampled = backend.count(plan, data, seed, repetitions)
-    return plan.spread(counts), plan.reporters(data.n, sampled)
+    return plan.expand(counts), plan.reporters(data.n, sampled)
 
 
 def check(backend, plan, data, repetitions=range(3, 4), seed=77):
@@ -91,7 +114,9 @@ def skewed(k):
 def test_priors_are_the_same_everywhere(backend, priored, n, domain, epsilon, assignment):
     data = SyntheticDataset(n, domain, "zipf:1.1", seed=n)
     priors = tuple(None if j == 1 else skewed(k) for j, k in enumerate(domain))
-    plan = Plan.of(domain, (*priored, "rsfd-grr", "spl-grr", "rsfd-oue-r"), [epsilon], assignment, Terms(priors=priors))
+    plan = Plan.of(
+        domain, (*priored, "rsfd-grr", "spl-grr", "rsfd-oue-r"), [epsilon], assignment, PrivacySettings(priors=priors)
+    )
     check(backend, plan, data)
 
 
@@ -126,3 +151,87 @@ def test_repetitions_and_progress(backend):
 
 def test_every_registered_protocol_is_in_the_contract():
     assert tuple(REGISTRY) == PROTOCOLS
+
+
+@dataclass(frozen=True)
+class MadeUpValues:
+    """A noise that nothing knows, with all that a noise must say of itself."""
+
+    number: int
+
+    kind: ClassVar[str] = "made-up"
+    unary: ClassVar[bool] = False
+    informative: ClassVar[bool] = True
+    shared_address: ClassVar[None] = None
+
+    @property
+    def integers(self):
+        return (self.number,)
+
+    @property
+    def address(self):
+        return (self.number,)
+
+    def p(self, k):
+        return 0.6
+
+    def q(self, k):
+        return 0.2
+
+
+class MadeUpBits(MadeUpValues):
+    unary = True
+
+
+MADE_UP = [
+    pytest.param(form, others, id=f"{form.__name__}-{others.value}")
+    for form in (MadeUpValues, MadeUpBits, UnknownNoise)
+    for others in Unsampled
+]
+
+
+def made_up(form, others):
+    """A protocol with such a noise."""
+    noise = UnknownNoise("MadeUp", (7,)) if form is UnknownNoise else form(7)
+    rule = NoiseRule("made-up", form, lambda e, k: (0.6, 0.2), lambda e, k: noise, lambda e, k: k, "", "", "")
+    return Protocol("made-up", "Made up", "#000000", "o", AMPLIFIED, (Variant(rule, others),), "A test.")
+
+
+def never_zeros():
+    return pytest.raises(gpu_rsfd.InputError, match=r"noise.*MadeUp")
+
+
+@pytest.mark.parametrize("form,others", MADE_UP)
+def test_a_noise_that_a_backend_does_not_know_is_an_error(backend, form, others):
+    data = SyntheticDataset(100, (3, 4), seed=1)
+    plan = Plan.of(data.domain, ["rsfd-grr", made_up(form, others)], [1.0])
+    with never_zeros():
+        backend.count(plan, data, 0, range(2))
+
+
+@pytest.mark.parametrize("form,others", MADE_UP)
+def test_a_noise_that_nothing_knows_is_an_error_everywhere(form, others):
+    data, protocol = SyntheticDataset(100, (3, 4), seed=1), made_up(form, others)
+    plan = Plan.of(data.domain, ["rsfd-grr", protocol], [1.0])
+    for sampler in SAMPLERS.values():
+        with never_zeros(), sampler(workers=1) as engine:
+            engine.count(plan, data, 0, range(2))
+    for sampler in ("users", *SAMPLERS):
+        with never_zeros():
+            gpu_rsfd.simulate(data, protocols=[protocol], epsilons=1.0, repetitions=2, sampler=sampler, workers=1)
+    for knowledge in ("true", "estimated"):
+        with never_zeros(), Attacker(workers=1) as attacker:
+            attacker.hits(plan, data, 0, range(1), knowledge)
+    with never_zeros():
+        gpu_rsfd.reports(data, protocol, 1.0)
+    with never_zeros():
+        list(gpu_rsfd.report_chunks(data, protocol, 1.0))
+    ms = mechanisms(protocol, 1.0, data.domain)
+    for given in (given_value, given_fake):
+        with never_zeros():
+            given(ms[0], 1)
+    with never_zeros():
+        contract.enumerated(ms)
+    if others.hides:
+        with never_zeros():
+            gpu_rsfd.privacy_loss(protocol, 1.0, data.domain)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cuda_standin import PTX, needs_compiler, needs_nvrtc
+from cuda_standin import PTX, SEED, WAYS, check, crafted, in_memory, launches, needs_compiler, needs_nvrtc
 
 import gpu_rsfd
 from gpu_rsfd.backends import timing
@@ -16,20 +16,21 @@ from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.backends.cpu.counting import Task
 from gpu_rsfd.backends.cpu.counting import run as run_on_cpu
 from gpu_rsfd.backends.cuda import backend as backend_module
-from gpu_rsfd.backends.cuda import devices, runner
+from gpu_rsfd.backends.cuda import runner
 from gpu_rsfd.backends.cuda.backend import CupyBackend, DeviceLost, Limits
-from gpu_rsfd.backends.cuda.kernels import source
+from gpu_rsfd.backends.cuda.kernels import BARE, KERNELS, source
 from gpu_rsfd.backends.cuda.passes import AttributeJob
 from gpu_rsfd.backends.cuda.work import Work
 from gpu_rsfd.backends.pool import Columns
-from gpu_rsfd.plan import Plan
-from gpu_rsfd.protocols import Bits, Keep, Others, Recipe
+from gpu_rsfd.planning import Plan
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled
 from gpu_rsfd.tape import LANES, Tape
 
 pytestmark = needs_compiler
 
-WAYS = ("rsfd-grr", "spl-grr", "smp-grr", "rsfd-oue-r", "rsfd-oue-z", "spl-sue", "smp-oue")
-SEED = 2**63 + 9
+PLAN = Plan.of((5, 3), WAYS, [1.0])
+MANY = Plan.of((8, 8), ("spl-oue", "smp-oue", "spl-grr", "smp-grr"), [0.1 * i for i in range(1, 21)])
+FEW, FAKES = (Plan.of((8, 8), (protocol,), [1.0]) for protocol in ("spl-oue", "rsfd-oue-r"))
 
 
 @pytest.fixture(params=["source", pytest.param("ptx", marks=[needs_nvrtc, pytest.mark.slow])])
@@ -43,23 +44,6 @@ def machine(request, standin):
 
     reset()
     return reset
-
-
-def in_memory(n, domain, seed=5):
-    random = np.random.default_rng(seed)
-    return gpu_rsfd.Dataset(np.stack([random.integers(0, k, n) for k in domain], axis=1), domain)
-
-
-def check(backend, plan, data, repetitions=range(1, 6), seed=SEED):
-    ours = backend.count(plan, data, seed, repetitions)
-    with NumpyBackend(workers=1) as engine:
-        right = engine.count(plan, data, seed, repetitions)
-    for a, b in zip([*ours[0], ours[1]], [*right[0], right[1]], strict=True):
-        assert np.array_equal(a, b)
-
-
-def launches(standin, name):
-    return sum(launched == name for launched, _ in standin._settings.launches)
 
 
 # Users and repetitions in pieces
@@ -175,12 +159,7 @@ def test_the_last_of_very_many_users(machine, n, law, assignment):
 # Thresholds that a draw meets exactly
 
 
-def crafted(domain, recipes, assignment="uniform"):
-    plan = Plan.of(domain, ("smp-grr", "rsfd-grr"), [1.0], assignment)
-    return replace(plan, attributes=tuple(replace(a, recipes=tuple(recipes)) for a in plan.attributes))
-
-
-@pytest.mark.parametrize("others", [Others.OWN, Others.NOTHING, Others.FAKE])
+@pytest.mark.parametrize("others", [Unsampled.OWN, Unsampled.NOTHING, Unsampled.FAKE])
 def test_keep_thresholds_that_are_draws(machine, others):
     """h < threshold: a user whose draw is the threshold does not keep."""
     machine()
@@ -203,13 +182,13 @@ def test_zipf_and_prior_thresholds_that_are_draws(machine, more):
     data._thresholds = {9: of(Tape(2).data(0, 0, data.n))}
     prior = tuple(int(t) for t in of(Tape(SEED).value(0, 1, 0, data.n)))
     assert len(prior) == 8
-    recipes = [Recipe(Others.FAKE, Keep(2**30), prior), Recipe(Others.FAKE, Bits(2**23, 2**20), prior)]
+    recipes = [Recipe(Unsampled.FAKE, Keep(2**30), prior), Recipe(Unsampled.FAKE, Bits(2**23, 2**20), prior)]
     with CupyBackend() as backend:
         check(backend, crafted(data.domain, recipes), data, range(1, 3))
 
 
 @pytest.mark.parametrize("tq", [1, 2**23 - 1, 2**23, 2**24 - 1])
-@pytest.mark.parametrize("others", list(Others))
+@pytest.mark.parametrize("others", list(Unsampled))
 def test_unary_thresholds_at_the_ends(machine, others, tq):
     machine()
     data = gpu_rsfd.SyntheticDataset(200, (4, 3), seed=2)
@@ -237,7 +216,7 @@ def test_memory_in_the_pool_is_free(standin):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("hidden,batches", [(850_000, 4), (890_000, 4), (960_000, 21)])
+@pytest.mark.parametrize("hidden,batches", [(905_000, 4), (920_000, 4), (975_000, 21)])
 def test_a_batch_that_does_not_fit_is_halved_until_it_does(standin, hidden, batches):
     """Memory that another program took: what the first try held is given back before the next one."""
     data = gpu_rsfd.SyntheticDataset(5000, (9, 8))
@@ -248,6 +227,92 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(standin, hidden, batc
     assert len(caught) == 1
     assert launches(standin, "assign") == batches
     assert launches(standin, "draw_codes") == 2
+
+
+@pytest.mark.parametrize("hidden", [978_000, 985_000, 992_000])
+@pytest.mark.parametrize("kind", ["synthetic", "in memory"])
+def test_too_little_for_a_repetition_halves_the_users(standin, kind, hidden):
+    """The first half's counts are set, the second's are added; each is counted once, and is told so."""
+    data = gpu_rsfd.SyntheticDataset(20_000, (5, 3), seed=4) if kind == "synthetic" else in_memory(20_000, (5, 3))
+    plan = Plan.of(data.domain, WAYS, [1.0])
+    standin._reset(memory=1_000_000)
+    with CupyBackend() as backend:
+        standin._settings.hidden = hidden  # taken by another program after we looked
+        done = []
+        with pytest.warns(UserWarning, match="short of memory"):
+            check(backend, plan, data, range(3), progress=done.append)
+        assert sum(done) == plan.positions(data.n) * 3
+    assert launches(standin, "assign") > 3  # a repetition of all users at a time would not do
+
+
+def test_a_batch_that_fits_after_all_is_counted_once(standin, monkeypatch):
+    """What was launched before memory ran out is given once: when users come in chunks, counts are added."""
+    data = gpu_rsfd.SyntheticDataset(20_000, (5, 3), seed=4)
+    plan = Plan.of(data.domain, WAYS, [1.0])
+    with CupyBackend() as backend, backend.limited(Limits(groups=200, repetitions=2)):
+        launch, calls, done = runner._Users.launch, [], []
+
+        def short(users, first, last):
+            calls.append((first, last))
+            if len(calls) in (3, 10):
+                raise standin.cuda.memory.OutOfMemoryError("Out of memory")
+            return launch(users, first, last)
+
+        monkeypatch.setattr(runner._Users, "launch", short)
+        with pytest.warns(UserWarning, match="repetitions at a time: 2 -> 1"):
+            check(backend, plan, data, range(8), progress=done.append)
+    assert sum(done) == plan.positions(data.n) * 8
+
+
+def test_the_second_output_is_as_large_as_the_first(standin):
+    """Batches need not get smaller: another device may give back what it can't do."""
+    data = gpu_rsfd.SyntheticDataset(200, (5, 3))
+    plan = Plan.of(data.domain, WAYS, [1.0])
+    job = runner.Job(plan, [AttributeJob.of(a) for a in plan.attributes], data, SEED, range(8))
+    with CupyBackend() as backend:
+        device = backend._runners[0]
+        counts = [np.zeros((len(a.recipes), 8, a.k), np.int64) for a in plan.attributes]
+        sampled = np.zeros((8, 2), np.int64)
+
+        def launched():
+            users = runner._Users(device, job, 0, job.groups, device._values(job, 0, job.groups))
+            for share in ((0, 3), (3, 4), (4, 5), (5, 8)):
+                job.unpack(users.launch(*share).part(), counts, sampled)
+
+        device.submit(launched).result()
+    with NumpyBackend(workers=1) as engine:
+        right = engine.count(plan, data, SEED, range(8))
+    assert all(map(np.array_equal, [*counts, sampled], [*right[0], right[1]]))
+
+
+@pytest.mark.parametrize("n,domain,memory", [
+    (64 * 300, (2,), 26_000),  # the codes on their way take sixteen times what they become
+    (64 * 300, (2,), 48_000),
+    (640, (300, 2), 150_000),  # there are more counts than users
+    (64 * 40, (60, 2), 40_000),
+])  # fmt: skip
+def test_there_is_room_for_codes_and_counts(standin, n, domain, memory):
+    """What fits is known beforehand: nothing is said of too little memory."""
+    data = in_memory(n, domain)
+    standin._reset(memory=memory)
+    with CupyBackend() as backend:
+        check(backend, Plan.of(domain, ("spl-oue", "smp-grr"), [1.0]), data, range(3))
+        check(backend, Plan.of(domain, ("rsfd-oue-r", "spl-sue", "smp-grr"), [1.0]), data, range(3))  # beside values
+    assert 0 < standin._settings.peak[0] <= memory
+
+
+@pytest.mark.parametrize("plans,draws", [
+    ([MANY], 2 * 5),  # there are as many counts as would fill the memory that the values leave
+    ([FEW, MANY], 2 + 2 * 5),  # … that the values left which stayed: they go
+    ([FEW, FAKES], 2 + 2 * 2),  # … as many encoded fakes
+], ids=["counts", "counts beside values", "fakes beside values"])  # fmt: skip
+def test_there_is_room_for_what_a_repetition_needs(standin, plans, draws):
+    standin._reset(memory=50_000)
+    data = gpu_rsfd.SyntheticDataset(64 * 700, (8, 8), seed=1)
+    with CupyBackend() as backend:
+        for plan in plans:
+            check(backend, plan, data, range(2))  # without a word of too little memory
+    assert launches(standin, "draw_codes") == draws
 
 
 def test_close_gives_everything_back(standin):
@@ -273,6 +338,46 @@ def test_values_stay_on_the_device_between_blocks(standin):
         assert launches(standin, "draw_codes") == 4
         check(backend, plan, first)  # only the last one is kept
         assert launches(standin, "draw_codes") == 6
+
+
+def test_values_that_stay_keep_to_the_limits(standin):
+    data = gpu_rsfd.SyntheticDataset(1000, (5, 3), seed=1)
+    plan = Plan.of(data.domain, WAYS, [1.0])
+    with CupyBackend() as backend:
+        check(backend, plan, data)
+        assert launches(standin, "draw_codes") == 2
+        done = []
+        with backend.limited(Limits(groups=6)):
+            check(backend, plan, data, range(5), progress=done.append)
+        assert launches(standin, "draw_codes") == 2 + 2 * 3  # 16 groups: 6, 6, 4
+        assert sum(done) == plan.positions(data.n) * 5
+
+
+def test_a_new_data_set_at_an_old_address(standin, monkeypatch):
+    """Values belong to a data set, not to where it is."""
+    monkeypatch.setattr(runner, "id", lambda _: 1, raising=False)
+    with CupyBackend() as backend:
+        for seed in (1, 2):
+            check(backend, PLAN, gpu_rsfd.SyntheticDataset(900, (5, 3), seed=seed))
+
+
+class Reversed(gpu_rsfd.SyntheticDataset):
+    """Synthetic by descent alone: its values are its own."""
+
+    def column(self, attribute, start, stop):
+        return self.domain[attribute] - 1 - super().column(attribute, start, stop)
+
+
+def test_a_synthetic_data_set_with_values_of_its_own(standin):
+    data = Reversed(900, (5, 3), "zipf:1.2", seed=1)
+    with CupyBackend() as backend:
+        check(backend, Plan.of(data.domain, WAYS, [1.0]), data)
+        assert launches(standin, "pack_codes") == 2
+        assert backend.memory(data, PLAN, 1) > backend.memory(gpu_rsfd.SyntheticDataset(900, (5, 3)), PLAN, 1)
+    standin._reset(memory=26_000)
+    data = Reversed(64 * 300, (2,))
+    with CupyBackend() as backend:
+        check(backend, Plan.of((2,), ("spl-oue",), [1.0]), data)  # with room for the codes
 
 
 @pytest.mark.slow
@@ -325,13 +430,28 @@ def test_kernel_time_comes_from_events(standin):
     data = gpu_rsfd.SyntheticDataset(200, (5, 3))
     plan = Plan.of(data.domain, WAYS, [1.0])
     with CupyBackend() as backend:
-        seconds = backend.kernel_seconds(lambda: backend.count(plan, data, 1, range(3)))
-        assert {name for name, _ in standin._settings.launches} == set(seconds)
-        assert all(s > 0 for s in seconds.values())
+        times = backend.kernel_times(lambda: backend.count(plan, data, 1, range(3)))
+        assert set(times) == {name for name, _ in standin._settings.launches} - {"probe"}
+        for name, took in times.items():  # a launch takes a millisecond of the device's own time
+            assert took.seconds == pytest.approx(launches(standin, name) / 1000)
         before = len(standin._settings.launches)
         assert backend._runners[0].watch is None
         backend.count(plan, data, 1, range(3))
         assert len(standin._settings.launches) > before
+
+
+def test_the_times_of_all_devices_are_added(standin, monkeypatch):
+    backend, plan, data = in_two_devices(standin, monkeypatch)
+    with backend:
+        times = backend.kernel_times(lambda: backend.count(plan, data, 1, range(40)))
+    for name, took in times.items():
+        assert took.seconds == pytest.approx(launches(standin, name) / 1000)
+    assert times["assign"].items == times["count_sampled"].items == 200 * 40
+    assert times["count_values"].items == 2 * 200 * 40  # two attributes
+    with CupyBackend() as backend:
+        plan = Plan.of(data.domain, ("spl-oue",), [1.0])
+        times = backend.kernel_times(lambda: backend.count(plan, data, 1, range(3)))
+    assert times["count_unary_2"].items == plan.positions(data.n) * 3
 
 
 def test_what_is_timed_has_been_compiled(standin, monkeypatch):
@@ -341,9 +461,9 @@ def test_what_is_timed_has_been_compiled(standin, monkeypatch):
     timed = []
 
     def time_of(do):
-        before = {name for _, kernels in runner._modules.values() for name in kernels}
+        before = set(runner._kernels)
         do()
-        timed.append({name for _, kernels in runner._modules.values() for name in kernels} - before)
+        timed.append(set(runner._kernels) - before)
         return 1.0
 
     monkeypatch.setattr(timing, "timed", time_of)
@@ -356,23 +476,15 @@ def test_what_is_timed_has_been_compiled(standin, monkeypatch):
 # Devices
 
 
-def test_only_the_devices_asked_for_are_touched(standin):
-    standin._reset(devices=3)
-    with CupyBackend([1]) as backend:
-        data = gpu_rsfd.SyntheticDataset(200, (5, 3))
-        check(backend, Plan.of(data.domain, WAYS, [1.0]), data)
-    assert standin._settings.contexts == {1}
-    assert [d.index for d in devices.probe([2, 7]).devices] == [2]
-    assert standin._settings.contexts == {1, 2}
-    assert len(devices.probe().devices) == 3
-
-
 def in_two_devices(standin, monkeypatch, **settings):
-    standin._reset(devices=2, **settings)
+    standin._reset(devices=2)
     monkeypatch.setattr(backend_module, "LEAST_POSITIONS", 1)
     monkeypatch.setattr(runner, "BATCH_WORDS", 1)  # a repetition at a time
     data = gpu_rsfd.SyntheticDataset(200, (5, 3))
-    return CupyBackend(), Plan.of(data.domain, ("smp-grr",), [1.0]), data
+    backend = CupyBackend()
+    standin._settings.launches.clear()  # of the probe
+    standin._settings.__dict__.update(settings)
+    return backend, Plan.of(data.domain, ("smp-grr",), [1.0]), data
 
 
 def test_a_slow_device_does_not_keep_the_others_waiting(standin, monkeypatch):
@@ -408,34 +520,44 @@ def stopped(monkeypatch):
 
 def test_a_lost_device_ends_the_work_of_the_others(standin, monkeypatch):
     backend, plan, data = in_two_devices(standin, monkeypatch, lost_after=0, lost_device=0)
-    end, done = stopped(monkeypatch), []
+    end, done, waited = stopped(monkeypatch), [], []
 
     def progress(positions):
-        assert end.wait(30)
+        waited.append(end.wait(10 if all(waited) else 0))  # asserted below: here DeviceLost would hide it
         done.append(positions)
 
     with backend, pytest.raises(DeviceLost, match="device 0"):
         backend.count(plan, data, 1, range(200), progress)
     assert end.is_set()
+    assert all(waited)
     assert len(done) <= 2
 
 
 def test_an_interrupt_ends_the_work_of_all(standin, monkeypatch):
     backend, plan, data = in_two_devices(standin, monkeypatch)
-    end, done, started = stopped(monkeypatch), [], threading.Event()
+    end, done, started, at_work = stopped(monkeypatch), [], threading.Event(), []
 
     def progress(positions):
+        at_work.append(1)
         started.set()
         assert end.wait(30)
+        threading.Event().wait(0.1)  # a batch that takes longer than the interrupt
         done.append(positions)
+        at_work.pop()
 
-    def interrupted(*_, **__):
+    wait = backend_module.wait
+
+    def interrupted(futures, return_when=None):
+        if return_when is None:  # afterwards: for the batch that each device has
+            return wait(futures)
         assert started.wait(30)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(backend_module, "wait", interrupted)
-    with backend, pytest.raises(KeyboardInterrupt):
-        backend.count(plan, data, 1, range(200), progress)
+    with backend:
+        with pytest.raises(KeyboardInterrupt):
+            backend.count(plan, data, 1, range(200), progress)
+        assert not at_work  # nobody goes on behind our back
     assert end.is_set()
     assert len(done) <= 4
 
@@ -485,4 +607,4 @@ def test_an_error_without_a_message(standin, monkeypatch):
 
 def test_the_source_is_ascii():
     """CuPy writes it in the locale's encoding."""
-    assert source().isascii()
+    assert source(*KERNELS, BARE).isascii()

@@ -1,23 +1,22 @@
 """The unchanged CUDA source, run on the CPU: NumPy's integers for every shape, thread order and block size."""
 
-import functools
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cuda_standin import FIRST, FOLDER, MUTANT_CASES, mutate, mutated, needs_compiler, standin  # noqa: F401
+from cuda_standin import FOLDER, MUTANT_CASES, WAYS, mutate, needs_compiler, standin  # noqa: F401
 
 import gpu_rsfd
 from gpu_rsfd import doctor
+from gpu_rsfd.backends.cuda import kernels
 from gpu_rsfd.backends.cuda import runner as cuda
 from gpu_rsfd.backends.cuda.backend import CupyBackend
-from gpu_rsfd.backends.cuda.kernels import KERNELS, source
+from gpu_rsfd.backends.cuda.kernels import KERNELS
 from gpu_rsfd.backends.cuda.passes import AttributeJob
-from gpu_rsfd.plan import Plan
+from gpu_rsfd.planning import Plan
 
 pytestmark = [needs_compiler, pytest.mark.usefixtures("standin")]
 
@@ -47,7 +46,7 @@ def test_the_shapes_reach_every_kernel(standin):  # noqa: F811
         used |= {"count_values" for job in jobs if job.plan.needs_value}
     assert first_difference(SMALL) is None
     used |= {name for name, _ in standin._settings.launches}
-    assert used == set(KERNELS)
+    assert used - {"probe"} == set(KERNELS)
     rows = AttributeJob.of(Plan.of((2500, 2), ("rsfd-grr", "spl-grr", "smp-grr"), (1.0,)).attributes[0]).cells
     assert rows * 4 > cuda.SHARED_BYTES
 
@@ -76,22 +75,12 @@ MUTANTS = [
 
 
 def test_there_are_no_more_barriers_than_mutants():
-    assert source().count("__syncthreads();") == 6
-
-
-@functools.lru_cache(maxsize=1)
-def compile_all_mutants():
-    """Two at a time, ahead of the tests that use them."""
-    from cupy import _compile
-
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(lambda mutation: _compile.library(mutated(*mutation), ("-O1",)), MUTANTS))
+    assert sum(kernels.text(name).count("__syncthreads();") for name in kernels.FILES) == 6
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("old,new,which", MUTANTS)
 def test_a_mutant_is_caught(standin, monkeypatch, old, new, which):  # noqa: F811
-    compile_all_mutants()
     mutate(monkeypatch, old, new, which)
     differences = []
     for order in (FORWARDS, BACKWARDS):
@@ -151,12 +140,15 @@ def test_an_array_overrun_is_caught(standin, monkeypatch):  # noqa: F811
     mutate(monkeypatch, "if (b < digits) out[", "if (b <= digits) out[")
     standin._reset(flags=("-O1",))
     with pytest.raises(RuntimeError, match="wrote outside an array"):
-        first_difference([doctor.Case(64, (5, 2), (1.0,), FIRST)])
+        first_difference([doctor.Case(64, (5, 2), (1.0,), WAYS)])
 
 
 @pytest.mark.slow
 def test_a_random_data_set_in_memory():
     codes = np.random.default_rng(3).integers(0, 1000, (500, 3))
     data = gpu_rsfd.Dataset(codes, (1000, 1000, 2000))
-    a, b = (gpu_rsfd.simulate(data, 1.0, ("rsfd-grr", "rsfd-sue-r"), 2, backend=name) for name in ("cupy", "numpy"))
+    a, b = (
+        gpu_rsfd.simulate(data, epsilons=1.0, protocols=("rsfd-grr", "rsfd-sue-r"), repetitions=2, backend=name)
+        for name in ("cupy", "numpy")
+    )
     assert np.array_equal(a.counts, b.counts)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gpu_rsfd.backends.cuda.passes import AttributeJob, _runs
-from gpu_rsfd.plan import Plan
+from gpu_rsfd.backends.cuda.passes import AttributeJob, UnaryPass, _runs
+from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PAPER, PROTOCOLS
 from gpu_rsfd.spec import PAPER_EPSILONS
 
@@ -37,6 +37,16 @@ def test_every_recipe_is_unpacked_once():
             everywhere = range(len(attribute.recipes))
             found = [i for recipes, *_ in (*job.sums, *job.copies) for i in everywhere[recipes]]
             assert sorted(found) == list(everywhere)
+
+
+def test_the_kernel_is_as_large_as_the_thresholds_are_many():
+    """What the paper's six methods and epsilons need, and what comes next."""
+    (unary,) = AttributeJob.of(Plan.of((10,) * 10, PAPER, PAPER_EPSILONS).attributes[0]).passes
+    assert (len(unary.slots), unary.kernel, unary.cells) == (13, "count_unary_13", 26)
+    sizes = {
+        n: UnaryPass(tuple(("own", 2**20 + i, 2**23) for i in range(n)), False, None).thresholds for n in range(1, 19)
+    }
+    assert all(n <= size <= n + (n % 2) for n, size in sizes.items())
 
 
 def test_unpacking_takes_few_calls():

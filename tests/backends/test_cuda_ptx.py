@@ -36,7 +36,8 @@ def first_difference(cases):
 
 
 def quick(case):
-    return case.users * sum(case.domain) * len(case.epsilons) * len(case.protocols) < 200_000
+    """Few kernels: each size takes the compiler seconds."""
+    return case.users in (333, 402, 500)
 
 
 @pytest.mark.parametrize("orders", ORDERS, ids=["forwards", "shuffled"])
@@ -55,7 +56,7 @@ def test_every_case_of_the_self_test(standin, case, orders):
 def test_all_kernels_are_translated(standin):
     from cupy import _compile
 
-    kernels = _compile.kernels(source(), "80", OPTIONS)
+    kernels = _compile.kernels(source(*KERNELS), "80", OPTIONS)
     assert set(kernels) == set(KERNELS)
     used = {op for kernel in kernels.values() for block in kernel.blocks for op in block}
     assert {"lop3.b32", "bar.sync", "atom.shared.add.u32", "mul.hi.u64"} <= used
@@ -68,11 +69,11 @@ def test_the_instruction_mix():
     done = subprocess.run([sys.executable, REPORT, "--mix"], capture_output=True, text=True, timeout=200, check=True)
     head, *rows = [line.split() for line in done.stdout.splitlines()]
     mix = {name: dict(zip(head[2:], map(float, numbers), strict=False)) for name, *numbers in rows}
-    assert set(mix) == {"draw_codes", "assign", "count_sampled", "count_values", "count_unary_18", "sum"}
-    assert 30 < mix["count_unary_18"]["all"] < 50
-    # 18 thresholds x 24 digits x 2 halves a group of 64, the functions of three words alone
-    assert 18 * 24 * 2 / 64 < mix["count_unary_18"]["logic"] < 30
-    assert mix["count_unary_18"]["atomic"] == pytest.approx(36 / 64, abs=0.05)
+    assert set(mix) == {"draw_codes", "assign", "count_sampled", "count_values", "count_unary_13", "sum"}
+    assert 25 < mix["count_unary_13"]["all"] < 42
+    # 13 thresholds x 24 digits x 2 halves a group of 64, the functions of three words alone
+    assert 13 * 24 * 2 / 64 < mix["count_unary_13"]["logic"] < 25
+    assert mix["count_unary_13"]["atomic"] == pytest.approx(26 / 64, abs=0.05)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 
 import gpu_rsfd
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
-from gpu_rsfd.plan import Plan
+from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PROTOCOLS
 
 # users, domain sizes, epsilon; every shape that has an edge: tails of 64, domain sizes around powers of two, d = 1
@@ -31,7 +31,7 @@ def counts_of(data, protocols, epsilons, repetitions, seed=0, assignment="unifor
     plan = Plan.of(data.domain, protocols, epsilons, assignment)
     with NumpyBackend(**{"workers": 1, **options}) as backend:
         counts, sampled = backend.count(plan, data, seed, repetitions)
-    return plan.spread(counts), plan.reporters(data.n, sampled)
+    return plan.expand(counts), plan.reporters(data.n, sampled)
 
 
 @pytest.mark.slow

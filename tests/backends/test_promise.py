@@ -5,13 +5,15 @@ import json
 import numpy as np
 import pytest
 from checksums import CASES, PROTOCOLS, TABLE, checksums
+from native_builds import needs_compiler
 
 KEPT = json.loads(TABLE.read_text())
 
 
+@pytest.mark.parametrize("backend", ["numpy", pytest.param("native", marks=needs_compiler)])
 @pytest.mark.parametrize("case", CASES)
-def test_counts_of_users_never_change(case):
-    assert checksums(case) == KEPT["users"][case]
+def test_counts_of_users_never_change(case, backend):
+    assert checksums(case, backend=backend) == KEPT["users"][case]
 
 
 @pytest.mark.skipif(KEPT["numpy"] != np.__version__, reason="a sampler's draws are promised for one NumPy version")

@@ -8,9 +8,9 @@ from stats import check_means, check_same_law, check_same_moments, check_varianc
 
 import gpu_rsfd
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
-from gpu_rsfd.backends.law import draws as laws
-from gpu_rsfd.backends.law import samplers
-from gpu_rsfd.plan import Plan
+from gpu_rsfd.backends.exact import draws as laws
+from gpu_rsfd.backends.exact import samplers
+from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PROTOCOLS
 from gpu_rsfd.tape import Tape
 
@@ -30,7 +30,7 @@ def run(sampler, data, protocols, epsilons, repetitions, seed, assignment, worke
     plan = Plan.of(data.domain, protocols, epsilons, assignment)
     with BACKENDS[sampler](workers) as backend:
         counts, sampled = backend.count(plan, data, seed, repetitions)
-    return plan.spread(counts), sampled
+    return plan.expand(counts), sampled
 
 
 @functools.cache
@@ -158,7 +158,7 @@ def test_cutting_changes_nothing(monkeypatch):
     plan = Plan.of(data.domain, PROTOCOLS, (1.0,), "balanced")
     with samplers.CountsSampler(2) as sampler:
         counts, sampled = sampler.count(plan, data, 5, range(3), done.append)
-    assert np.array_equal(plan.spread(counts), whole[0])
+    assert np.array_equal(plan.expand(counts), whole[0])
     assert np.array_equal(sampled, whole[1])
     assert len(done) == 9
     assert sum(done) == 3 * plan.positions(data.n)
@@ -173,7 +173,7 @@ def test_marginals_of_a_billion_users_and_more(n):
         data, epsilons=1.0, protocols=PROTOCOLS, repetitions=1000, seed=3, sampler="marginals", progress=done.append
     )
     assert sum(done) == n * 40 * 1000
-    assert result.spec.sampler == "marginals"
+    assert result.spec["sampler"] == "marginals"
     estimates = result.estimates()
     for p, protocol in enumerate(PROTOCOLS):
         variance = np.concatenate([
@@ -192,7 +192,7 @@ def test_counts_in_processes_are_the_same(monkeypatch, assignment):
     repetitions = range(3, 40, 3)
     with samplers.CountsSampler(workers=1) as alone:
         counts, sampled = alone.count(plan, data, 6, repetitions)
-    monkeypatch.setattr("gpu_rsfd.backends.law.samplers.INLINE_USERS", 0)
+    monkeypatch.setattr("gpu_rsfd.backends.exact.samplers.INLINE_USERS", 0)
     done = []
     with samplers.CountsSampler(workers=2) as together:
         same, who = together.count(plan, data, 6, repetitions, done.append)

@@ -18,7 +18,9 @@ PROTOCOLS = ("rsfd-grr", "rsfd-oue-z", "rsfd-oue-r", "spl-oue", "smp-adp")
 def errors(d, n=500):
     """[protocol, epsilon, repetition]"""
     data = gpu_rsfd.SyntheticDataset(n, (10,) * d)
-    return gpu_rsfd.simulate(data, EPSILONS, PROTOCOLS, REPETITIONS, workers=1).mse("none")
+    return gpu_rsfd.simulate(data, epsilons=EPSILONS, protocols=PROTOCOLS, repetitions=REPETITIONS, workers=1).mse(
+        "none"
+    )
 
 
 def between(x, y):

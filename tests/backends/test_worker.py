@@ -96,7 +96,7 @@ def test_nothing_is_imported_from_the_current_directory(tmp_path):
 @pytest.mark.slow
 def test_what_python_prints_while_it_starts(tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import os\nos.write(1, b'good morning\\n')")
-    done = console_script(tmp_path, *SWEEP, cwd=tmp_path, path=[str(tmp_path)])
+    done = console_script(tmp_path, *SWEEP, "--backend", "numpy", cwd=tmp_path, path=[str(tmp_path)])
     assert done.stdout.count("good morning") == 1  # the command's own
     assert done.stderr.count("good morning") == 2  # its workers'
 

@@ -22,18 +22,25 @@ def test_attack_show_and_plot(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["attack.h5", "attack.png"]
     before = (tmp_path / "attack.h5").read_bytes()
     again = run("attack", *options, "--guarantee", "attribute", cwd=tmp_path)
-    assert "attack.h5 is complete; nothing to do" in again.stderr
+    assert "attack.h5 is complete: nothing to do" in again.stderr
     assert (tmp_path / "attack.h5").read_bytes() == before
-    (result,) = gpu_rsfd.open_attacks(tmp_path / "attack.h5").values()
+    (result,) = gpu_rsfd.open_results(tmp_path / "attack.h5").values()
     data = gpu_rsfd.SyntheticDataset(300, (3, 4))
     right = gpu_rsfd.attack(
-        data, [1.0, 2.0], result.protocols, 3, guarantee="attribute", prior="dirichlet:1", prior_seed=2, workers=1
+        data,
+        epsilons=[1.0, 2.0],
+        protocols=result.protocols,
+        repetitions=3,
+        guarantee="attribute",
+        prior="dirichlet:1",
+        prior_seed=2,
+        workers=1,
     )
-    assert np.array_equal(result.value, right.value)
-    assert np.array_equal(result.sampled, right.sampled, equal_nan=True)
+    assert np.array_equal(result.value_success, right.value_success)
+    assert np.array_equal(result.sampled_success, right.sampled_success, equal_nan=True)
     shown = json.loads(run("show", "attack.h5", "--json", cwd=tmp_path).stdout)
     assert len(shown["rows"]) == 6
-    assert shown["rows"][0]["value"] == pytest.approx(right.value[0, 0].mean())
+    assert shown["rows"][0]["value"] == pytest.approx(right.value_success[0, 0].mean())
     assert shown["rows"][4]["sampled"] is None
     assert run("show", "attack.h5", "--csv", cwd=tmp_path).stdout.startswith("dataset,users,")
     assert run("plot", "attack.h5", "--output", "a.svg", cwd=tmp_path).stdout == "a.svg written\n"
@@ -58,7 +65,7 @@ def test_an_interrupted_attack_says_how_to_go_on(tmp_path):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "what is done is kept in attack.h5; to continue:" in err
-    assert not gpu_rsfd.open_attacks(tmp_path / "attack.h5").complete
+    assert not gpu_rsfd.open_results(tmp_path / "attack.h5").complete
 
 
 @pytest.mark.slow
@@ -69,10 +76,10 @@ def test_guarantees_in_a_sweep(tmp_path):
     assert "RS+RFD[GRR]" in done.stdout
     assert "guarantee: attribute; prior of fakes: given frequencies" in done.stdout
     (result,) = gpu_rsfd.open_results(tmp_path / "results.h5").values()
-    assert result.spec.guarantee == "attribute"
+    assert result.spec["guarantee"] == "attribute"
     assert result.mechanism("spl-grr", 1.0, 0).budget == 1.0
     other = run("sweep", *options, "--guarantee", "user", "--prior", "prior.json", cwd=tmp_path, code=2)
-    assert "guarantee: the file has attribute, this command asks for user" in other.stderr
+    assert "guarantee: attribute in the file, user asked for" in other.stderr
     figure = run("plot", "results.h5", "--tradeoff", cwd=tmp_path)
     assert figure.stdout == "results-tradeoff.png written\n"
     plan = run("plan", "--users", "300", "--domain", "3,4", "--protocol", "rsrfd-grr", "--prior", "prior.json",
@@ -145,10 +152,11 @@ def test_bad_input(tmp_path, capsys, monkeypatch, arguments, message):
 
 
 @pytest.mark.slow
-def test_options_that_an_attacks_figure_does_not_take(tmp_path, capsys, monkeypatch):
+def test_options_that_an_attack_does_not_take(tmp_path, capsys, monkeypatch):
     run("attack", *SMALL, "--quiet", "--no-plot", cwd=tmp_path)
-    for option in (["--postprocess", "none"], ["--tradeoff"], ["--each"], ["--x", "users"]):
+    for option in (["--postprocess", "none"], ["--tradeoff"], ["--attribute", "a0"], ["--x", "users"]):
         (error,) = refusal(monkeypatch, capsys, tmp_path, ["plot", "attack.h5", *option])
-        assert "holds an attack" in error
-    (error,) = refusal(monkeypatch, capsys, tmp_path, ["show", "attack.h5", "--postprocess", "none"])
-    assert "its table takes no other option but --csv and --json" in error
+        assert f"holds an attack; {option[0]} is for the errors of a sweep" in error
+    for option in (["--postprocess", "none"], ["--per", "value"], ["--compare", "rsfd-adp,smp-adp"]):
+        (error,) = refusal(monkeypatch, capsys, tmp_path, ["show", "attack.h5", *option])
+        assert f"holds an attack; {option[0]} is for the errors of a sweep" in error

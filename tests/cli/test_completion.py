@@ -13,7 +13,7 @@ PROGRAM = "import sys; sys.argv = ['gpu-rsfd']; from gpu_rsfd.cli import main; m
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line,found", [
-    ("gpu-rsfd p", ["paper", "plan", "plot", "page"]),
+    ("gpu-rsfd p", ["paper", "plot", "page", "plan", "protocols"]),
     ("gpu-rsfd show --com", ["--compare"]),
     ("gpu-rsfd sweep --protocol smp-l-o", ["smp-l-osue"]),
     ("gpu-rsfd show r.h5 --postprocess cl", ["clip", "clip-normalize"]),

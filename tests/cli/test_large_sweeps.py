@@ -15,14 +15,18 @@ from cuda_standin import needs_compiler, standin  # noqa: F401
 import gpu_rsfd
 from gpu_rsfd.backends import open_backend
 from gpu_rsfd.backends.cpu import backend
-from gpu_rsfd.backends.law.samplers import Sampler
+from gpu_rsfd.backends.exact.samplers import Sampler
 from gpu_rsfd.cli import dryrun
 from gpu_rsfd.cli import program as cli
 from gpu_rsfd.cli.progress import PlainLines, amount, duration
-from gpu_rsfd.plan import Plan
+from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.spec import Spec
 
 HUGE = ["--users", "1e12", "--domain", "10x10"]
+
+
+def work(datasets, spec, engine):
+    return dryrun.Work(datasets, [plan_for(spec, data) for data in datasets], len(spec.repetitions), engine)
 
 
 @pytest.mark.slow
@@ -44,7 +48,7 @@ def test_the_sample_is_bounded(monkeypatch, sampler, n, domain):
     sizes = []
     count, task = Sampler.count, backend.run
     monkeypatch.setattr(
-        "gpu_rsfd.backends.law.samplers.Sampler.count",
+        "gpu_rsfd.backends.exact.samplers.Sampler.count",
         lambda self, plan, data, *rest: (
             sizes.append((plan.values, 0 if sampler == "marginals" else data.n)) or count(self, plan, data, *rest)
         ),
@@ -85,7 +89,7 @@ def test_a_dry_run_with_cupy_simulates_a_sample(standin, monkeypatch):  # noqa: 
 def test_more_than_a_day_needs_yes(tmp_path, monkeypatch, capsys):
     (line,) = refusal(monkeypatch, capsys, tmp_path, ["sweep", *HUGE, "--workers", "1"])
     assert line.startswith("gpu-rsfd: this sweep would take about ")
-    assert line.endswith("; --yes goes on anyway, --dry-run shows more")
+    assert line.endswith("; --yes starts it anyway, --dry-run shows more")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -93,7 +97,7 @@ def test_more_than_the_memory_needs_yes(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(dryrun, "available_memory", lambda: 1 << 20)
     small = ["sweep", "--users", "20", "--domain", "3x2", "--repetitions", "3", "--no-plot", "--quiet"]
     (line,) = refusal(monkeypatch, capsys, tmp_path, small)
-    assert "of memory (1 MiB are free); --yes goes on" in line
+    assert "of memory (1 MiB are free); --yes starts it" in line
     monkeypatch.setattr("sys.argv", ["gpu-rsfd", *small, "--yes"])
     with pytest.raises(SystemExit) as ended:
         cli.main()
@@ -104,13 +108,13 @@ def test_more_than_the_memory_needs_yes(tmp_path, monkeypatch, capsys):
 def test_a_small_sweep_is_not_timed(monkeypatch):
     monkeypatch.setattr(backend.NumpyBackend, "seconds_per_repetition", None)
     with open_backend("numpy")[0] as engine:
-        dryrun.check_size([gpu_rsfd.load_dataset("syn6")], Spec(), engine)
+        dryrun.check_size(work([gpu_rsfd.load_dataset("syn6")], Spec(), engine))
 
 
 def test_an_unknown_memory_refuses_nothing(monkeypatch):
     monkeypatch.setattr(dryrun, "available_memory", lambda: None)
     with open_backend(sampler="marginals")[0] as engine:
-        dryrun.check_size([gpu_rsfd.load_dataset("syn1")], Spec.of(repetitions=10**6), engine)
+        dryrun.check_size(work([gpu_rsfd.load_dataset("syn1")], Spec.of(repetitions=10**6), engine))
 
 
 @pytest.mark.parametrize("sampler", ["users", "counts", "marginals"])
@@ -118,7 +122,7 @@ def test_results_and_data_count_as_memory(sampler):
     with open_backend("numpy" if sampler == "users" else "auto", 2, sampler=sampler)[0] as engine:
 
         def memory(data, repetitions):
-            return dryrun.expected_memory([data], Spec.of(repetitions=repetitions), engine)
+            return dryrun.expected_memory(work([data], Spec.of(repetitions=repetitions), engine))
 
         small = gpu_rsfd.SyntheticDataset(1000, (10,) * 10)
         counts = 8 * 36 * 100 * 100_000  # bytes of the counts alone, which are never in memory all at once
@@ -148,8 +152,8 @@ def test_progress_in_the_same_words(capsys, monkeypatch):
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for the workers in /proc")
 def test_sigterm_keeps_what_is_done(tmp_path):
-    long = ["--users", "20000", "--domain", "10x3", "--repetitions", "3000", "--workers", "2", "--save-every", "0.05"]
-    process = start("sweep", *long, "--no-plot", cwd=tmp_path)
+    long = ["--users", "20000", "--domain", "10x3", "--repetitions", "3000", "--backend", "numpy", "--workers", "2"]
+    process = start("sweep", *long, "--save-every", "0.05", "--no-plot", cwd=tmp_path)
     while process.poll() is None and not (tmp_path / "results.h5").exists():
         time.sleep(0.02)
     children = _children(process.pid)

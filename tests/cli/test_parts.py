@@ -6,8 +6,10 @@ from command import call, refusal, start
 
 import gpu_rsfd
 from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.experiments import merge, sweep
 from gpu_rsfd.store.blocks import folder_of
-from gpu_rsfd.sweeping import merge, shares, sweep
+from gpu_rsfd.store.files import locked
+from gpu_rsfd.store.output import shares
 
 DATA = [
     gpu_rsfd.SyntheticDataset(900, (3, 5), "zipf:1", name="large"),
@@ -52,7 +54,7 @@ def test_parts_are_joined(tmp_path):
     same(merge(path))
     assert [p.name for p in tmp_path.iterdir()] == ["r.h5"]
     same(merge(path))  # nothing to do
-    with gpu_rsfd.sweeping.locked(path), pytest.raises(InputError, match="in use by another"):
+    with locked(path), pytest.raises(InputError, match="in use by another"):
         merge(path)
 
 
@@ -88,7 +90,7 @@ def test_parts_from_other_folders(tmp_path):
         merge(tmp_path / "new.h5", others)
     (tmp_path / "4").mkdir()
     part(tmp_path / "4" / "r.h5", 1, 3, seed=9)
-    with pytest.raises(InputError, match=r"(?s)has blocks of another sweep than .*seed"):
+    with pytest.raises(InputError, match=r"(?s)has blocks of another run than .*seed"):
         merge(tmp_path / "new.h5", [tmp_path / "4" / "r.h5"])
 
 
@@ -103,7 +105,7 @@ def test_a_part_extends_a_finished_sweep(tmp_path):
 def test_parts_of_another_sweep_are_refused(tmp_path):
     path = tmp_path / "r.h5"
     part(path, 1, 3)
-    with pytest.raises(InputError, match="holds blocks of another sweep"):
+    with pytest.raises(InputError, match="holds blocks of another run"):
         part(path, 2, 3, seed=1)
     with pytest.raises(InputError, match="other parts may be under way"):
         part(path, 2, 3, overwrite=True)
@@ -113,7 +115,7 @@ def test_a_part_under_way_is_left_alone(tmp_path):
     path = tmp_path / "r.h5"
     part(path, 1, 3)
     lock = folder_of(path) / "part-2-of-3.lock"
-    with gpu_rsfd.sweeping.locked(path, lock):
+    with locked(path, lock):
         with pytest.raises(InputError, match="is in use by a part of a sweep"):
             sweep(DATA, repetitions=20, output=path, overwrite=True, **OPTIONS)
         with pytest.raises(InputError, match="is in use by another gpu-rsfd"):

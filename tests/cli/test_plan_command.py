@@ -59,7 +59,7 @@ def test_a_billion_users(tmp_path):
     run("sweep", *options, "--no-plot", "--quiet", cwd=tmp_path)
     results = gpu_rsfd.open_results(tmp_path / "results.h5")
     (result,) = results.values()
-    assert results.spec["sampler"] == result.spec.sampler == "marginals"
+    assert results.spec["sampler"] == result.spec["sampler"] == "marginals"
     assert result.n == 10**9
     mse = result.mse("none")
     for p, protocol in enumerate(result.protocols):
@@ -76,4 +76,4 @@ def test_counts_keep_the_users_reporters(tmp_path):
     assert np.array_equal(users.reporters, counts.reporters)
     assert not np.array_equal(users.counts, counts.counts)
     refused = run("sweep", *options, "--sampler", "counts", "--output", "users.h5", cwd=tmp_path, code=2)
-    assert "sampler: the file has users, this command asks for counts" in refused.stderr
+    assert "sampler: users in the file, counts asked for" in refused.stderr

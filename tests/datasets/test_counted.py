@@ -10,10 +10,10 @@ from stats import check_means, check_variances, normal_bound
 
 import gpu_rsfd
 from gpu_rsfd import CountedDataset
-from gpu_rsfd.backends.law import draws as laws
-from gpu_rsfd.backends.law import samplers
+from gpu_rsfd.backends.exact import draws as laws
+from gpu_rsfd.backends.exact import samplers
 from gpu_rsfd.datasets.counted import largest_remainder
-from gpu_rsfd.plan import Plan
+from gpu_rsfd.planning import Plan
 
 
 def test_counts_and_frequencies_give_the_same_data():

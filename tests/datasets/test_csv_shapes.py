@@ -118,7 +118,7 @@ def test_a_cell_longer_than_a_block(tmp_path, monkeypatch):
     ('a,b\n1,2\n"x\ny",2\n3\n', r"row 3 \(line 5\) has 1 field, but the header has 2, cut at ','"),
     ("a;b\n1;2\n1;2;3\n", r"row 2 \(line 3\) has 3 fields, but the header has 2, cut at ';'"),
     ("a,b\n" + "1,2\n" * 5000 + "1\n" + "1,2\n" * 5000, r"row 5,001 \(line 5,002\) has 1 field, but"),
-    ("name,city\nJosé,Bern\n".encode("latin-1"), r"line 2 is not UTF-8 \(byte 0xe9\); save it as UTF-8, or .*iconv -f"),
+    ("name,city\nJosé,Bern\n".encode("latin-1"), r"line 2 is not UTF-8 \(byte 0xe9\); .* encoding=cp1252$"),
     ("prénom,city\nAnn,Bern\n".encode("latin-1"), r"line 1 is not UTF-8 \(byte 0xe9\)"),
     ("a,b\n1,2\n".encode("utf-16-le"), r"line 1 holds a NUL character; is it text, in UTF-8 \(or UTF-16 with"),
     ("a,b\nx,1\ny\0,2\n", r"line 3 holds a NUL character"),
@@ -129,7 +129,7 @@ def test_broken_text_is_refused_in_one_line(tmp_path, content, message):
 
 def test_headers_with_a_name_twice_or_none(tmp_path):
     content = "x,x,y,\n1,2,3,9\n2,1,4,9\n"
-    refused(tmp_path, content, r"column 'x' is given twice in .*people.csv")
+    refused(tmp_path, content.replace(",9", ","), r"column 'x' is given twice in .*people.csv")
     assert rows(load(tmp_path, content, columns=["y"])) == [("3",), ("4",)]
     refused(tmp_path, ",y\n0,a\n1,b\n", r"column 1 of .*people.csv has no name in the header, but holds '0' \(row 1\)")
     assert rows(load(tmp_path, ",y\n0,a\n1,b\n", columns=["y"])) == [("a",), ("b",)]

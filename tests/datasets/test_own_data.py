@@ -67,7 +67,7 @@ def test_columns_missing_and_resume(people):
     (["--dataset", "people.csv", "--columns", "sex,town"], "people.csv has no column 'town'; columns: sex, age"),
     (["--dataset", "people.csv", "--bins", "age"], "bins=age must be COLUMN=NUMBER, such as age=10"),
     (["--dataset", "people.csv", "--bins", "city=4"], "bins of 'city' need numbers"),
-    (["--dataset", "people.csv", "--missing", "error"], "column 'city' has 1 missing values, the first in row 3"),
+    (["--dataset", "people.csv", "--columns", "city", "--missing", "error"], "column 'city' has 1 missing values"),
     (["--dataset", "people.csv", "--missing", "hide"], "missing='hide' is unknown; available: category, drop, error"),
     (["--dataset", "syn1", "--columns", "sex"], "--columns needs a file of data"),
     (["--users", "5", "--domain", "2", "--missing", "drop"], "--missing needs a file of data"),

@@ -46,7 +46,7 @@ class Frame:
     (np.zeros((3, 2), int), r"data is of type ndarray with shape \(3, 2\), not .*: Dataset\(codes, domain\)"),
     ([[0, 1]], r"data is of type list, not a data set; make a data set of it: Dataset\(codes, domain\)"),
     (Frame(), r"data is of type Frame, not a data set; write it to a file, frame.to_csv\('people.csv', index=False\)"),
-    (None, r"data is of type NoneType, not a data set; a Dataset, the name of one, or a table's path is needed"),
+    (None, r"data is of type NoneType, not a data set; a Dataset, the name of one, a table's path or a"),
     (gpu_rsfd.Dataset, r"data is of type type, not a data set"),
 ])  # fmt: skip
 def test_anything_else_is_told_what_to_do(data, message):
@@ -60,15 +60,21 @@ def test_anything_else_is_told_what_to_do(data, message):
     "epsilon", [np.float32(1), np.float64(1), np.int64(1), np.array(1.0), [np.float32(1)], Fraction(1), Decimal(1), 1]
 )
 def test_numbers_of_any_kind_are_epsilons(epsilon):
-    result = gpu_rsfd.simulate(DATA, epsilon, np.str_("spl-grr"), np.int64(2), np.uint8(0))
-    assert np.array_equal(result.counts, gpu_rsfd.simulate(DATA, 1.0, "spl-grr", 2).counts)
+    result = gpu_rsfd.simulate(
+        DATA, epsilons=epsilon, protocols=np.str_("spl-grr"), repetitions=np.int64(2), seed=np.uint8(0)
+    )
+    assert np.array_equal(
+        result.counts, gpu_rsfd.simulate(DATA, epsilons=1.0, protocols="spl-grr", repetitions=2).counts
+    )
     spec = result.spec
-    assert [type(x) for x in (spec.epsilons[0], spec.protocols[0], spec.seed)] == [float, str, int]
-    assert spec.repetitions == range(2)
+    assert [type(x) for x in (spec["epsilons"][0], spec["protocols"][0], spec["seed"])] == [float, str, int]
+    assert spec["repetitions"] == [0, 2, 1]
 
 
 def test_arrays_of_protocols_and_epsilons():
-    result = gpu_rsfd.simulate(DATA, np.array([0.5, 1]), np.array(["spl-grr", "smp-oue"]), 1)
+    result = gpu_rsfd.simulate(
+        DATA, epsilons=np.array([0.5, 1]), protocols=np.array(["spl-grr", "smp-oue"]), repetitions=1
+    )
     assert (result.epsilons, result.protocols) == ((0.5, 1.0), ("spl-grr", "smp-oue"))
     assert result.mechanism("spl-grr", 1.0, 0).name == "grr"
     gpu_rsfd.reports(DATA, np.str_("spl-grr"), np.float32(1), np.int64(0), np.int64(1))
@@ -81,7 +87,7 @@ def test_arrays_of_protocols_and_epsilons():
     (lambda: gpu_rsfd.Dataset([[0], [1, 0]], (2,)), r"codes is not a table \[users, attributes\]: .*"),
     (lambda: gpu_rsfd.Dataset([[0], [1]], (2,), labels=["ab"]), r"labels\[0\]='ab' must be a list of labels"),
     (lambda: gpu_rsfd.Dataset([[0], [1]], (2,), labels=[3]), r"labels\[0\]=3 must be a list of labels"),
-    (lambda: gpu_rsfd.load_table(Frame()), r"path is of type Frame; the path of a table is needed"),
+    (lambda: gpu_rsfd.load_table(Frame()), r"table is of type Frame; a path, a data frame or an Arrow table is needed"),
     (lambda: gpu_rsfd.load_table("t.csv", bins=["age=3"]), r"bins=\['age=3'\] must map columns to numbers, such as"),
 ])  # fmt: skip
 def test_wrong_types(make, message):
@@ -116,7 +122,8 @@ c = gpu_rsfd.simulate(data, sampler="marginals", workers=2, **quick).counts
 print((a == b).all())
 for sampler in ("users", "counts"):
     try:
-        gpu_rsfd.simulate(data, sampler=sampler, workers=2, **quick)
+        backend = "numpy" if sampler == "users" else "auto"
+        gpu_rsfd.simulate(data, sampler=sampler, backend=backend, workers=2, **quick)
     except ValueError as error:
         print(error)
 """
@@ -143,4 +150,4 @@ def test_a_class_within_a_function():
     data = Mine([[0], [1]], (2,))
     assert gpu_rsfd.simulate(data, **QUICK).n == 2
     with pytest.raises(InputError, match=r"can't import the class '.*<locals>.Mine' of the data set"):
-        gpu_rsfd.simulate(data, **QUICK, workers=2)
+        gpu_rsfd.simulate(data, **QUICK, backend="numpy", workers=2)

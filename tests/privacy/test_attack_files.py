@@ -6,40 +6,59 @@ import pytest
 
 import gpu_rsfd
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.privacy.attacking import Attacker
-from gpu_rsfd.privacy.files import attack_all, is_attack
 from gpu_rsfd.spec import Spec
 
 ONE = gpu_rsfd.SyntheticDataset(200, (3, 4), seed=1, name="one")
 TWO = gpu_rsfd.SyntheticDataset(150, (2, 2, 5), "zipf:1.2", seed=2, name="two")
-SPEC = Spec.of(["rsfd-oue-z", "rsrfd-grr", "spl-adp"], [1.0, 2.0], 6, 3, prior="true", guarantee="attribute")
+SPEC = Spec.of(
+    protocols=["rsfd-oue-z", "rsrfd-grr", "spl-adp"],
+    epsilons=[1.0, 2.0],
+    repetitions=6,
+    seed=3,
+    prior="true",
+    guarantee="attribute",
+)
 
 
 def run(path, spec=SPEC, knowledge="true", **options):
-    with Attacker(1, knowledge) as attacker:
-        return attack_all([ONE, TWO], spec, attacker, path, **options)
+    return gpu_rsfd.attack([ONE, TWO], spec, knowledge=knowledge, output=path, workers=1, **options)
 
 
 def same(a, b):
     return all(
         np.array_equal(getattr(a[name], field), getattr(b[name], field), equal_nan=True)
         for name in ("one", "two")
-        for field in ("sampled", "value", "sampled_baseline", "value_baseline")
+        for field in ("sampled_success", "value_success", "sampled_baseline", "value_baseline")
     )
 
 
 def test_a_file_has_what_the_attack_gave(tmp_path):
     made = run(tmp_path / "a.h5")
-    read = gpu_rsfd.open_attacks(tmp_path / "a.h5")
+    read = gpu_rsfd.open_results(tmp_path / "a.h5")
     assert made.complete
     assert read.complete
     assert made.computed == 12
     assert same(made, read)
-    assert read["two"].spec == SPEC
+    assert read["two"].spec == {
+        **SPEC.described(),
+        "measurement": "inference",
+        "knowledge": "true",
+        "stream_version": 1,
+    }
     assert read["two"].knowledge == "true"
     assert read["two"].names == TWO.names
-    alone = gpu_rsfd.attack(TWO, SPEC.epsilons, SPEC.protocols, 6, 3, "uniform", "attribute", "true", workers=1)
-    assert np.array_equal(alone.value, read["two"].value)
+    alone = gpu_rsfd.attack(
+        TWO,
+        epsilons=SPEC.epsilons,
+        protocols=SPEC.protocols,
+        repetitions=6,
+        seed=3,
+        assignment="uniform",
+        guarantee="attribute",
+        prior="true",
+        workers=1,
+    )
+    assert np.array_equal(alone.value_success, read["two"].value_success)
     again = run(tmp_path / "a.h5")
     assert again.computed == 0
     assert same(made, again)
@@ -70,7 +89,7 @@ def test_an_interrupted_attack_goes_on(tmp_path):
     for steps in (2, 6):
         with pytest.raises(StopError):
             run(tmp_path / "cut.h5", save_every=0.0, reporter=Reporter(steps))
-    partial = gpu_rsfd.open_attacks(tmp_path / "cut.h5")
+    partial = gpu_rsfd.open_results(tmp_path / "cut.h5")
     assert not partial.complete
     assert len(partial["one"].repetitions) == 6
     last = Reporter(100)
@@ -84,42 +103,54 @@ def test_realised_priors_are_stored(tmp_path):
     run(tmp_path / "a.h5")
     with h5py.File(tmp_path / "a.h5") as file:
         assert file["two"]["prior"][()].max() == 2**32
-        assert file["two"]["value"].dims[0].keys() == ["protocol"]
+        assert file["two"]["value_success"].dims[0].keys() == ["protocol"]
 
 
 def test_another_attack_is_not_mixed_in(tmp_path):
     run(tmp_path / "a.h5")
-    other = Spec.of(SPEC.protocols, SPEC.epsilons, 6, 3, prior="true", guarantee="user")
-    with pytest.raises(InputError, match=r"holds another attack(.|\n)*guarantee: the file has attribute"):
+    other = Spec.of(
+        protocols=SPEC.protocols, epsilons=SPEC.epsilons, repetitions=6, seed=3, prior="true", guarantee="user"
+    )
+    with pytest.raises(InputError, match=r"holds another attack(.|\n)*guarantee: attribute in the file"):
         run(tmp_path / "a.h5", other)
-    with pytest.raises(InputError, match="knowledge: the file has true"):
+    with pytest.raises(InputError, match="knowledge: true in the file"):
         run(tmp_path / "a.h5", knowledge="estimated")
     assert run(tmp_path / "a.h5", other, overwrite=True).spec["guarantee"] == "user"
 
 
 def test_another_realised_prior_is_not_mixed_in(tmp_path, monkeypatch):
-    spec = Spec.of("rsrfd-grr", 1.0, 2, prior="dirichlet:1")
+    spec = Spec.of(protocols="rsrfd-grr", epsilons=1.0, repetitions=2, prior="dirichlet:1")
     made = run(tmp_path / "a.h5", spec)
-    assert gpu_rsfd.open_attacks(tmp_path / "a.h5")["two"].terms == made["two"].terms
-    monkeypatch.setattr("gpu_rsfd.protocols.priors._STREAM", 99)
-    with pytest.raises(InputError, match="has another realised prior for one"):
+    assert gpu_rsfd.open_results(tmp_path / "a.h5")["two"].plan == made["two"].plan
+    monkeypatch.setattr("gpu_rsfd.protocols.priors.PRIORS", 99)
+    with pytest.raises(InputError, match=r"has another realised prior in the file .* data set one"):
         run(tmp_path / "a.h5", spec)
 
 
-def test_sweeps_and_attacks_are_told_apart(tmp_path):
+def test_sweeps_and_attacks_are_not_mixed(tmp_path):
     run(tmp_path / "a.h5")
-    gpu_rsfd.sweep(ONE, 1.0, "rsfd-grr", 2, output=tmp_path / "s.h5", workers=1)
-    assert is_attack(tmp_path / "a.h5")
-    assert not is_attack(tmp_path / "s.h5")
-    with pytest.raises(InputError, match="holds an attack, not a sweep"):
-        gpu_rsfd.open_results(tmp_path / "a.h5")
-    with pytest.raises(InputError, match="holds a sweep, not an attack"):
-        gpu_rsfd.open_attacks(tmp_path / "s.h5")
-    with pytest.raises(InputError, match="holds an attack, not a sweep"):
-        gpu_rsfd.sweep(ONE, 1.0, "rsfd-grr", 2, output=tmp_path / "a.h5", workers=1)
+    gpu_rsfd.sweep(ONE, epsilons=1.0, protocols="rsfd-grr", repetitions=2, output=tmp_path / "s.h5", workers=1)
+    assert gpu_rsfd.open_results(tmp_path / "a.h5").measurement == "inference"
+    assert gpu_rsfd.open_results(tmp_path / "s.h5").measurement == "frequencies"
+    with pytest.raises(InputError, match="it holds an attack, not a sweep"):
+        gpu_rsfd.sweep(ONE, epsilons=1.0, protocols="rsfd-grr", repetitions=2, output=tmp_path / "a.h5", workers=1)
+    with pytest.raises(InputError, match="it holds a sweep, not an attack"):
+        run(tmp_path / "s.h5")
 
 
-@pytest.mark.parametrize("field", ["value", "sampled", "value_baseline", "spec", "users", "attribute", "device"])
+def test_an_attack_grows_in_every_direction(tmp_path):
+    """As a sweep does: protocols, epsilons, data sets, repetitions; and in parts."""
+    small = {"protocols": "rsrfd-grr", "epsilons": 2.0, "repetitions": 2}
+    gpu_rsfd.attack(ONE, gpu_rsfd.Spec.of(SPEC, **small), output=tmp_path / "a.h5", workers=1)
+    assert run(tmp_path / "a.h5").computed == 12  # 2 with the other cells, 4 with all; 6 of the other data set
+    whole = run(tmp_path / "whole.h5")
+    assert same(gpu_rsfd.open_results(tmp_path / "a.h5"), whole)
+    for number in (2, 1):
+        run(tmp_path / "parts.h5", part=(number, 2))
+    assert same(gpu_rsfd.merge(tmp_path / "parts.h5"), whole)
+
+
+@pytest.mark.parametrize("field", ["value_success", "sampled_success", "spec", "users", "attribute", "device"])
 def test_damage_is_one_clear_line(tmp_path, field):
     run(tmp_path / "a.h5")
     with h5py.File(tmp_path / "a.h5", "r+") as file:
@@ -128,10 +159,10 @@ def test_damage_is_one_clear_line(tmp_path, field):
                 del holder[field]
         if field == "spec":
             file.attrs["spec"] = file.attrs["spec"].replace('"true"', '"all"')
-        if field in ("value", "sampled"):
+        if field in ("value_success", "sampled_success"):
             file["two"][field] = np.full((3, 2, 6), 7.0)
     with pytest.raises(InputError, match="is damaged") as caught:
-        gpu_rsfd.open_attacks(tmp_path / "a.h5")
+        gpu_rsfd.open_results(tmp_path / "a.h5")
     assert "\n" not in str(caught.value)
 
 
@@ -140,5 +171,5 @@ def test_xarray_reads_it(tmp_path):
     pytest.importorskip("h5netcdf")
     made = run(tmp_path / "a.h5")
     with xarray.open_dataset(tmp_path / "a.h5", group="two", engine="h5netcdf") as read:
-        assert read["value"].dims == ("protocol", "epsilon", "repetition")
-        assert np.array_equal(read["value"].values, made["two"].value)
+        assert read["value_success"].dims == ("protocol", "epsilon", "repetition")
+        assert np.array_equal(read["value_success"].values, made["two"].value_success)

@@ -5,14 +5,13 @@ import pytest
 
 import gpu_rsfd
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.privacy import report_chunks
-from gpu_rsfd.privacy.chunks import Chunk
-from gpu_rsfd.protocols import PROTOCOLS, Terms
+from gpu_rsfd.measure.reports import Chunk, report_chunks
+from gpu_rsfd.protocols import PROTOCOLS, PrivacySettings
 from gpu_rsfd.protocols.priors import Prior
 from gpu_rsfd.tape import Tape
 
 DATA = gpu_rsfd.SyntheticDataset(333, (3, 65, 2, 5), "zipf:1.1", seed=4)
-TERMS = Terms(priors=Prior.of("dirichlet:0.5").thresholds(DATA.domain))
+SETTINGS = PrivacySettings(priors=Prior.of("dirichlet:0.5").thresholds(DATA.domain))
 
 
 @pytest.mark.parametrize("users", [None, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 64, 1000)), 100])
@@ -22,9 +21,9 @@ def test_chunks_are_the_literal_reports(protocol, assignment, users):
     if users == 1 and assignment == "balanced":
         pytest.skip("the permutation of a single user at a time takes long")
     data = DATA if users != 1 else gpu_rsfd.SyntheticDataset(20, (3, 2), seed=1)
-    terms = TERMS if users != 1 else gpu_rsfd.protocols.TERMS
-    right = gpu_rsfd.reports(data, protocol, 1.2, 2**64 - 1, 7, assignment, terms)
-    chunks = list(report_chunks(data, protocol, 1.2, 2**64 - 1, 7, assignment, terms, users))
+    settings = SETTINGS if users != 1 else gpu_rsfd.protocols.DEFAULT_SETTINGS
+    right = gpu_rsfd.reports(data, protocol, 1.2, 2**64 - 1, 7, assignment, settings)
+    chunks = list(report_chunks(data, protocol, 1.2, 2**64 - 1, 7, assignment, settings, users))
     assert [c.start for c in chunks][1:] == [c.stop for c in chunks][:-1]
     assert np.array_equal(np.concatenate([c.sampled for c in chunks]), right.sampled)
     assert chunks[0].mechanisms == right.mechanisms

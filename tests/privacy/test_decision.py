@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
-from gpu_rsfd.plan import Plan
-from gpu_rsfd.privacy import decision, privacy_loss
-from gpu_rsfd.protocols import Terms
+from gpu_rsfd.planning import Plan
+from gpu_rsfd.protocols import PrivacySettings
+from gpu_rsfd.protocols.exposure import privacy_loss
 from gpu_rsfd.show import privacy as shown
+from gpu_rsfd.theory import decision
 from gpu_rsfd.theory.needs import PlanRow, plan_table
 
 DOMAIN = gpu_rsfd.Domain.of((3, 5, 2))
@@ -23,7 +24,7 @@ def row(rmse, one, whole):
 
 @pytest.mark.parametrize("guarantee", ["paper", "user", "attribute"])
 def test_rows_have_their_losses(guarantee):
-    rows = plan_table(1000, DOMAIN, [1.0, 2.0], PROTOCOLS, FREQUENCIES, terms=Terms(guarantee=guarantee))
+    rows = plan_table(1000, DOMAIN, [1.0, 2.0], PROTOCOLS, FREQUENCIES, settings=PrivacySettings(guarantee=guarantee))
     for r in rows:
         loss = privacy_loss(r.protocol, r.epsilon, DOMAIN, guarantee)
         assert (r.loss_one, r.loss_all) == pytest.approx((loss[0], loss[-1]))
@@ -45,10 +46,10 @@ def test_success_is_that_of_the_attack():
     codes = [np.random.default_rng(j).choice(k, 40_000, p=FREQUENCIES[s])
              for j, (k, s) in enumerate(zip(DOMAIN, DOMAIN.slices, strict=True))]  # fmt: skip
     data = gpu_rsfd.Dataset(np.stack(codes, 1), DOMAIN)
-    right = gpu_rsfd.attack(data, 3.0, PROTOCOLS, 1, seed=8, workers=1)
+    right = gpu_rsfd.attack(data, epsilons=3.0, protocols=PROTOCOLS, repetitions=1, seed=8, workers=1)
     for p, r in enumerate(rows):
-        assert r.value == pytest.approx(right.value[p, 0, 0], abs=0.015)
-        assert r.sampled == pytest.approx(right.sampled[p, 0, 0], abs=0.025, nan_ok=True)
+        assert r.value == pytest.approx(right.value_success[p, 0, 0], abs=0.015)
+        assert r.sampled == pytest.approx(right.sampled_success[p, 0, 0], abs=0.025, nan_ok=True)
         assert r.sampled_baseline == 1 / 3
         assert r.value_baseline == pytest.approx(0.6)
         assert r.attacked_users == decision.USERS
@@ -66,7 +67,9 @@ def test_large_domains_are_sampled_less(monkeypatch):
 
 def test_error_against_loss(tmp_path):
     data = gpu_rsfd.SyntheticDataset(300, (3, 4), seed=1, name="one")
-    results = gpu_rsfd.sweep(data, [0.5, 1.0, 40.0], PROTOCOLS, 3, output=tmp_path / "r.h5", workers=1)
+    results = gpu_rsfd.sweep(
+        data, epsilons=[0.5, 1.0, 40.0], protocols=PROTOCOLS, repetitions=3, output=tmp_path / "r.h5", workers=1
+    )
     figure = shown.tradeoff(results, "none")
     one, whole = figure.axes
     assert one.get_xlabel() == "loss, users who differ in one attribute"

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
-from gpu_rsfd.plan import Plan
-from gpu_rsfd.privacy import attacking as module
-from gpu_rsfd.privacy.chunks import Chunk
-from gpu_rsfd.privacy.guesses import guesses
-from gpu_rsfd.privacy.literal import best, literal_guesses
-from gpu_rsfd.protocols import PROTOCOLS, Terms
+from gpu_rsfd.measure import inference as module
+from gpu_rsfd.measure.guesses import guesses
+from gpu_rsfd.measure.literal_attack import best, literal_guesses
+from gpu_rsfd.measure.reports import Chunk
+from gpu_rsfd.planning import Plan
+from gpu_rsfd.protocols import PROTOCOLS, PrivacySettings
 from gpu_rsfd.protocols.priors import Prior
 
 DATA = gpu_rsfd.SyntheticDataset(150, (3, 9, 2, 5), "zipf:1.1", seed=4)
@@ -33,13 +33,13 @@ def fast(plan, data, seed, repetition, frequencies):
 @pytest.mark.parametrize("epsilon", [*(pytest.param(e, marks=pytest.mark.slow) for e in (0.3, 6.0)), math.log(7)])
 def test_fast_is_literal_user_by_user(epsilon, prior, assignment):
     priors = PRIORS[prior].thresholds(DATA.domain) if PRIORS[prior] else None
-    terms = Terms(priors=priors)
+    settings = PrivacySettings(priors=priors)
     protocols = PROTOCOLS if prior == "uniform" else ("rsrfd-grr", "rsrfd-oue-r", "rsrfd-sue-r")
-    plan = Plan.of(DATA.domain, protocols, [epsilon], assignment, terms)
+    plan = Plan.of(DATA.domain, protocols, [epsilon], assignment, settings)
     marginals = [DATA.frequencies[s] for s in DATA.domain.slices]
     found = fast(plan, DATA, 8, 2, lambda j, r: marginals[j])
     for p, protocol in enumerate(protocols):
-        sent = gpu_rsfd.reports(DATA, protocol, epsilon, 8, 2, assignment, terms)
+        sent = gpu_rsfd.reports(DATA, protocol, epsilon, 8, 2, assignment, settings)
         who, values = literal_guesses(sent, marginals)
         assert np.array_equal(found[p, 0][1], values), protocol
         assert who is None if found[p, 0][0] is None else np.array_equal(found[p, 0][0], who), protocol
@@ -60,9 +60,11 @@ def test_fast_is_literal_where_everything_ties(protocol):
 def test_estimated_marginals_are_the_servers_own(knowledge):
     protocols = ("rsfd-grr", "rsfd-oue-r", "spl-adp", "smp-sue")
     plan = Plan.of(DATA.domain, protocols, [1.0, 2.0])
-    with module.Attacker(1, knowledge) as attacker:
-        sampled, value = attacker.hits(plan, DATA, 3, range(1, 3))
-    result = gpu_rsfd.simulate(DATA, (1.0, 2.0), protocols, range(1, 3), 3, workers=1)
+    with module.Attacker(1) as attacker:
+        sampled, value = attacker.hits(plan, DATA, 3, range(1, 3), knowledge)
+    result = gpu_rsfd.simulate(
+        DATA, epsilons=(1.0, 2.0), protocols=protocols, repetitions=range(1, 3), seed=3, workers=1
+    )
     estimates = result.estimates("clip-normalize")
     for p, protocol in enumerate(protocols):
         for e, epsilon in enumerate((1.0, 2.0)):
@@ -79,7 +81,7 @@ def test_many_values_are_looked_at_in_another_way(monkeypatch):
     plan = Plan.of(DATA.domain, ("rsfd-oue-z", "rsfd-sue-r", "spl-oue", "smp-the"), [0.5, 6.0])
     marginals = [DATA.frequencies[s] for s in DATA.domain.slices]
     few = fast(plan, DATA, 8, 2, lambda j, r: marginals[j])
-    monkeypatch.setattr("gpu_rsfd.privacy.guesses.STEPS", 2)
+    monkeypatch.setattr("gpu_rsfd.measure.guesses.STEPS", 2)
     many = fast(plan, DATA, 8, 2, lambda j, r: marginals[j])
     assert all(np.array_equal(few[cell][1], many[cell][1]) for cell in few)
 
@@ -97,7 +99,7 @@ def test_cutting_and_workers_change_nothing(monkeypatch):
     monkeypatch.setattr(module, "INLINE_POSITIONS", 0)
     done = []
     with module.Attacker(2) as attacker:
-        cut = attacker.hits(plan, DATA, 3, range(5), done.append)
+        cut = attacker.hits(plan, DATA, 3, range(5), progress=done.append)
         assert len(attacker._pool.workers) == 2
     assert all(np.array_equal(a, b) for a, b in zip(whole, cut, strict=True))
     assert sum(done) == plan.positions(DATA.n) * 5

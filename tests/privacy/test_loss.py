@@ -8,11 +8,22 @@ import pytest
 
 import gpu_rsfd
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.privacy import privacy_loss
-from gpu_rsfd.protocols import PROTOCOLS, REGISTRY, Bits, Keep, Others, Terms, mechanisms, prior_frequencies
+from gpu_rsfd.protocols import (
+    PROTOCOLS,
+    REGISTRY,
+    Bits,
+    Keep,
+    PrivacySettings,
+    Unsampled,
+    mechanisms,
+    prior_frequencies,
+)
+from gpu_rsfd.protocols.adaptive import switches
 from gpu_rsfd.protocols.budgets import GUARANTEES
+from gpu_rsfd.protocols.exposure import privacy_loss
 from gpu_rsfd.protocols.loss import Likelihoods, Ratios, losses
 from gpu_rsfd.protocols.priors import Prior
+from gpu_rsfd.protocols.registry import _built, as_protocol
 
 DOMAINS = [(2,), (3,), (4, 2), (3, 3), (2, 3, 4), (3, 3, 3), (2, 2, 4)]
 
@@ -20,8 +31,8 @@ DOMAINS = [(2,), (3,), (4, 2), (3, 3), (2, 3, 4), (3, 3, 3), (2, 2, 4)]
 def reports_of(m):
     """Each report of one attribute: P(it | value), [value], and P(it | not sampled)."""
     p, q, k = m.p, m.q, m.k
-    if not m.rule.plain:  # local hashing: every hash function and every hash of so many cells
-        g = round(2 ** m.rule.bits(m.spent, k))
+    if not m.plain:  # local hashing: every hash function and every hash of so many cells
+        g = round(2**m.bits)
         for cells in product(range(g), repeat=k):
             for sent in range(g):
                 yield np.array([p if c == sent else (1 - p) / (g - 1) for c in cells]) / g**k, math.nan
@@ -36,12 +47,12 @@ def reports_of(m):
         none = np.array([q if b else 1 - q for b in bits])
         own = np.array([p if b else 1 - p for b in bits])
         given = np.array([np.prod(np.where(np.arange(k) == v, own, none)) for v in range(k)])
-        yield given, float(np.prod(none) if m.recipe.others is Others.ZERO else fakes @ given)
+        yield given, float(np.prod(none) if m.recipe.unsampled is Unsampled.ZERO else fakes @ given)
 
 
 def enumerated(ms):
     """The loss over all reports and all pairs of users, by the number of attributes in which they differ."""
-    d, others = len(ms), ms[0].recipe.others
+    d, others = len(ms), ms[0].recipe.unsampled
     users = list(product(*(range(m.k) for m in ms)))
     away = np.array([[sum(a != b for a, b in zip(x, z, strict=True)) for z in users] for x in users])
     worst = np.zeros(d)
@@ -52,13 +63,13 @@ def enumerated(ms):
         for h in range(1, d + 1):
             worst[h - 1] = max(worst[h - 1], np.nanmax(ratio[away == h], initial=0.0))
 
-    if others is Others.NOTHING:
+    if others is Unsampled.NOTHING:
         for j, m in enumerate(ms):
             for given, _ in reports_of(m):
                 see(np.array([given[x[j]] / d for x in users]))
         return worst
     for y in product(*(list(reports_of(m)) for m in ms)):
-        if others is Others.OWN:
+        if others is Unsampled.OWN:
             see(np.array([math.prod(y[j][0][v] for j, v in enumerate(x)) for x in users]))
         else:
             fake = [f for _, f in y]
@@ -92,8 +103,8 @@ CASES = [
 def test_loss_is_that_of_enumeration(protocol, domain, guarantee):
     epsilon = 0.4 + 0.3 * len(domain)
     priors = priors_of(domain, sum(domain)) if REGISTRY[protocol].prior else None
-    ms = mechanisms(protocol, epsilon, domain, Terms(priors=priors, guarantee=guarantee))
-    right = own_losses(ms) if ms[0].recipe.others is Others.OWN else enumerated(ms)
+    ms = mechanisms(protocol, epsilon, domain, PrivacySettings(priors=priors, guarantee=guarantee))
+    right = own_losses(ms) if ms[0].recipe.unsampled is Unsampled.OWN else enumerated(ms)
     assert losses(ms) == pytest.approx(right, abs=1e-9)
     if priors is None:
         assert privacy_loss(protocol, epsilon, domain, guarantee) == pytest.approx(right, abs=1e-9)
@@ -115,8 +126,8 @@ def test_random_priors_even_with_values_that_no_fake_has(protocol, seed):
         weights = draw.gamma(0.5, size=k) * (draw.random(k) < 0.8)
         weights[draw.integers(k)] += 0.01
         rows.append(weights / weights.sum())
-    terms = Terms(priors=Prior.of(rows).thresholds(domain))
-    ms = mechanisms(protocol, float(draw.uniform(0.2, 3)), domain, terms)
+    settings = PrivacySettings(priors=Prior.of(rows).thresholds(domain))
+    ms = mechanisms(protocol, float(draw.uniform(0.2, 3)), domain, settings)
     assert losses(ms) == pytest.approx(enumerated(ms), abs=1e-9)
 
 
@@ -127,14 +138,14 @@ def test_mixtures_of_different_strength():
         ms = []
         for k in draw.integers(2, 4, 3):
             entry = draw.choice(["rsrfd-grr", "rsrfd-oue-r", "rsfd-oue-z"])
-            terms = Terms(priors=priors_of((int(k),) * 3, seed))
-            ms.append(mechanisms(str(entry), float(draw.uniform(0.1, 2)), (int(k),) * 3, terms)[0])
+            settings = PrivacySettings(priors=priors_of((int(k),) * 3, seed))
+            ms.append(mechanisms(str(entry), float(draw.uniform(0.1, 2)), (int(k),) * 3, settings)[0])
         assert losses(ms) == pytest.approx(enumerated(ms), abs=1e-9), seed
 
 
 def test_figures_of_the_mathematics():
     rows = [(0.05, 0.05, 0.9), (0.5, 0.5), (0.99, 0.01)]
-    ms = mechanisms("rsrfd-grr", 1.0, (3, 2, 2), Terms(priors=Prior.of(rows).thresholds((3, 2, 2))))
+    ms = mechanisms("rsrfd-grr", 1.0, (3, 2, 2), PrivacySettings(priors=Prior.of(rows).thresholds((3, 2, 2))))
     ratios = [Ratios.of(m) for m in ms]
     rest = ratios[1].shared + ratios[2].shared
     assert math.log((ratios[0].seen[0] + rest) / (ratios[0].against[0] + rest)) == pytest.approx(1.686, abs=5e-4)
@@ -175,11 +186,57 @@ def test_a_thousand_attributes_of_any_size():
     assert len(Likelihoods.of(ms).count) < 1000
 
 
-def test_certainty_is_an_infinite_loss():
-    for protocol in ("rsfd-grr", "rsfd-sue-z", "rsfd-sue-r", "spl-grr", "smp-grr"):
-        assert privacy_loss(protocol, 300.0, (3, 4))[-1] == math.inf, protocol
-    rows = [(0.0, 1.0, 0.0), (0.5, 0.5, 0.0)]
-    assert privacy_loss("rsrfd-sue-r", 300.0, (3, 3), prior=rows)[0] == math.inf
+@pytest.mark.parametrize("guarantee", GUARANTEES)
+@pytest.mark.parametrize("epsilon", [30.0, 37.0, 75.0, 300.0])
+def test_no_report_is_ever_certain(epsilon, guarantee):
+    """However large epsilon is, the thresholds stay short of 2**32, 2**24 and 0, and so the loss stays finite."""
+    for protocol in PROTOCOLS:
+        ms = mechanisms(protocol, epsilon, (2, 4), PrivacySettings(guarantee=guarantee))
+        for noise in (m.recipe.noise for m in ms):
+            if isinstance(noise, Keep):
+                assert noise.threshold <= 2**32 - 1, protocol
+            else:
+                assert 1 <= noise.tq < noise.tp <= 2**24 - 1, protocol
+        assert 1 < losses(ms)[0] <= losses(ms)[-1] < math.inf, protocol
+    rows = [(0.0, 1.0, 0.0), (0.5, 0.5, 0.0)]  # values that no fake has
+    assert np.isfinite(privacy_loss("rsrfd-sue-r", epsilon, (3, 3), prior=rows)).all()
+
+
+@pytest.mark.parametrize("protocol", ["rsfd-adp", "own"])
+def test_the_attribute_budget_is_the_largest_one(protocol):
+    """No budget of a fine grid above the one that is found keeps the loss: adaptive choices switch in between."""
+    if protocol == "own":
+        protocol = gpu_rsfd.protocol("own", adaptive=("rsfd-sue-z", "rsfd-grr"))
+    draw = np.random.default_rng(11)
+    domains = [(4, 5, 7, 5), *(tuple(draw.integers(2, 12, draw.integers(2, 6)).tolist()) for _ in range(12))]
+    settings = PrivacySettings(guarantee="attribute")
+    for domain in domains:
+        epsilon = math.log(7) if domain == domains[0] else float(draw.uniform(0.2, 3))
+        found = mechanisms(protocol, epsilon, domain, settings)[0].budget
+        entry, d = as_protocol(protocol), len(domain)
+        for e in np.linspace(found * (1 + 1e-6), 3 * found, 60):
+            ms = [_built(entry, float(e), d, k, 0.5, None) for k in domain]
+            assert losses(ms, [1])[0] > epsilon, (domain, epsilon, found, e)
+
+
+def test_the_attribute_budget_of_the_audit():
+    ms = mechanisms("rsfd-adp", math.log(7), (4, 5, 7, 5), PrivacySettings(guarantee="attribute"))
+    assert ms[0].budget == pytest.approx(3.0856, abs=1e-4)
+
+
+def test_switches_of_an_adaptive_choice_are_all_found():
+    """RS+FD: the roots of a quadratic in e^e - 1, up to two of them, however near to each other."""
+    ways = REGISTRY["rsfd-adp"].variants
+    close = 0
+    for d in (2, 20, 5000):
+        for k in (2, 3, 4, 5, 6, 7, 12, 41, 1000, 20_000):
+            # (d k + (d - 1) u)(d k (k - 1) + (d k - d + 1) u) - 4 d^2 k^2 (u + 1), u = e^e - 1
+            a, b = (d - 1) * (d * k - d + 1), d * k * (d * k - d + 1) + (d - 1) * d * k * (k - 1) - 4 * d * d * k * k
+            roots = np.roots([a, b, d * d * k * k * (k - 5)])
+            real = sorted(math.log1p(u.real) for u in roots if abs(u.imag) < 1e-12 and u.real > 1e-5)
+            assert switches(ways, d, k) == pytest.approx(real, rel=1e-5), (d, k)
+            close += len(real) == 2 and real[1] / real[0] < 1.1
+    assert close > 0
 
 
 @pytest.mark.parametrize("domain", [(10,) * 10, (2, 3, 50, 7), (3, 5, 4, 4, 3, 2, 3, 3, 5), (8,)])
@@ -187,13 +244,13 @@ def test_certainty_is_an_infinite_loss():
 @pytest.mark.parametrize("protocol", [p for p in PROTOCOLS if p.startswith("rs")])
 def test_the_attribute_guarantee_holds_and_is_used_up(protocol, epsilon, domain):
     priors = priors_of(domain, 5) if REGISTRY[protocol].prior else None
-    terms = Terms(priors=priors, guarantee="attribute")
-    ms = mechanisms(protocol, epsilon, domain, terms)
+    settings = PrivacySettings(priors=priors, guarantee="attribute")
+    ms = mechanisms(protocol, epsilon, domain, settings)
     assert losses(ms, [1])[0] <= epsilon
     if not REGISTRY[protocol].adaptive:  # an adaptive choice may jump over it
         assert losses(ms, [1])[0] == pytest.approx(epsilon, rel=1e-3, abs=1e-5)
     assert len({m.budget for m in ms}) == 1
-    assert mechanisms(protocol, epsilon, domain, terms) == ms
+    assert mechanisms(protocol, epsilon, domain, settings) == ms
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -212,7 +269,9 @@ def test_the_attribute_guarantee_of_spl_and_smp(protocol):
 
 def test_the_paper_is_the_default():
     for protocol in PROTOCOLS:
-        assert mechanisms(protocol, 1.0, (4, 9)) == mechanisms(protocol, 1.0, (4, 9), Terms(guarantee="paper"))
+        assert mechanisms(protocol, 1.0, (4, 9)) == mechanisms(
+            protocol, 1.0, (4, 9), PrivacySettings(guarantee="paper")
+        )
 
 
 @pytest.mark.parametrize(
@@ -233,4 +292,4 @@ def test_bad_input_is_one_clear_line(arguments, words):
 
 
 def test_it_is_public():
-    assert gpu_rsfd.privacy.privacy_loss is privacy_loss
+    assert gpu_rsfd.privacy_loss is privacy_loss

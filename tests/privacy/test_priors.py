@@ -9,17 +9,17 @@ from stats import check_means, check_same_law, check_same_moments, check_varianc
 
 import gpu_rsfd
 from gpu_rsfd.backends import open_backend
-from gpu_rsfd.backends.law.samplers import SAMPLERS
+from gpu_rsfd.backends.exact.samplers import SAMPLERS
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.plan import Plan
-from gpu_rsfd.protocols import PROTOCOLS, REGISTRY, Terms, prior_frequencies
+from gpu_rsfd.planning import Plan
+from gpu_rsfd.protocols import PROTOCOLS, REGISTRY, PrivacySettings, prior_frequencies
 from gpu_rsfd.protocols.priors import Prior
 
 PRIORED = tuple(p for p in PROTOCOLS if REGISTRY[p].prior)
 CODES = np.array([[i % 3, (i % 3 + i // 100) % 3, i % 2] for i in range(301)])
 CODES[:150] = 0, 1, 1
 DATA = gpu_rsfd.Dataset(CODES, (3, 3, 2))
-TERMS = Terms(priors=Prior.of([(0.7, 0.2, 0.1), (0.0, 0.4, 0.6), (0.9, 0.1)]).thresholds(DATA.domain))
+SETTINGS = PrivacySettings(priors=Prior.of([(0.7, 0.2, 0.1), (0.0, 0.4, 0.6), (0.9, 0.1)]).thresholds(DATA.domain))
 
 
 def realised(prior, domain, counts=None, seed=0):
@@ -76,8 +76,8 @@ def test_equal_frequencies_are_rsfd_integer_by_integer(prior):
     assert priors is None
     plain = ("rsfd-grr", "rsfd-oue-r", "rsfd-sue-r")
     for guarantee in ("paper", "user", "attribute"):
-        terms = Terms(priors=priors, guarantee=guarantee)
-        plan = Plan.of(DATA.domain, plain + PRIORED, [1.0], "uniform", terms)
+        settings = PrivacySettings(priors=priors, guarantee=guarantee)
+        plan = Plan.of(DATA.domain, plain + PRIORED, [1.0], "uniform", settings)
         assert plan.cells[:3] == plan.cells[3:]
 
 
@@ -144,19 +144,19 @@ def test_bad_files_are_one_clear_line(tmp_path, content, words):
 # ------------------------------------------------------------------------------------------------------- statistics
 
 
-def run(sampler, data, terms, repetitions, seed, assignment, epsilon=3.0):
-    plan = Plan.of(data.domain, PRIORED, (epsilon,), assignment, terms)
+def run(sampler, data, settings, repetitions, seed, assignment, epsilon=3.0):
+    plan = Plan.of(data.domain, PRIORED, (epsilon,), assignment, settings)
     engine = open_backend("numpy", workers=1)[0] if sampler == "users" else SAMPLERS[sampler](1)
     with engine:
         counts, sampled = engine.count(plan, data, seed, repetitions)
-    return plan, plan.spread(counts), sampled
+    return plan, plan.expand(counts), sampled
 
 
 @functools.cache
 def experiment(sampler, assignment):
     seed = ("users", "counts", "marginals").index(sampler)
     repetitions = {"users": 3000, "counts": 1500, "marginals": 5000}[sampler]
-    return run(sampler, DATA, TERMS, range(repetitions), seed, assignment)
+    return run(sampler, DATA, SETTINGS, range(repetitions), seed, assignment)
 
 
 @pytest.mark.slow
@@ -190,9 +190,9 @@ def test_counts_have_the_moments_of_users(protocol, assignment):
 @pytest.mark.slow
 def test_full_joint_law_of_a_tiny_case():
     data = gpu_rsfd.Dataset([[0, 0], [1, 1], [0, 1]], (2, 2))
-    terms = Terms(priors=Prior.of([(0.8, 0.2), (0.3, 0.7)]).thresholds(data.domain))
+    settings = PrivacySettings(priors=Prior.of([(0.8, 0.2), (0.3, 0.7)]).thresholds(data.domain))
     users, counts = (
-        run(s, data, terms, range(r), 5, "uniform", 1.0)[1] for s, r in (("users", 6000), ("counts", 2000))
+        run(s, data, settings, range(r), 5, "uniform", 1.0)[1] for s, r in (("users", 6000), ("counts", 2000))
     )
     for p, protocol in enumerate(PRIORED):
         check_same_law(users[p, 0], counts[p, 0], protocol)
@@ -200,7 +200,7 @@ def test_full_joint_law_of_a_tiny_case():
 
 @pytest.mark.slow
 def test_a_wrong_prior_is_caught():
-    wrong = Terms(priors=Prior.of([(0.65, 0.25, 0.1), (0.0, 0.4, 0.6), (0.9, 0.1)]).thresholds(DATA.domain))
+    wrong = PrivacySettings(priors=Prior.of([(0.65, 0.25, 0.1), (0.0, 0.4, 0.6), (0.9, 0.1)]).thresholds(DATA.domain))
     _, counts, _ = run("counts", DATA, wrong, range(1500), 1, "uniform")
     for p in range(3):
         with pytest.raises(AssertionError, match="differs by"):

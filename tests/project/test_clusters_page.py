@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -57,7 +58,7 @@ def run(folder, text, **environment):
 def check(folder):
     (result,) = gpu_rsfd.open_results(folder / "work" / "results.h5").values()
     data = gpu_rsfd.SyntheticDataset(2000, (4,) * 3)
-    assert np.array_equal(result.counts, gpu_rsfd.simulate(data, 1.0, repetitions=20).counts)
+    assert np.array_equal(result.counts, gpu_rsfd.simulate(data, epsilons=1.0, repetitions=20).counts)
 
 
 def test_the_array(folder):
@@ -76,8 +77,20 @@ def test_dask_in_a_job(folder):
     assert not list((folder / "work").glob("scheduler*"))
 
 
+def test_tls(folder):
+    """The certificate of the page, and a cluster that only its holders reach."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    done = run(folder, script("openssl req"))
+    assert done.returncode == 0, done.stderr
+    check(folder)
+    assert "tls://" in done.stderr
+    assert "tcp://" not in done.stderr
+    assert (folder / "work" / "rsfd.key").stat().st_mode & 0o077 == 0
+
+
 def test_every_script_is_valid():
     scripts = re.findall(r"```bash\n(.*?)```", PAGE, re.S)
-    assert len(scripts) == 5
+    assert len(scripts) == 6
     for text in scripts:
         assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0

@@ -11,9 +11,10 @@ import gpu_rsfd
 
 PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
-    *("version", "errors", "checks", "textfiles", "domain", "tape", "protocols", "datasets", "spec", "plan"),
-    *("backends", "estimate", "viewing", "results", "simulation", "store", "sweeping", "theory", "privacy", "show"),
-    *("doctor", "cli"),
+    *("version", "errors", "checks", "options", "textfiles", "domain", "tape", "protocols", "datasets", "spec"),
+    *("planning",),
+    *("backends", "engines", "metrics", "estimate", "results", "measure", "command", "store", "collect", "experiments"),
+    *("theory", "contract", "show", "doctor", "cli"),
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -51,8 +52,8 @@ def test_a_room_imports_only_rooms_before_it(path):
 
 def test_the_check_can_fail(tmp_path):
     bad = tmp_path / "tape.py"
-    bad.write_text("def f():\n    from gpu_rsfd.sweeping import sweep\n")
-    assert list(imported(bad)) == [(2, "sweeping")]
+    bad.write_text("def f():\n    from gpu_rsfd.collect import collect\n")
+    assert list(imported(bad)) == [(2, "collect")]
 
 
 def test_no_module_is_hidden_by_a_function_of_its_name():

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from gpu_rsfd.protocols import Terms, mechanism, mechanisms
+from gpu_rsfd.protocols import PrivacySettings, mechanism, mechanisms
 from gpu_rsfd.protocols.noise import rule
 
 BUDGETS = (0.1, 0.5, math.log(2), 1.0, 2.0, math.log(7), 4.0)
@@ -123,7 +123,7 @@ def test_one_report_of_a_longitudinal_protocol_is_both_steps_in_one(e, k, share)
 def test_the_first_report_spends_its_share():
     for name in ("smp-l-grr", "smp-l-sue", "smp-l-osue"):
         for share in (0.25, 0.5, 1.0):
-            (m,) = mechanisms(name, 2.0, (7,), Terms(first_report=share))
+            (m,) = mechanisms(name, 2.0, (7,), PrivacySettings(first_report=share))
             assert m.budget == 2.0
             assert m.spent == 2.0 * share
             assert m.loss == pytest.approx(2.0 * share, rel=1e-5)

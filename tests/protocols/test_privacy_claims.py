@@ -75,7 +75,7 @@ def test_unequal_domains_lose_more_with_grr():
 def test_an_adaptive_mixture_loses_more():
     """k = 2 takes GRR, k = 14 OUE-z.  The loss of OUE-z does not depend on k, so a small one is enough to add up."""
     e = amplified(1.0, 2)
-    assert [choose(REGISTRY["rsfd-adp"].ways, e, 2, k).name for k in (2, 14)] == ["grr", "oue-z"]
+    assert [choose(REGISTRY["rsfd-adp"].variants, e, 2, k).name for k in (2, 14)] == ["grr", "oue-z"]
     for k in (3, 6):
         assert loss(["grr", "oue-z"], 1.0, (2, k), {1}) == pytest.approx(1.147, abs=5e-4)
 

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from gpu_rsfd.protocols import PAPER, PROTOCOLS, REGISTRY, Others, label, mean_inverse_binomial, mechanism
+from gpu_rsfd.protocols import PAPER, PROTOCOLS, REGISTRY, Unsampled, label, mean_inverse_binomial, mechanism
 from gpu_rsfd.protocols.budgets import amplified
+from gpu_rsfd.protocols.noise import rule
 from gpu_rsfd.spec import PAPER_EPSILONS
 
 N, COUNT = 5000, np.array([700.0, 41.0, 0.0])
@@ -20,7 +21,7 @@ def test_estimators_and_variances_as_printed(epsilon, d, k):
     for protocol in PROTOCOLS:
         m = mechanism(protocol, epsilon, d, k)
         p, q, n = m.p, m.q, N
-        if m.recipe.others.hides:
+        if m.recipe.unsampled.hides:
             if m.name == "grr":  # eq. (4), (5)
                 estimate = (COUNT * d * k - n * (d - 1 + q * k)) / (n * k * (p - q))
                 delta = (q + f * (p - q) + (d - 1) / k) / d
@@ -35,11 +36,11 @@ def test_estimators_and_variances_as_printed(epsilon, d, k):
             estimate = (COUNT - n * q) / (n * (p - q))
             variance = q * (1 - q) / (n * (p - q) ** 2) + f * (1 - p - q) / (n * (p - q))
             # that form drops the user's own f (1 - f); with fixed data it is exact
-            if not m.recipe.others.samples:
+            if not m.recipe.unsampled.samples:
                 np.testing.assert_allclose(m.fixed_variance(f, n), variance, rtol=1e-9, atol=1e-18)
                 variance = variance + f * (1 - f) / n
         np.testing.assert_allclose(m.estimate(COUNT, n), estimate, rtol=1e-8, atol=1e-8, err_msg=protocol)
-        if m.recipe.others is not Others.NOTHING:
+        if m.recipe.unsampled is not Unsampled.NOTHING:
             np.testing.assert_allclose(m.variance(f, n), variance, rtol=1e-8, atol=1e-18, err_msg=protocol)
             np.testing.assert_allclose(m.fixed_variance(f, n), variance - f * (1 - f) / n, rtol=1e-7, atol=1e-18)
 
@@ -47,12 +48,12 @@ def test_estimators_and_variances_as_printed(epsilon, d, k):
 @pytest.mark.parametrize("epsilon", [0.05, 0.3, *PAPER_EPSILONS, 4.0, 8.0, 12.0])
 @pytest.mark.parametrize("k", [2, 3, 11, 500, 65_535])
 def test_realised_loss_is_at_most_the_budget(epsilon, k):
-    """In each mechanism's own terms: two values of GRR, two bits of a unary encoding, two hashes."""
+    """In each mechanism's own settings: two values of GRR, two bits of a unary encoding, two hashes."""
     for protocol in PROTOCOLS:
         m = mechanism(protocol, epsilon, 4, k)
         assert m.loss <= m.spent * (1 + 1e-9), protocol
         assert m.spent <= m.budget
-        ideal = m.rule.ideal(m.spent, k)
+        ideal = rule(m.name.removesuffix("-z").removesuffix("-r")).ideal(m.spent, k)
         assert max(abs(m.p - ideal[0]), abs(m.q - ideal[1])) < 6e-8 + 2**-24, protocol
 
 
@@ -76,7 +77,7 @@ def test_adaptive_choice():
             grr, oue = (mechanism(p, epsilon, 7, k) for p in ("rsfd-grr", "rsfd-oue-z"))
             better = "grr" if grr.variance(0.0, 1) <= oue.variance(0.0, 1) else "oue-z"
             assert mechanism("rsfd-adp", epsilon, 7, k).name == better
-    oue, grr = (way.variance_at_zero(math.log(3), 3, 10, 20_000) for way in REGISTRY["rsfd-adp"].ways)
+    oue, grr = (way.variance_at_zero(math.log(3), 3, 10, 20_000) for way in REGISTRY["rsfd-adp"].variants)
     assert grr > oue  # the paper: from k = 10 on, OUE-z even at d = 3
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import gpu_rsfd
-from gpu_rsfd.protocols import PROTOCOLS, REGISTRY, Bits, Keep, Others, Recipe, mechanism
+from gpu_rsfd.protocols import PROTOCOLS, REGISTRY, Bits, Keep, Recipe, Unsampled, mechanism
 from gpu_rsfd.protocols.describe import lines, noises_table, protocols_table
 
 PACKAGE = Path(gpu_rsfd.__file__).parent
@@ -47,9 +47,9 @@ def test_no_solution_is_compared_outside_the_registry():
 
 def test_recipes_that_make_no_sense_are_refused():
     with pytest.raises(TypeError, match="no empty encoding"):
-        Recipe(Others.ZERO, Keep(5))
-    with pytest.raises(TypeError, match="prior is the law of fake values"):
-        Recipe(Others.OWN, Bits(9, 5), (1, 2))
+        Recipe(Unsampled.ZERO, Keep(5))
+    with pytest.raises(TypeError, match="prior is the distribution of fake values"):
+        Recipe(Unsampled.OWN, Bits(9, 5), (1, 2))
 
 
 def test_mechanisms_can_be_pickled():
@@ -60,8 +60,8 @@ def test_mechanisms_can_be_pickled():
 
 def test_terms_that_make_no_sense_are_refused():
     with pytest.raises(gpu_rsfd.InputError, match="unknown guarantee 'best'"):
-        gpu_rsfd.mechanisms("rsfd-grr", 1.0, (3, 4), gpu_rsfd.Terms(guarantee="best"))
+        gpu_rsfd.mechanisms("rsfd-grr", 1.0, (3, 4), gpu_rsfd.PrivacySettings(guarantee="best"))
     with pytest.raises(gpu_rsfd.InputError, match="priors of 1 attributes, but domain has 2"):
-        gpu_rsfd.mechanisms("rsrfd-grr", 1.0, (3, 4), gpu_rsfd.Terms(priors=((5, 6),)))
+        gpu_rsfd.mechanisms("rsrfd-grr", 1.0, (3, 4), gpu_rsfd.PrivacySettings(priors=((5, 6),)))
     with pytest.raises(gpu_rsfd.InputError, match="unknown protocol"):
         gpu_rsfd.mechanisms("rsfd", 1.0, (3, 4))

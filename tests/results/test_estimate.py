@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
-from gpu_rsfd.estimate import POSTPROCESS, mse_avg, mse_per_attribute, postprocess
+from gpu_rsfd.estimate import POSTPROCESS, postprocess
+from gpu_rsfd.metrics import METRICS, average, per_attribute
 
 DOMAIN = (3, 2)
 RAW = np.array([[0.7, -0.2, 0.1, 0.4, 0.9], [-0.1, -0.3, 0.0, -0.5, -0.6]])
@@ -40,11 +41,11 @@ def test_simplex_is_the_nearest_point():
 
 def test_metric_is_the_papers():
     truth = np.array([0.5, 0.3, 0.2, 0.6, 0.4])
-    got = mse_avg(truth, RAW, DOMAIN)
+    got = average(METRICS["mse"], truth, RAW, DOMAIN)
     for row, value in zip(RAW, got, strict=True):
         first, second = ((row - truth) ** 2)[:3], ((row - truth) ** 2)[3:]
         assert value == pytest.approx((sum(first) / 3 + sum(second) / 2) / 2)
-    assert mse_per_attribute(truth, RAW, DOMAIN).shape == (2, 2)
+    assert per_attribute(METRICS["mse"], truth, RAW, DOMAIN).shape == (2, 2)
 
 
 def test_nobody_reported():
@@ -53,7 +54,7 @@ def test_nobody_reported():
     result = gpu_rsfd.simulate(data, epsilons=1.0, protocols=["smp-grr", "smp-oue", "rsfd-grr"], repetitions=4)
     empty = result.reporters[0, 0] == 0
     assert empty.sum(axis=1).tolist() == [2] * 4
-    for name in POSTPROCESS:
+    for name in (*POSTPROCESS, np.nan_to_num):
         estimates = result.estimates(name)
         for a in result.plan.attributes:
             columns = slice(a.offset, a.offset + a.k)
@@ -61,7 +62,9 @@ def test_nobody_reported():
                 assert np.array_equal(np.isnan(estimates[p, 0, :, columns]).all(axis=1), empty[:, a.index])
                 assert np.array_equal(np.isnan(estimates[p, 0, :, columns]).any(axis=1), empty[:, a.index])
         assert not np.isnan(estimates[2]).any()
-        assert np.isnan(result.mse(name)[:2]).all()
+        for metric in METRICS:
+            assert np.isnan(result.error(metric, name)[:2]).all()
+            assert np.isfinite(result.error(metric, name)[2]).all()
 
 
 def test_unknown_postprocess():

@@ -12,7 +12,7 @@ def results(tmp_path_factory):
     path = tmp_path_factory.mktemp("kept") / "r.h5"
     data = gpu_rsfd.SyntheticDataset(300, (3, 4), seed=1, name="one")
     options = {"output": path, "keep": "mse", "backend": "numpy", "workers": 1}
-    gpu_rsfd.sweep(data, [0.5, 1.0], ["rsfd-grr", "smp-adp"], 5, **options)
+    gpu_rsfd.sweep(data, epsilons=[0.5, 1.0], protocols=["rsfd-grr", "smp-adp"], repetitions=5, **options)
     return gpu_rsfd.open_results(path)
 
 
@@ -43,4 +43,4 @@ def test_xarray_without_counts(results):
     pytest.importorskip("xarray")
     found = results.to_xarray()["one"]
     assert "counts" not in found
-    assert found.mse.shape == (4, 2, 2, 5)
+    assert found.mse.shape == (2, 2, 5, 4)

@@ -8,7 +8,6 @@ from command import call, refusal, run, start
 from files import store
 
 import gpu_rsfd
-from gpu_rsfd.cli.plot import plot_results
 from gpu_rsfd.show import plots
 
 SMALL = ["--users", "500", "--domain", "3x2", "--epsilon", "1", "--repetitions", "2", "--workers", "1"]
@@ -73,29 +72,36 @@ def test_the_paper_draws_what_is_missing(tmp_path, monkeypatch, drawn):
 @pytest.fixture
 def stored(tmp_path):
     sets = [gpu_rsfd.SyntheticDataset(200, (3, 4), seed=i, name=f"s{i}") for i in range(3)]
-    results = {data.name: gpu_rsfd.simulate(data, [1.0], ["rsfd-grr"], 3, backend="numpy", workers=1) for data in sets}
+    results = {
+        data.name: gpu_rsfd.simulate(
+            data, epsilons=[1.0], protocols=["rsfd-grr"], repetitions=3, backend="numpy", workers=1
+        )
+        for data in sets
+    }
     store(tmp_path / "p.h5", sets, list(results.values()))
     return tmp_path / "p.h5"
 
 
-def plot(file, *output, **options):
-    return [path.name for path in plot_results(file, [file.with_name(name) for name in output], **options)]
+@pytest.fixture
+def plot(stored, monkeypatch, capsys):
+    def written(*arguments):
+        monkeypatch.chdir(stored.parent)
+        assert call(monkeypatch, "plot", "p.h5", *arguments) == 0
+        return [line.removesuffix(" written") for line in capsys.readouterr().out.splitlines()]
+
+    return written
 
 
-def test_single_figures(stored, drawn):
+def test_single_figures(stored, drawn, plot):
     folder = stored.parent
-    assert plot(stored, each=True) == ["p-s0.png", "p-s1.png", "p-s2.png"]
+    assert plot("--each") == ["p-s0.png", "p-s1.png", "p-s2.png"]
     assert (folder / "p-s1.png").read_text() == "s1"
-    assert plot(stored, datasets=["s2"]) == ["p-s2.png"]
-    assert plot(stored, datasets=["s2", "s0"], overwrite=True) == ["p-s2-s0.png"]
+    assert plot("--dataset", "s2") == ["p-s2.png"]
+    assert plot("--dataset", "s2", "--dataset", "s0", "--overwrite") == ["p-s2-s0.png"]
     assert (folder / "p-s2-s0.png").read_text() == "s2 s0"
-    assert plot(stored, "f.pdf", "f.svg", datasets=["s0", "s1"], each=True) == [
-        "f-s0.pdf",
-        "f-s0.svg",
-        "f-s1.pdf",
-        "f-s1.svg",
-    ]
-    assert plot(stored, "f.pdf", datasets=["s1"]) == ["f.pdf"]
+    files = ["--output", "f.pdf", "--output", "f.svg"]
+    assert plot(*files, "--dataset", "s0,s1", "--each") == ["f-s0.pdf", "f-s0.svg", "f-s1.pdf", "f-s1.svg"]
+    assert plot("--output", "f.pdf", "--dataset", "s1") == ["f.pdf"]
 
 
 @pytest.mark.slow
@@ -106,7 +112,7 @@ def test_single_figures_from_the_command_line(stored):
 
 
 @pytest.mark.parametrize("arguments,message", [
-    (["p.h5", "--dataset", "s9"], "no data set 's9' in p.h5; data sets: s0, s1, s2"),
+    (["p.h5", "--dataset", "s9"], "no data set 's9' in the results; data sets: s0, s1, s2"),
     (["p.h5", "--attribute", "A1", "--each"], "--attribute and --each exclude each other"),
     (["--surface", "--each"], "--surface needs no results file and no other option"),
 ])  # fmt: skip
@@ -128,14 +134,14 @@ def test_kept_is_said_only_of_what_is_kept(tmp_path, monkeypatch, capsys, stop):
         return capsys.readouterr().err
 
     with monkeypatch.context() as patch:
-        patch.setattr("gpu_rsfd.sweeping._write_block", stopped)
+        patch.setattr("gpu_rsfd.collect.write_block", stopped)
         assert "nothing was finished yet" in said()
         assert not output.exists()
     data = gpu_rsfd.SyntheticDataset(50, (3,), name="uniform-n50-d1")
     spec = gpu_rsfd.spec.Spec.of(repetitions=2)
     result = gpu_rsfd.simulate(data, repetitions=1, backend="numpy", workers=1)
     store(output, [data], [result], spec)
-    monkeypatch.setattr("gpu_rsfd.sweeping._write_block", stopped)
+    monkeypatch.setattr("gpu_rsfd.collect.write_block", stopped)
     assert f"what is done is kept in {output}" in said()
     assert "nothing was finished yet" in said(overwrite=True)
     assert np.array_equal(gpu_rsfd.open_results(output)[data.name].counts, result.counts)

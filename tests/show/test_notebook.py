@@ -24,7 +24,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def result(data):
-    return gpu_rsfd.simulate(data, [math.log(2), 1.0], PROTOCOLS, 6, seed=5, workers=1)
+    return gpu_rsfd.simulate(data, epsilons=[math.log(2), 1.0], protocols=PROTOCOLS, repetitions=6, seed=5, workers=1)
 
 
 def test_the_table_shows_itself(result):
@@ -33,7 +33,7 @@ def test_the_table_shows_itself(result):
         assert text.count("<tr>") == 3
         assert "RS+FD[GRR]" in text
         assert "<th>ε = ln 2</th>" in text
-        assert "* may be the best of its column" in text
+        assert "* not significantly worse than the best in its column" in text
     assert "a &lt;b&gt;: n = 500" in several
     assert "not finished" in several
     assert Results()._repr_html_() == "<p>no results</p>"
@@ -49,13 +49,17 @@ def test_data_frames(result):
     pandas = pytest.importorskip("pandas")
     frame = result.to_dataframe()
     assert isinstance(frame, pandas.DataFrame)
-    assert len(frame) == 4 * 4
+    assert len(frame) == 4
+    assert set(frame.postprocess) == {"clip-normalize"}
+    assert frame.error.tolist() == pytest.approx(result.mse().mean(axis=-1).ravel().tolist())
+    frame = result.to_dataframe(postprocess="clip", metric="mae")
+    assert set(frame.metric) == {"mae"}
     assert "dataset" not in frame
-    cell = frame.query("protocol == 'smp-adp' and epsilon == 1.0 and postprocess == 'clip'").iloc[0]
-    assert cell.mse_avg == pytest.approx(result.mse("clip")[1, 1].mean())
+    cell = frame.query("protocol == 'smp-adp' and epsilon == 1.0").iloc[0]
+    assert cell.error == pytest.approx(result.error("mae", "clip")[1, 1].mean())
     each = Results({"x": result}).to_dataframe("repetition", "none")
     assert len(each) == 4 * 6
-    means = each.groupby(["protocol", "epsilon"], sort=False).mse_avg.mean()
+    means = each.groupby(["protocol", "epsilon"], sort=False).error.mean()
     assert np.allclose(means.to_numpy(), result.mse("none").mean(axis=-1).ravel())
     assert len(result.to_dataframe("attribute", "none")) == 4 * 2
     values = result.to_dataframe("value", "none")

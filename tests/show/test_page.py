@@ -11,17 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command import call, refusal
-from files import store
+from files import describe, store, with_errors
 
 import gpu_rsfd
-from gpu_rsfd.estimate import POSTPROCESS
-from gpu_rsfd.privacy.files import AttackResults
+from gpu_rsfd.command import command_of, reads_files
+from gpu_rsfd.estimate import STORED
+from gpu_rsfd.metrics import METRICS
 from gpu_rsfd.results import Results
 from gpu_rsfd.show import headline
-from gpu_rsfd.show.comparison import maybe_best
-from gpu_rsfd.show.recipe import command_of, reads_files
+from gpu_rsfd.show.comparison import among_best
+from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.summary import summary
-from gpu_rsfd.sweeping import describe
 
 PROTOCOLS = ["rsfd-grr", "rsfd-adp", "spl-adp", "smp-adp"]
 LABELS = [["<b>no</b>", "yes & no", "{{data}}"], ["a", "b", "c", "</script>"]]
@@ -35,8 +35,10 @@ def data():
 
 @pytest.fixture(scope="module")
 def results(data):
-    result = gpu_rsfd.simulate(data, [math.log(2), 1.0, 3.0], PROTOCOLS, 20, seed=5, workers=1)
-    return Results({"mine": result.with_errors()}, spec=describe([data], result.spec), package_version="0")
+    result = gpu_rsfd.simulate(
+        data, epsilons=[math.log(2), 1.0, 3.0], protocols=PROTOCOLS, repetitions=20, seed=5, workers=1
+    )
+    return Results({"mine": with_errors(result)}, spec=describe([data], result.spec), package_version="0")
 
 
 @pytest.fixture(scope="module")
@@ -66,50 +68,57 @@ def test_its_numbers_are_those_of_the_results(shown, results):
     page, result = content(shown), results["mine"]
     (entry,) = page["datasets"]
     assert (entry["n"], entry["repetitions"], entry["labels"]) == (2000, 20, LABELS)
-    for postprocess in POSTPROCESS:
-        errors = entry["errors"][postprocess]
-        mean, error = summary(result, postprocess)
-        assert np.allclose(errors["mean"], mean, rtol=1e-5)
-        assert np.allclose(errors["error"], error, rtol=1e-5)
-        assert np.array_equal(errors["best"], maybe_best(result, postprocess))
-        assert (errors["theory"] is None) == (postprocess not in ("none", "clip"))
+    assert [m["name"] for m in page["metrics"]] == list(METRICS)
+    assert [p["name"] for p in page["postprocess"]] == list(STORED)
+    for postprocess in STORED:
+        for metric in METRICS:
+            errors = entry["errors"][metric][postprocess]
+            mean, error = summary(result, postprocess, metric)
+            assert np.allclose(errors["mean"], mean, rtol=1e-5)
+            assert np.allclose(errors["error"], error, rtol=1e-5)
+            assert np.array_equal(errors["best"], among_best(result, postprocess, metric))
+            assert (errors["theory"] is None) == (metric != "mse" or postprocess not in ("none", "clip"))
+            assert page["headlines"][metric][postprocess] == headline.overall(results, postprocess, metric)
         packed = entry["estimates"][postprocess]
         steps = np.frombuffer(base64.b64decode(packed["data"]), "<u2").reshape(4, 3, 7, 3)
         estimates = packed["low"] + packed["step"] * steps
         assert np.allclose(estimates[..., 0], result.estimates(postprocess).mean(axis=2), atol=packed["step"])
-        assert np.allclose(estimates[..., 2], np.quantile(result.estimates(postprocess), 0.975, axis=2), atol=1e-4)
+        assert np.allclose(estimates[..., 2], values_of(result, postprocess).high, atol=1e-4)
     assert json.loads(page["spec"]) == results.spec
 
 
 def test_the_headline_is_computed(results):
     result = results["mine"]
-    best = maybe_best(result, "clip")
+    best = among_best(result, "clip")
     said = headline.overall(results, "clip")
     number = int(best.sum(axis=1).max())
-    assert f"may be the best in {number} of 3 cases" in said
+    assert f"is not significantly worse than the best in {number} of 3 cases" in said
     assert "1 data set × 3 epsilons" in said
     stretches = headline.stretches(result, "clip")
     assert sum(len(s.epsilons) for s in stretches) == 3
     for stretch in stretches:
         for epsilon, margin in zip(stretch.epsilons, stretch.margins, strict=True):
             e = result.epsilons.index(epsilon)
-            assert stretch.best == tuple(gpu_rsfd.label(p) for i, p in enumerate(PROTOCOLS) if best[i, e])
             mse = result.mse("clip")[:, e].mean(axis=-1)
+            marked = {gpu_rsfd.label(p) for i, p in enumerate(PROTOCOLS) if best[i, e]}
+            assert {stretch.first, *stretch.others} == marked
+            assert stretch.first == gpu_rsfd.label(PROTOCOLS[int(mse.argmin())])
             behind = min(x for x, b in zip(mse, best[:, e], strict=True) if not b)
             assert margin.percent == pytest.approx(100 * (1 - mse.min() / behind))
-            assert 0 < margin.error < margin.percent
+            assert 0 < margin.half < margin.percent
     sentence = headline.of_dataset("mine", result, "clip")
     assert sentence.startswith("On mine, ")
     assert "±" in sentence
 
 
 def test_headlines_of_little(data):
-    alone = gpu_rsfd.simulate(data, 1.0, ["smp-adp"], 2, workers=1)
+    alone = gpu_rsfd.simulate(data, epsilons=1.0, protocols=["smp-adp"], repetitions=2, workers=1)
     assert headline.overall(Results({"a": alone}), "none") == "Smp[ADP] alone: nothing to compare it with."
-    once = gpu_rsfd.simulate(data, 1.0, PROTOCOLS, 1, workers=1)
-    assert "A single repetition tells nothing about chance." in headline.of_dataset("a", once, "none")
-    tiny = gpu_rsfd.simulate(gpu_rsfd.SyntheticDataset(3, (3,) * 4), 1.0, ["smp-grr", "smp-oue"], 2,
-                             assignment="balanced", workers=1)  # fmt: skip
+    once = gpu_rsfd.simulate(data, epsilons=1.0, protocols=PROTOCOLS, repetitions=1, workers=1)
+    assert "A single repetition says nothing about chance." in headline.of_dataset("a", once, "none")
+    few = gpu_rsfd.SyntheticDataset(3, (3,) * 4)
+    smp = {"protocols": ["smp-grr", "smp-oue"], "assignment": "balanced"}
+    tiny = gpu_rsfd.simulate(few, epsilons=1.0, repetitions=2, workers=1, **smp)
     assert "no protocol has an estimate" in headline.overall(Results({"a": tiny}), "none").lower()
     assert "no protocol has an estimate" in headline.of_dataset("a", tiny, "none")
 
@@ -118,11 +127,11 @@ def test_results_without_estimates_and_of_one_repetition(data):
     pytest.importorskip("vl_convert")
     from gpu_rsfd.show.page import document
 
-    tiny = gpu_rsfd.simulate(gpu_rsfd.SyntheticDataset(3, (3,) * 4), 1.0, ["smp-grr"], 1, assignment="balanced",
-                             workers=1)  # fmt: skip
+    few = gpu_rsfd.SyntheticDataset(3, (3,) * 4)
+    tiny = gpu_rsfd.simulate(few, epsilons=1.0, protocols=["smp-grr"], repetitions=1, assignment="balanced", workers=1)
     page = document(Results({"tiny": tiny}), "tiny")
     json.dumps(page, allow_nan=False)
-    assert page["datasets"][0]["errors"]["none"]["mean"] == [[None]]
+    assert page["datasets"][0]["errors"]["kl"]["none"]["mean"] == [[None]]
     assert page["command"] is None
 
 
@@ -132,8 +141,10 @@ def test_privacy_is_exact_and_guesses_are_those_of_the_attack(results, data):
     from gpu_rsfd.show.page import ANY, ONE, document
 
     result = results["mine"]
-    attack = gpu_rsfd.attack(data, result.epsilons, ["smp-adp", "rsfd-adp"], 2, workers=1)
-    page = document(results, "t", AttackResults({"mine": attack, "other": attack}))
+    attack = gpu_rsfd.attack(
+        data, epsilons=result.epsilons, protocols=["smp-adp", "rsfd-adp"], repetitions=2, workers=1
+    )
+    page = document(results, "t", Results({"mine": attack}))
     assert page["losses"] == [ONE, ANY, "sampled attribute guessed", "value guessed"]
     losses = page["datasets"][0]["losses"]
     for p, protocol in enumerate(PROTOCOLS):
@@ -142,8 +153,8 @@ def test_privacy_is_exact_and_guesses_are_those_of_the_attack(results, data):
                 exact = gpu_rsfd.privacy_loss(protocol, epsilon, (3, 4))[differing - 1]
                 assert losses[kind][p][e] == pytest.approx(exact, rel=1e-5)
     guessed = np.array(losses["value guessed"], float)
-    assert np.allclose(guessed[3], attack.value[0].mean(axis=-1), rtol=1e-5)
-    assert np.allclose(guessed[1], attack.value[1].mean(axis=-1), rtol=1e-5)
+    assert np.allclose(guessed[3], attack.value_success[0].mean(axis=-1), rtol=1e-5)
+    assert np.allclose(guessed[1], attack.value_success[1].mean(axis=-1), rtol=1e-5)
     assert np.isnan(guessed[[0, 2]]).all()  # not attacked
     marks = [layer["mark"]["type"] for layer in page["charts"]["value guessed-log"]["layer"]]
     assert marks[:2] == ["rule", "line"]  # no band: a curve may go back
@@ -160,6 +171,9 @@ def test_large_results_keep_to_what_fits(monkeypatch, results):
     assert page.document(results, "t")["kept"] == ["clip-normalize"]
     monkeypatch.setattr(page, "MOST_NUMBERS", 10)
     assert page.document(results, "t")["kept"] == []
+    monkeypatch.setattr(page, "MOST_ERRORS", 10)
+    found = page.document(results, "t", metric="js")
+    assert [m["name"] for m in found["metrics"]] == list(found["datasets"][0]["errors"]) == ["js"]
 
 
 def test_the_command_repeats_the_sweep(tmp_path, monkeypatch):
@@ -189,8 +203,8 @@ def test_commands_of_named_data():
     data = gpu_rsfd.load_dataset("nursery")
     spec = describe([data], gpu_rsfd.Spec.of(repetitions=3, seed=4, assignment="balanced", sampler="counts"))
     assert command_of(spec) == (
-        "gpu-rsfd sweep --dataset nursery --epsilon ln2,ln3,ln4,ln5,ln6,ln7 --protocol "
-        "rsfd-grr,rsfd-oue-z,rsfd-oue-r,rsfd-adp,spl-adp,smp-adp --repetitions 3 --seed 4 --assignment balanced "
+        "gpu-rsfd sweep --dataset nursery --protocol rsfd-grr,rsfd-oue-z,rsfd-oue-r,rsfd-adp,spl-adp,smp-adp "
+        "--epsilon ln2,ln3,ln4,ln5,ln6,ln7 --repetitions 3 --seed 4 --assignment balanced "
         "--sampler counts"
     )
     assert command_of({}) is None
@@ -205,7 +219,7 @@ def test_the_command_of_a_file_is_all_that_it_takes(tmp_path, monkeypatch, capsy
     Path("people.csv").write_text('sex;"age, years";x\n' + rows)
     options = {"columns": ["age, years", "sex"], "bins": {"age, years": 2}, "missing": "drop", "delimiter": ";"}
     data = gpu_rsfd.load_table("people.csv", **options)
-    results = gpu_rsfd.sweep(data, [1.0], repetitions=2, output="a.h5", backend="numpy", workers=1)
+    results = gpu_rsfd.sweep(data, epsilons=[1.0], repetitions=2, output="a.h5", backend="numpy", workers=1)
     assert not reads_files(results.spec)
     words = shlex.split(command_of(results.spec))
     assert words[:4] == ["gpu-rsfd", "sweep", "--dataset", "people.csv"]

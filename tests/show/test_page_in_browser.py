@@ -12,12 +12,12 @@ import warnings
 
 import numpy as np
 import pytest
+from files import describe, with_errors
 
 import gpu_rsfd
-from gpu_rsfd.privacy.files import AttackResults
+from gpu_rsfd.metrics import METRICS, as_metric
 from gpu_rsfd.results import Results
 from gpu_rsfd.show import headline
-from gpu_rsfd.sweeping import describe
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 pytest.importorskip("vl_convert", reason="the extra `page` is not installed")
@@ -28,6 +28,7 @@ if BROWSER is None:
     pytest.skip("no Chromium on this machine (apt install chromium)", allow_module_level=True)
 
 PROTOCOLS = ["rsfd-grr", "rsfd-adp", "smp-adp"]
+LABELS = [as_metric(metric).label for metric in METRICS]
 ONE, ANY = "privacy loss, one attribute differs", "privacy loss, any two users"
 
 
@@ -38,22 +39,27 @@ def people_data():
 
 
 def attacked(data, result):
-    return gpu_rsfd.attack(data, result.epsilons, result.protocols, 2, workers=1)
+    return gpu_rsfd.attack(data, epsilons=result.epsilons, protocols=result.protocols, repetitions=2, workers=1)
 
 
 def people():
     data = people_data()
-    result = gpu_rsfd.simulate(data, [math.log(2), 1.0, 3.0], PROTOCOLS, 20, seed=5, workers=1)
+    result = gpu_rsfd.simulate(
+        data, epsilons=[math.log(2), 1.0, 3.0], protocols=PROTOCOLS, repetitions=20, seed=5, workers=1
+    )
     other = gpu_rsfd.load_dataset("nursery")
-    spec = gpu_rsfd.Spec.of(PROTOCOLS, result.epsilons, 20, 5)
-    second = gpu_rsfd.simulate(other, result.epsilons, PROTOCOLS, 20, seed=5, workers=1)
-    results = {"people": result.with_errors(), "nursery": second.with_errors()}
+    spec = gpu_rsfd.Spec.of(protocols=PROTOCOLS, epsilons=result.epsilons, repetitions=20, seed=5)
+    second = gpu_rsfd.simulate(other, epsilons=result.epsilons, protocols=PROTOCOLS, repetitions=20, seed=5, workers=1)
+    results = {"people": with_errors(result), "nursery": with_errors(second)}
     return Results(results, spec=describe([data, other], spec), package_version="0")
 
 
 def over_users():
     sets = [gpu_rsfd.SyntheticDataset(n, (3, 4), name=f"uniform-n{n}-d2") for n in (500, 5000)]
-    made = {d.name: gpu_rsfd.simulate(d, [0.5, 1.0], PROTOCOLS, 5, workers=1).with_errors() for d in sets}
+    made = {
+        d.name: with_errors(gpu_rsfd.simulate(d, epsilons=[0.5, 1.0], protocols=PROTOCOLS, repetitions=5, workers=1))
+        for d in sets
+    }
     return Results(made, spec=describe(sets, next(iter(made.values())).spec))
 
 
@@ -67,7 +73,7 @@ def folder(tmp_path_factory, results):
     from gpu_rsfd.show.page import write_page
 
     folder = tmp_path_factory.mktemp("pages")
-    guessed = AttackResults({"people": attacked(people_data(), results["people"])})
+    guessed = Results({"people": attacked(people_data(), results["people"])})
     write_page(results, folder / "people.html", "people.h5", attacks=guessed)
     write_page(over_users(), folder / "users.html", "users.h5")
     write_page(many_values(), folder / "many.html", "many.h5")
@@ -76,8 +82,8 @@ def folder(tmp_path_factory, results):
 
 def many_values():
     data = gpu_rsfd.SyntheticDataset(2000, (400,), "zipf:1.1", name="many")
-    result = gpu_rsfd.simulate(data, 1.0, ["smp-grr"], 1, workers=1)
-    return Results({"many": result.with_errors()}, spec=describe([data], result.spec))
+    result = gpu_rsfd.simulate(data, epsilons=1.0, protocols=["smp-grr"], repetitions=1, workers=1)
+    return Results({"many": with_errors(result)}, spec=describe([data], result.spec))
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +136,7 @@ def marks(page, chart, kind="symbol"):
 
 
 def errors_drawn(page):
-    return {(m["protocol"], m["at"]): m["MSE_avg"] for m in marks(page, "error-chart")}
+    return {(m["protocol"], m["at"]): next(m[k] for k in LABELS if k in m) for m in marks(page, "error-chart")}
 
 
 def number(text):
@@ -139,13 +145,13 @@ def number(text):
     return float(head + tail.partition(")")[2])
 
 
-def means(results, name, postprocess):
+def means(results, name, postprocess, metric="mse"):
     """(protocol, at) -> mean, as the results hold them."""
     result = results[name]
     found = {}
     for p, protocol in enumerate(result.protocols):
         for e, epsilon in enumerate(["ln 2", "1", "3"]):
-            found[gpu_rsfd.label(protocol), f"ε = {epsilon}, {name}"] = result.mse(postprocess)[p, e].mean()
+            found[gpu_rsfd.label(protocol), f"ε = {epsilon}, {name}"] = result.error(metric, postprocess)[p, e].mean()
     return found
 
 
@@ -162,6 +168,12 @@ def test_the_errors_drawn_are_those_of_the_results(visit, results):
     same(errors_drawn(page), means(results, "people", "none"))
     assert page.inner_text("#headline") == headline.overall(results, "none")
     assert page.inner_text("#dataset-headline") == headline.of_dataset("people", results["people"], "none")
+    after(page, "error-chart", lambda: page.select_option("#metric", label="KL_avg"))
+    same(errors_drawn(page), means(results, "people", "none", "kl"))
+    assert "KL_avg" in page.inner_text("#caption")
+    assert "KL_avg" in page.get_attribute("#error-chart svg", "aria-label")
+    assert page.inner_text("#headline") == headline.overall(results, "none", "kl")
+    after(page, "error-chart", lambda: page.select_option("#metric", label="MSE_avg"))
     after(page, "error-chart", lambda: page.select_option("#dataset", label="nursery"))
     same(errors_drawn(page), means(results, "nursery", "none"))
     assert "nursery" in page.inner_text("#about")
@@ -186,7 +198,7 @@ def test_scale_theory_and_the_papers_points(visit):
     before = ticks()
     after(page, "error-chart", lambda: page.check("input[name=scale][value=linear]"))
     assert ticks() != before
-    assert "0.0e+0" in [t.replace("−", "-") for t in ticks()]
+    assert "0e+0" in [t.replace("−", "-") for t in ticks()]
     lines = "#error-chart svg .mark-line path"
     after(page, "error-chart", lambda: page.select_option("#postprocess", "none"))
     with_theory = page.locator(lines).count()
@@ -201,6 +213,7 @@ def test_scale_theory_and_the_papers_points(visit):
 
 
 def test_frequencies_with_the_users_own_labels(visit, results):
+    student = pytest.importorskip("scipy.stats").t
     page = visit()
 
     def drawn():
@@ -220,8 +233,10 @@ def test_frequencies_with_the_users_own_labels(visit, results):
             assert float(mark["estimate"]) == pytest.approx(estimates[:, v].mean(), abs=1e-4)
             assert float(mark["truth"]) == pytest.approx(result.frequencies[3 + v], abs=1e-4)
             low, high = map(float, mark["interval"].split(" … "))
-            assert low == pytest.approx(np.quantile(estimates[:, v], 0.025), abs=1e-4)
-            assert high == pytest.approx(np.quantile(estimates[:, v], 0.975), abs=1e-4)
+            count = len(estimates)  # a prediction interval: where one more collection falls
+            reach = student.ppf(0.975, count - 1) * np.sqrt(1 + 1 / count) * estimates[:, v].std(ddof=1)
+            assert low == pytest.approx(max(estimates[:, v].mean() - reach, 0), abs=1e-4)
+            assert high == pytest.approx(min(estimates[:, v].mean() + reach, 1), abs=1e-4)
     assert page.locator("#frequency-chart svg .mark-rule.role-mark line").count() == 4
 
 
@@ -287,7 +302,7 @@ def test_the_table_is_sorted_and_copied(visit, results):
     wanted = dict(zip(PROTOCOLS, mean, strict=True))
     for row in rows:
         if float(row["epsilon"]) == 3.0:
-            assert float(row["mse_avg"]) == pytest.approx(wanted[row["protocol"]], rel=1e-5)
+            assert float(row["error"]) == pytest.approx(wanted[row["protocol"]], rel=1e-5)
     assert page.inner_text("#copied") == "CSV copied"
     page.click("#copy-latex")
     page.wait_for_function("window.copied.includes('tabular')")
@@ -302,7 +317,7 @@ def test_the_keyboard_reaches_every_control(visit):
     for _ in range(60):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.id || document.activeElement.value || ''"))
-    selects = ("dataset", "postprocess", "attribute", "protocol", "epsilon", "loss")
+    selects = ("dataset", "metric", "postprocess", "attribute", "protocol", "epsilon", "loss")
     for control in (*selects, "log", "theory", "rsfd-grr", "smp-adp", "copy-csv", "copy-latex"):
         assert control in reached, control
     page.focus("#postprocess")

@@ -23,7 +23,7 @@ def no_warnings():
 def result_of(k, labels=None, names=None, repetitions=3, protocols=("rsfd-grr", "smp-adp")):
     codes = np.random.Generator(np.random.Philox(2)).integers(0, k, (400, 2))
     data = gpu_rsfd.Dataset(codes, (k, k), names=names, labels=None if labels is None else [labels, labels])
-    return gpu_rsfd.simulate(data, 1.0, protocols, repetitions, workers=1)
+    return gpu_rsfd.simulate(data, epsilons=1.0, protocols=protocols, repetitions=repetitions, workers=1)
 
 
 def drawn(figure, path):
@@ -65,20 +65,22 @@ def test_the_truth_is_on_top(k):
 
 
 @pytest.mark.parametrize("k,repetitions,text", [
-    (4, 3, "error bars: one standard\ndeviation over repetitions"),
+    (4, 3, "error bars: 95 % prediction\nintervals of one collection"),
     (701, 3, "means over repetitions;\ntoo many values for error bars"),
     (4, 1, "a single repetition"),
 ])  # fmt: skip
 def test_the_legend_says_what_error_bars_are(k, repetitions, text):
     figure = plots.frequencies(Results({"a": result_of(k, repetitions=repetitions)}), "A1")
-    assert figure.legends[0].get_title().get_text() == text
+    assert figure.legends[0].get_title().get_text() == f"{text}\nguarantee: paper\n(unequal for Spl, Smp and RS+FD)"
     assert [t.get_text() for t in figure.legends[0].get_texts()].count("truth") == 1
 
 
 def test_error_bars_of_the_metric_are_named():
     results = Results({"a": result_of(4)})
     title = plots.figure_of(results, "none").legends[0].get_title().get_text()
-    assert title.replace("\n", " ") == "error bars: one standard error; thin lines: closed form"
+    assert title.replace("\n", " ") == (
+        "error bars: one standard error; guarantee: paper (unequal for Spl, Smp and RS+FD); thin lines: closed form"
+    )
 
 
 @pytest.mark.slow
@@ -121,12 +123,19 @@ def test_long_text_is_cut(text, most, cut):
     assert lettered([text], most)[0] == [cut]
 
 
-def test_a_new_protocol_has_a_style(monkeypatch):
-    entry = replace(REGISTRY["smp-grr"], name="mine", colour="#123456", marker="H")
-    monkeypatch.setitem(REGISTRY, "mine", entry)
-    assert plots.style("mine")["marker"] == "H"
-    looks = {(s["marker"], s["color"]) for s in map(plots.style, REGISTRY)}
-    assert len(looks) == len(REGISTRY)
+def test_every_protocol_has_a_style_and_what_coincides_is_hollow():
+    mine = replace(REGISTRY["smp-grr"], name="mine", colour="#123456", marker="H")
+    odd = replace(REGISTRY["smp-oue"], name="odd", colour="no colour", marker="no marker")
+    protocols = [*REGISTRY, mine, odd]
+    data = gpu_rsfd.SyntheticDataset(50, (3, 4))
+    result = gpu_rsfd.simulate(data, epsilons=[1.0], protocols=protocols, repetitions=1, workers=1)
+    styles = {name: plots.style(result, p) for p, name in enumerate(result.protocols)}
+    assert (styles["mine"]["marker"], styles["mine"]["color"]) == ("H", "#123456")
+    assert (styles["odd"]["marker"], styles["odd"]["color"]) == ("o", "#555555")
+    assert len({(s["marker"], s["color"]) for s in styles.values()}) == len(protocols)
+    hollow = {name for name, s in styles.items() if s["markerfacecolor"] == "none"}
+    assert {"mine", "odd", "rsfd-adp"} <= hollow
+    assert not {"rsfd-grr", "rsfd-oue-z"} & hollow
 
 
 @pytest.mark.slow
@@ -135,7 +144,9 @@ def test_nothing_to_draw(tmp_path):
     made = {}
     for n in (2, 3):
         data = gpu_rsfd.SyntheticDataset(n, (3,) * 4, name=f"uniform-n{n}-d4")
-        made[data.name] = gpu_rsfd.simulate(data, [1.0, 2.0], "smp-grr", 2, assignment="balanced", workers=1)
+        made[data.name] = gpu_rsfd.simulate(
+            data, epsilons=[1.0, 2.0], protocols="smp-grr", repetitions=2, assignment="balanced", workers=1
+        )
     spec = {"datasets": [{"name": name, "users": r.n, "domain": list(r.domain)} for name, r in made.items()]}
     results = Results(made, spec=spec)
     for postprocess in ("none", "clip", "clip-normalize"):
@@ -150,13 +161,13 @@ def test_one_repetition_with_an_estimate_has_no_error_bar(tmp_path):
     assert plots.yerror(np.array([0.1, np.nan])) is not None
     assert plots.yerror(np.array([np.nan, np.nan])) is None
     data = gpu_rsfd.SyntheticDataset(6, (3, 3, 3))
-    result = gpu_rsfd.simulate(data, 1.0, ["rsfd-grr", "smp-grr"], 2, seed=4, workers=1)
+    result = gpu_rsfd.simulate(data, epsilons=1.0, protocols=["rsfd-grr", "smp-grr"], repetitions=2, seed=4, workers=1)
     drawn(plots.figure_of(Results({"a": result}), "none"), tmp_path / "f.png")
 
 
 def test_rough_closed_forms_are_not_drawn():
     data = gpu_rsfd.SyntheticDataset(60, (3, 3, 3))
-    result = gpu_rsfd.simulate(data, [1.0, 2.0], "smp-grr", 3, workers=1)
+    result = gpu_rsfd.simulate(data, epsilons=[1.0, 2.0], protocols="smp-grr", repetitions=3, workers=1)
     for postprocess, missing in (("none", False), ("clip", True)):
         (axis,) = plots.figure_of(Results({"a": result}), postprocess).axes
         (thin,) = [line for line in axis.lines if line.get_linewidth() < 1 and len(line.get_xdata()) == 2]

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from files import describe
 
 import gpu_rsfd
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.results import Results
 from gpu_rsfd.show import plots
-from gpu_rsfd.sweeping import describe
 
 
 @pytest.fixture(scope="module")
@@ -80,5 +80,5 @@ def test_surface(tmp_path):
     axis = figure.axes[0]
     assert (axis.get_xlabel(), axis.get_ylabel()) == ("d", "k")
     plots.save_figure(figure, tmp_path / "surface.png")
-    var2, var1 = (way.variance_at_zero(math.log(3), 10, 20, 20_000) for way in REGISTRY["rsfd-adp"].ways)
+    var2, var1 = (way.variance_at_zero(math.log(3), 10, 20, 20_000) for way in REGISTRY["rsfd-adp"].variants)
     assert axis.get_zlim()[1] >= var1 - var2 > 0

@@ -75,7 +75,7 @@ def test_open_circles_and_their_caveats():
     assert not [
         line for axis in plots.figure_of(results, "none").axes for line in axis.lines if line.get_markersize() == 11
     ]
-    assert caveats(["adult"], ["smp-adp"]) == []
+    assert caveats(["adult"], [paper(protocols=["smp-adp"], repetitions=1).look("smp-adp")]) == []
 
 
 def test_other_groups_are_said():

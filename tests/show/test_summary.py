@@ -21,7 +21,14 @@ def tiny(repetitions=1000, n=30, d=10, protocols=SMP, assignment="uniform", samp
     kind = gpu_rsfd.CountedDataset.of_distribution if sampler == "marginals" else gpu_rsfd.SyntheticDataset
     data = kind(n, (3,) * d)
     return gpu_rsfd.simulate(
-        data, 1.0, protocols, repetitions, seed=3, assignment=assignment, sampler=sampler, workers=1
+        data,
+        epsilons=1.0,
+        protocols=protocols,
+        repetitions=repetitions,
+        seed=3,
+        assignment=assignment,
+        sampler=sampler,
+        workers=1,
     )
 
 
@@ -45,7 +52,7 @@ def test_the_standard_error_is_that_of_many_tries():
         part = slice(first, first + 20)
         short = replace(
             long,
-            spec=replace(long.spec, repetitions=range(20)),
+            repetitions=range(20),
             counts=long.counts[:, :, part],
             reporters=long.reporters[:, :, part],
         )
@@ -149,7 +156,9 @@ def test_cells_with_a_power_of_their_own(mean, error, text):
 @pytest.mark.parametrize("postprocess", ["none", "clip"])
 def test_a_wide_range_is_readable(capsys, postprocess):
     data = gpu_rsfd.CountedDataset.of_distribution(1000, (3,) * 10)
-    result = gpu_rsfd.simulate(data, [0.001, 9.0], ["spl-grr", "rsfd-grr"], 5, sampler="marginals", workers=1)
+    result = gpu_rsfd.simulate(
+        data, epsilons=[0.001, 9.0], protocols=["spl-grr", "rsfd-grr"], repetitions=5, sampler="marginals", workers=1
+    )
     tables.show(Results({"wide": result}), postprocess)
     header, _, _, *cells = capsys.readouterr().out.splitlines()
     assert "units" not in header

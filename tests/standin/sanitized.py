@@ -1,28 +1,26 @@
 """A few small shapes under a sanitizer: python sanitized.py address|thread [OLD NEW: a mutation of the source]"""
 
-import re
 import sys
 
 import cupy  # the stand-in beside this file
 
 from gpu_rsfd import doctor
+from gpu_rsfd.backends.cuda import kernels
 from gpu_rsfd.backends.cuda import runner as cuda
 from gpu_rsfd.backends.cuda.backend import CupyBackend
 
 kind, *mutation = sys.argv[1:]
-text = cuda.source()
+WAYS = ("rsfd-grr", "spl-grr", "smp-grr", "rsfd-oue-r", "rsfd-oue-z", "spl-sue", "smp-oue")  # one of each kind
 if mutation:
-    old, new = mutation
-    assert old in text
-    text = text.replace(old, new, 1) if kind == "address" else text.replace(old, new)
-text = re.sub(r"^COUNT_UNARY\(count_\w+_(2|12|18), .*$", "", text, flags=re.M)  # not needed here: compiles faster
-cuda.source = lambda: text
+    text = kernels.text
+    assert any(mutation[0] in text(name) for name in kernels.FILES)
+    kernels.text = lambda name: text(name).replace(*mutation)
 threads = 64 if kind == "thread" else 8  # two lanes of a bank of shared memory must meet
 cuda.BLOCK, cuda.TILE = threads, 64 if kind == "thread" else 16
 cuda.threads_for = lambda groups: threads
 cupy._reset(flags=("-O1", "-g", f"-fsanitize={kind}", "-DCPU_THREADS"))
 CASES = [
-    doctor.Case(4500 if kind == "thread" else 1100, (3, 2), (1.0,), doctor.PROTOCOLS[:14], repetitions=range(1)),
+    doctor.Case(4500 if kind == "thread" else 1100, (3, 2), (1.0,), WAYS, repetitions=range(1)),
     doctor.Case(70, (12,), (1.0, 1.1, 1.2), ("rsfd-grr", "rsfd-oue-r"), range(2)),
 ]
 with CupyBackend() as backend:

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -13,13 +14,13 @@ import pytest
 from command import call, refusal, run, start
 
 import gpu_rsfd
-from gpu_rsfd import sweeping
+from gpu_rsfd import collect
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.store import files, growing, pieces, reading
-from gpu_rsfd.store.blocks import BlockFile, Blocks, folder_of
-from gpu_rsfd.store.hdf5 import chunk_rows
-from gpu_rsfd.sweeping import sweep
+from gpu_rsfd.experiments import sweep
+from gpu_rsfd.store import compact, files, reading
+from gpu_rsfd.store.blocks import Blocks, folder_of
+from gpu_rsfd.store.format import chunk_rows
 
 DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), "zipf:1", name="mine")
 OTHER = gpu_rsfd.SyntheticDataset(300, (4,), name="other")
@@ -41,7 +42,7 @@ def same(result, truth):
 
 
 def small_blocks(monkeypatch, size=3):
-    monkeypatch.setattr(sweeping._Sweep, "_size", lambda self, index, first, left, rows: min(size, left))
+    monkeypatch.setattr(collect._Collection, "_size", lambda self, index, first, left, rows: min(size, left))
 
 
 class StopError(Exception):
@@ -50,14 +51,15 @@ class StopError(Exception):
 
 def stop_after(monkeypatch, number, error=StopError):
     """The sweep ends early: after so many blocks, however it is saved."""
-    write, made = sweeping._write_block, []
+    write, made = collect._Collection._write, []
 
     def stopped(*arguments):
         if len(made) == number:
             raise error
         made.append(write(*arguments))
+        return made[-1]
 
-    monkeypatch.setattr(sweeping, "_write_block", stopped)
+    monkeypatch.setattr(collect._Collection, "_write", stopped)
 
 
 # ------------------------------------------------------------------------------------------------------- blocks
@@ -66,7 +68,7 @@ def stop_after(monkeypatch, number, error=StopError):
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 3, 4, 7])
 def test_blocks_of_any_size_give_the_same_file(tmp_path, monkeypatch, size):
-    monkeypatch.setattr("gpu_rsfd.store.hdf5.MOST_ROWS", 4)
+    monkeypatch.setattr("gpu_rsfd.store.format.MOST_ROWS", 4)
     small_blocks(monkeypatch, size)
     results = sweep([DATA, OTHER], repetitions=14, output=tmp_path / "r.h5", save_every=0, **OPTIONS)
     assert results.complete
@@ -80,10 +82,10 @@ def test_blocks_of_any_size_give_the_same_file(tmp_path, monkeypatch, size):
 
 def test_chunks_are_copied_as_they_are(tmp_path, monkeypatch):
     """Blocks that end where chunks end are never taken apart; what lies across is."""
-    monkeypatch.setattr("gpu_rsfd.store.hdf5.MOST_ROWS", 4)
+    monkeypatch.setattr("gpu_rsfd.store.format.MOST_ROWS", 4)
     copied = []
-    inner = pieces._copied
-    monkeypatch.setattr(pieces, "_copied", lambda *given: copied.append(inner(*given)) or copied[-1])
+    inner = compact._copied
+    monkeypatch.setattr(compact, "_copied", lambda *given: copied.append(inner(*given)) or copied[-1])
     small_blocks(monkeypatch, 4)
     same(sweep(DATA, repetitions=16, output=tmp_path / "a.h5", **OPTIONS)["mine"], direct(DATA, 16))
     assert copied
@@ -98,8 +100,8 @@ def test_a_kill_loses_at_most_a_block(tmp_path, monkeypatch):
     """Nothing is done after a kill: blocks that never came into the file are found by the next run."""
     small_blocks(monkeypatch)
     stop_after(monkeypatch, 4)
-    monkeypatch.setattr(growing.Store, "keep_what_is_done", lambda self: None)
-    monkeypatch.setattr(growing.Store, "bring_up_to_date", lambda self: False)
+    monkeypatch.setattr(compact.Store, "keep_what_is_done", lambda self: None)
+    monkeypatch.setattr(compact.Store, "compact", lambda self: False)
     with pytest.raises(StopError):
         sweep(DATA, repetitions=20, output=tmp_path / "r.h5", **OPTIONS)
     assert [p.name for p in tmp_path.iterdir()] == ["r.h5.blocks"]
@@ -114,11 +116,17 @@ def test_blocks_in_any_order(tmp_path, monkeypatch):
     """A file holds the first repetitions without a gap; blocks behind a gap wait."""
     small_blocks(monkeypatch)
     path = tmp_path / "r.h5"
-    monkeypatch.setattr(growing.Store, "missing", lambda self, index, first, stop: [(6, 9), (0, 3)])
+    every = np.ones((2, 2), bool)
+    monkeypatch.setattr(
+        collect._Collection,
+        "_blocks",
+        (lambda inner: lambda self, store, todo, parts=0: inner(
+            self, store, [[compact.Gap(6, 9, every), compact.Gap(0, 3, every)]], parts))(collect._Collection._blocks),
+    )  # fmt: skip
     results = sweep(DATA, repetitions=9, output=path, **OPTIONS)
     assert not results.complete
     same(results["mine"], direct(DATA, 3))
-    assert [p.name for p in folder_of(path).glob("*-*.h5")] == ["0-6-9.h5"]
+    assert [p.name.split("-")[1:3] for p in folder_of(path).glob("*-*.h5")] == [["6", "9"]]
     monkeypatch.undo()
     results = sweep(DATA, repetitions=9, output=path, **OPTIONS)
     assert results.computed == 3
@@ -138,8 +146,8 @@ def interrupted(path, monkeypatch, repetitions=9, **options):
     with monkeypatch.context() as then:
         small_blocks(then)
         stop_after(then, 2)
-        then.setattr(growing.Store, "keep_what_is_done", lambda self: None)
-        then.setattr(growing.Store, "bring_up_to_date", lambda self: False)
+        then.setattr(compact.Store, "keep_what_is_done", lambda self: None)
+        then.setattr(compact.Store, "compact", lambda self: False)
         with pytest.raises(StopError):
             sweep(DATA, repetitions=repetitions, output=path, **{**OPTIONS, **options})
 
@@ -148,7 +156,7 @@ def test_blocks_of_another_sweep_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "r.h5"
     interrupted(path, monkeypatch)
     before = sorted(p.name for p in folder_of(path).iterdir())
-    with pytest.raises(InputError, match=r"(?s)holds blocks of another sweep.*seed: the file has 3, .* asks for 4"):
+    with pytest.raises(InputError, match=r"(?s)holds blocks of another run.*seed: 3 in the file, 4 asked for"):
         sweep(DATA, repetitions=9, output=path, **{**OPTIONS, "seed": 4})
     assert sorted(p.name for p in folder_of(path).iterdir()) == before
     results = sweep(DATA, repetitions=9, output=path, overwrite=True, **{**OPTIONS, "seed": 4})
@@ -167,23 +175,45 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path):
     assert (tmp_path / "r.h5.blocks" / "letter.txt").read_text() == "mine"
 
 
-def test_a_damaged_block_is_named(tmp_path, monkeypatch):
+def block_of(path, first, stop):
+    (found,) = folder_of(path).glob(f"*-{first}-{stop}-*.h5")
+    return found
+
+
+class Lines(collect.Silent):
+    def __init__(self):
+        self.lines = []
+
+    def say(self, line):
+        self.lines.append(line)
+
+
+@pytest.mark.parametrize("damage", ["cut", "byte", "copy", "empty"])
+def test_a_damaged_block_is_set_aside(tmp_path, monkeypatch, damage):
+    """Its repetitions are computed again, and one line says so."""
     path = tmp_path / "r.h5"
     interrupted(path, monkeypatch)
-    block = folder_of(path) / "0-3-6.h5"
-    block.write_bytes(block.read_bytes()[:500])
-    with pytest.raises(InputError, match=r"0-3-6\.h5 is damaged: .*simulated again"):
-        sweep(DATA, repetitions=9, output=path, **OPTIONS)
-    block.unlink()
-    same(sweep(DATA, repetitions=9, output=path, **OPTIONS)["mine"], direct(DATA, 9))
+    block, content = block_of(path, 3, 6), block_of(path, 3, 6).read_bytes()
+    with h5py.File(block) as file:
+        place = file["counts"].id.get_chunk_info(0).byte_offset + 3
+    other = block_of(path, 0, 3).read_bytes()
+    flipped = content[:place] + bytes([content[place] ^ 8]) + content[place + 1 :]
+    block.write_bytes({"cut": content[:500], "byte": flipped, "copy": other, "empty": b""}[damage])
+    said = Lines()
+    results = sweep(DATA, repetitions=9, output=path, reporter=said, **OPTIONS)
+    assert results.computed == 6
+    same(results["mine"], direct(DATA, 9))
+    (line,) = (line for line in said.lines if "damaged" in line)
+    assert block.name in line
+    assert "computed again" in line
 
 
 def test_a_block_that_strayed_in_is_named(tmp_path, monkeypatch):
     interrupted(tmp_path / "r.h5", monkeypatch)
     interrupted(tmp_path / "s.h5", monkeypatch, seed=4)
-    name = "0-3-6.h5"
-    (folder_of(tmp_path / "r.h5") / name).write_bytes((folder_of(tmp_path / "s.h5") / name).read_bytes())
-    with pytest.raises(InputError, match=r"0-3-6\.h5 is of another sweep"):
+    block = block_of(tmp_path / "r.h5", 3, 6)
+    block.write_bytes(block_of(tmp_path / "s.h5", 3, 6).read_bytes())
+    with pytest.raises(InputError, match=r"-3-6-.*\.h5 is of another run"):
         sweep(DATA, repetitions=9, output=tmp_path / "r.h5", **OPTIONS)
 
 
@@ -197,11 +227,11 @@ def state(folder):
 
 
 @pytest.mark.slow
-def test_killed_while_the_file_is_brought_up_to_date(tmp_path):
+def test_killed_while_the_file_is_compacted(tmp_path):
     """Many times SIGKILL, the file being written all the time: same integers, and nothing is left over."""
-    command = ["--users", "3000", "--domain", "40x5", "--repetitions", "400", "--workers", "1", "--save-every", "0"]
-    command = ["sweep", *command, "--no-plot", "--quiet"]
-    data = gpu_rsfd.SyntheticDataset(3000, (40,) * 5)
+    command = ["--users", "20000", "--domain", "40x5", "--repetitions", "400", "--workers", "1", "--save-every", "0"]
+    command = ["sweep", *command, "--backend", "numpy", "--no-plot", "--quiet"]  # some seconds of work: no kill comes too late
+    data = gpu_rsfd.SyntheticDataset(20000, (40,) * 5)
     truth = gpu_rsfd.simulate(data, repetitions=400)
     rng, output, kills, unfinished = random.Random(13), tmp_path / "r.h5", 0, 0
     while kills < KILLS:
@@ -214,14 +244,14 @@ def test_killed_while_the_file_is_brought_up_to_date(tmp_path):
         process.communicate()
         kills += 1
         if output.exists():
-            result = gpu_rsfd.open_results(output)["uniform-n3000-d5"]
+            result = gpu_rsfd.open_results(output)["uniform-n20000-d5"]
             done = len(result.repetitions)
             unfinished += done < 400
             assert np.array_equal(result.counts, truth.counts[:, :, :done])
             if done == 400 and kills < KILLS:
                 output.unlink()
     run(*command, "--output", output, cwd=tmp_path)
-    assert np.array_equal(gpu_rsfd.open_results(output)["uniform-n3000-d5"].counts, truth.counts)
+    assert np.array_equal(gpu_rsfd.open_results(output)["uniform-n20000-d5"].counts, truth.counts)
     assert [p.name for p in tmp_path.iterdir()] == ["r.h5"]
     assert unfinished >= 2
 
@@ -237,7 +267,7 @@ def test_more_repetitions_extend_a_finished_sweep(tmp_path):
     for data in (DATA, OTHER):
         same(results[data.name], direct(data, 12))
     before = path.read_bytes()
-    with pytest.raises(InputError, match=r"repetitions: the file has \[0, 12, 1\], this command asks for \[0, 5, 1\]"):
+    with pytest.raises(InputError, match="repetitions: the file has 12, 5 asked for"):
         sweep([DATA, OTHER], repetitions=5, output=path, **OPTIONS)
     assert path.read_bytes() == before
 
@@ -287,13 +317,13 @@ def test_errors_alone(tmp_path, monkeypatch, capsys):
             result.counts  # noqa: B018
     assert sweep(DATA, repetitions=9, output=path, keep="mse", **OPTIONS).computed == 2
     assert np.array_equal(gpu_rsfd.open_results(path)["mine"].mse(), direct(DATA, 9).mse())
-    with pytest.raises(InputError, match="keep: the file has mse, this command asks for None"):
+    with pytest.raises(InputError, match="keep: mse in the file, counts asked for"):
         sweep(DATA, repetitions=9, output=path, **OPTIONS)
     monkeypatch.chdir(tmp_path)
     assert call(monkeypatch, "show", "r.h5") == 0
     assert call(monkeypatch, "plot", "r.h5") == 0
     (line,) = refusal(monkeypatch, capsys, tmp_path, ["sweep", "--keep", "all"])
-    assert "keep=all is unknown; available: counts, mse" in line
+    assert "keep='all' is unknown; available: counts, mse" in line
 
 
 def test_errors_alone_open_in_xarray(tmp_path):
@@ -301,20 +331,7 @@ def test_errors_alone_open_in_xarray(tmp_path):
     sweep(DATA, repetitions=7, output=tmp_path / "r.h5", keep="mse", **OPTIONS)
     with xarray.open_dataset(tmp_path / "r.h5", engine="h5netcdf", group="mine") as dataset:
         assert "counts" not in dataset
-        assert dataset.mse.dims == ("postprocess", "protocol", "epsilon", "repetition")
-
-
-def test_errors_alone_of_other_post_processings_are_not_continued(tmp_path, monkeypatch):
-    from gpu_rsfd import estimate
-
-    old = {name: f for name, f in estimate.POSTPROCESS.items() if name != "simplex"}
-    with monkeypatch.context() as then:
-        for module in ("hdf5", "pieces", "blocks", "reading"):
-            then.setattr(f"gpu_rsfd.store.{module}.POSTPROCESS", old)
-        then.setattr("gpu_rsfd.results.POSTPROCESS", old)
-        sweep(DATA, repetitions=3, output=tmp_path / "r.h5", keep="mse", **OPTIONS)
-    with pytest.raises(InputError, match=r"errors without counts .* it can't be continued"):
-        sweep(DATA, repetitions=5, output=tmp_path / "r.h5", keep="mse", **OPTIONS)
+        assert dataset.mse.dims == ("protocol", "epsilon", "repetition", "postprocess")
 
 
 # ------------------------------------------------------------------------------------------------- memory, reading
@@ -322,17 +339,19 @@ def test_errors_alone_of_other_post_processings_are_not_continued(tmp_path, monk
 
 def test_few_counts_are_in_memory(tmp_path, monkeypatch):
     """Marginals draws repetitions together: memory is saved by protocols, and the integers are the same."""
-    monkeypatch.setattr(sweeping, "BLOCK_BYTES", 1)
+    monkeypatch.setattr("gpu_rsfd.measure.frequencies.BLOCK_BYTES", 1)
     seen = []
-    from gpu_rsfd.backends.law.samplers import Sampler
+    from gpu_rsfd.backends.exact.samplers import Sampler
 
     count = Sampler.count
     monkeypatch.setattr(
-        Sampler, "count", lambda self, plan, *rest: seen.append(plan.protocols) or count(self, plan, *rest)
+        Sampler,
+        "count",
+        lambda self, plan, *rest: seen.append(plan.asked.any(axis=1).tolist()) or count(self, plan, *rest),
     )
     options = {"epsilons": [1.0, 2.0], "protocols": ["rsfd-grr", "smp-adp", "spl-oue"], "sampler": "marginals"}
     results = sweep(DATA, repetitions=7, output=tmp_path / "r.h5", **options)
-    assert seen == [("rsfd-grr",), ("smp-adp",), ("spl-oue",)]
+    assert seen == [[True, False, False], [False, True, False], [False, False, True]]
     same(results["mine"], gpu_rsfd.simulate(DATA, repetitions=7, **options))
 
 
@@ -349,7 +368,7 @@ def test_large_arrays_are_read_when_asked_for(tmp_path, monkeypatch):
     assert not read
     assert result.has_counts
     assert result.mse().shape == (2, 2, 6)
-    assert read == [["errors"]]
+    assert read == [["mse"]]
     sweep(DATA, repetitions=8, output=path, **OPTIONS)  # the file grows: what was opened stays what it was
     same(result, direct(DATA, 6))
     assert len(read) == 3
@@ -360,7 +379,7 @@ def test_large_arrays_are_read_when_asked_for(tmp_path, monkeypatch):
         late.counts  # noqa: B018
     late = gpu_rsfd.open_results(path)["mine"]
     sweep(DATA, repetitions=8, output=path, overwrite=True, **{**OPTIONS, "seed": 5})
-    with pytest.raises(InputError, match="holds another sweep than when it was opened"):
+    with pytest.raises(InputError, match="holds another run than when it was opened"):
         late.reporters  # noqa: B018
 
 
@@ -377,12 +396,13 @@ def test_results_can_be_changed_and_copied(tmp_path, monkeypatch):
         result.nothing  # noqa: B018
 
 
-@pytest.mark.parametrize("values,epsilons,total,unit,rows", [
-    (5000, 20, 200, 52, 52), (5000, 20, 200, 1, 26), (50, 6, 100, 100, 100), (50, 6, 10, 100, 10),
-    (2, 1, 10**6, 1, 1024), (10**6, 6, 100, 1, 1), (7000, 6, 100, 37, 37),
+@pytest.mark.parametrize("values,total,unit,rows", [
+    (5000, 200, 52, 52), (5000, 200, 1, 26), (50, 100, 100, 100), (50, 10, 100, 10),
+    (2, 10**6, 1, 1024), (10**6, 100, 1, 1), (7000, 100, 37, 37),
 ])  # fmt: skip
-def test_chunks(values, epsilons, total, unit, rows):
-    assert chunk_rows(values, epsilons, total, unit) == rows
+def test_chunks(values, total, unit, rows):
+    header = SimpleNamespace(plan=SimpleNamespace(values=values))
+    assert chunk_rows(header, total, unit) == rows
 
 
 # -------------------------------------------------------------------------------------------------------- portable
@@ -446,11 +466,11 @@ def test_the_mark_names_the_spec(tmp_path, monkeypatch):
 
 def test_a_block_is_written_while_the_next_is_counted(tmp_path, monkeypatch):
     """A device need not wait: the first block can't be finished before the second one is being counted."""
-    second, inner, counted = threading.Event(), BlockFile.put, []
+    second, inner, counted = threading.Event(), collect.write_block, []
 
-    def put(self, *arguments):
+    def put(*arguments):
         assert second.wait(20), "the next block was not begun"
-        inner(self, *arguments)
+        inner(*arguments)
 
     class Backend(NumpyBackend):
         def count(self, *arguments):
@@ -459,11 +479,13 @@ def test_a_block_is_written_while_the_next_is_counted(tmp_path, monkeypatch):
                 second.set()
             return super().count(*arguments)
 
-    monkeypatch.setattr(BlockFile, "put", put)
-    monkeypatch.setattr(sweeping._Sweep, "_size", lambda self, index, first, left, rows: min(2, left))
+    monkeypatch.setattr(collect, "write_block", put)
+    monkeypatch.setattr(collect._Collection, "_size", lambda self, index, first, left, rows: min(2, left))
     with Backend(workers=1) as backend:
-        results = gpu_rsfd.sweep("syn1", 1.0, "smp-grr", 6, output=tmp_path / "r.h5", backend=backend)
+        results = gpu_rsfd.sweep(
+            "syn1", epsilons=1.0, protocols="smp-grr", repetitions=6, output=tmp_path / "r.h5", backend=backend
+        )
     assert results.computed == 6
     assert set(counted) == {threading.main_thread()}
-    alone = gpu_rsfd.simulate("syn1", 1.0, "smp-grr", 6, backend="numpy", workers=1)
+    alone = gpu_rsfd.simulate("syn1", epsilons=1.0, protocols="smp-grr", repetitions=6, backend="numpy", workers=1)
     assert np.array_equal(results["syn1"].counts, alone.counts)

@@ -14,8 +14,10 @@ from files import store
 import gpu_rsfd
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.show import plots, tables
+from gpu_rsfd.store import reading
 
 MUTATIONS = 200
+FLIPS = 400
 VALUES = [
     None,
     True,
@@ -155,28 +157,53 @@ def test_hundreds_of_damages(valid, tmp_path):
     assert all(line.startswith(f"{tmp_path}/") and "\n" not in line for line in refusals)
 
 
+def content_of(path):
+    """All that a user gets from a file."""
+    results = gpu_rsfd.open_results(path)
+    about = (results.spec, results.complete, results.backend, results.device, results.seconds)
+    arrays = [
+        (
+            *(name, result.n, result.names, result.labels, result.plan, result.plan.mechanisms, result.repetitions),
+            *(array.tobytes() for array in (result.counts, result.reporters, result.errors, result.frequencies)),
+        )
+        for name, result in results.items()
+    ]
+    return about, arrays
+
+
+@pytest.mark.skipif(
+    h5py.version.hdf5_version_tuple < (1, 14, 4), reason="this HDF5 ends the process on some damaged files"
+)
 def test_flipped_and_cut_bytes(valid, tmp_path):
+    """A file is refused, or says what it said before: never other numbers."""
     rng = random.Random(4)
-    content = valid.read_bytes()
+    content, truth = valid.read_bytes(), content_of(valid)
     path, refusals = tmp_path / "r.h5", []
-    for i in range(100):
+    for i in range(FLIPS):
         damaged = bytearray(content)
-        for _ in range(8):
+        for _ in range(rng.choice([1, 2, 8])):
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
-        path.write_bytes(damaged if i % 2 else content[: rng.randrange(len(content))])
+        path.write_bytes(damaged if i % 10 else content[: rng.randrange(len(content))])
         try:
-            use(path)
+            assert content_of(path) == truth, i
         except InputError as error:
             refusals.append(str(error))
     assert all(str(path) in line and "\n" not in line for line in refusals)
+    assert FLIPS // 4 < len(refusals) < FLIPS
 
 
 def set_attribute(name, value):
-    return lambda file: file.attrs.__setitem__(name, value)
+    """An attribute that somebody has set, and signed."""
+
+    def damage(file):
+        file.attrs[name] = value
+        file.attrs["sha256"] = reading.attributes_digest({x: file.attrs[x] for x in reading.ATTRIBUTES})
+
+    return damage
 
 
 def set_spec(**changes):
-    return lambda file: file.attrs.__setitem__("spec", json.dumps({**json.loads(file.attrs["spec"]), **changes}))
+    return lambda file: set_attribute("spec", json.dumps({**json.loads(file.attrs["spec"]), **changes}))(file)
 
 
 def put(name, place, value):
@@ -185,11 +212,15 @@ def put(name, place, value):
 
 @pytest.mark.parametrize("damage,field", [
     (set_attribute("spec", "[1]"), "spec is [1]; a JSON object is needed"),
-    (set_attribute("format", "one"), "format is 'one'; a whole number from 1 to 1 is needed"),
+    (set_attribute("format", "one"), "format is 'one'; a whole number from 1 to 2 is needed"),
     (set_attribute("stream_version", 2), "stream_version is 2, which is unknown; this gpu-rsfd knows 1 to 1"),
     (set_attribute("complete", 0), "complete is 0, but the repetitions say 1"),
     (set_attribute("wall_time", "{}"), "wall_time has no seconds >= 0 for one"),
-    (set_spec(protocols=["rsfd-grr", "later"]), "spec is not valid: unknown protocol 'later'"),
+    (set_spec(protocols=["rsfd-grr", "later"]), "one/protocol is ('rsfd-grr', 'spl-oue'), but spec says"),
+    (lambda file: file.attrs.__setitem__("device", "there"), "sha256 does not fit the attributes"),
+    (put("protocol_label", 0, "Other"), "one/sha256 does not fit the text of the group"),
+    (put("gain", (0, 0, 0), 0.0), "one/gain is 0.0"),
+    (put("noise", (0, 0, 0), 9), "one/unsampled has"),
     (set_spec(epsilons=[0.5, -2.0]), "spec is not valid: epsilon=-2.0 must be finite and > 0"),
     (put("counts", (0, 0, 0, 0), -1), "one/counts has -1; numbers from 0 to users=20 are valid"),
     (put("counts", (0, 0, 0, 0), 21), "one/counts has more reports of a value of attribute 0 than reporters"),

@@ -3,7 +3,6 @@
 import json
 import os
 import resource
-from dataclasses import replace
 
 import h5py
 import numpy as np
@@ -12,24 +11,31 @@ from command import call, refusal, run
 from files import store, sweep_of
 
 import gpu_rsfd
-from gpu_rsfd import estimate
 from gpu_rsfd.backends import open_backend
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.show import plots
 from gpu_rsfd.spec import Spec
-from gpu_rsfd.store import hdf5
+from gpu_rsfd.store import compact
 from gpu_rsfd.store.files import StoreError, locked
-from gpu_rsfd.sweeping import check_output
+from gpu_rsfd.store.output import check_output
 
 SMALL = ["--users", "500", "--domain", "3x2", "--epsilon", "1", "--repetitions", "2", "--workers", "1"]
 TINY = [*SMALL, "--quiet"]
 DATA = gpu_rsfd.SyntheticDataset(500, (3, 3), name="mine")
-SPEC = Spec.of(["rsfd-grr", "smp-adp"], [1.0], 6, 3)
+SPEC = Spec.of(protocols=["rsfd-grr", "smp-adp"], epsilons=[1.0], repetitions=6, seed=3)
 
 
 def store_first(path, repetitions):
     """A file of a sweep that was stopped after some repetitions."""
-    result = gpu_rsfd.simulate(DATA, SPEC.epsilons, SPEC.protocols, repetitions, SPEC.seed, "numpy", workers=1)
+    result = gpu_rsfd.simulate(
+        DATA,
+        epsilons=SPEC.epsilons,
+        protocols=SPEC.protocols,
+        repetitions=repetitions,
+        seed=SPEC.seed,
+        backend="numpy",
+        workers=1,
+    )
     store(path, [DATA], [result], SPEC)
 
 
@@ -50,36 +56,17 @@ def test_what_cannot_be_read_back_replaces_nothing(tmp_path, monkeypatch):
     path = tmp_path / "r.h5"
     store_first(path, 2)
     before = files(tmp_path)
-    write = hdf5._write_group
+    write = compact.Store._write
 
-    def lose_counts(group, part):
-        write(group, part)
-        group["counts"][...] = 0
+    def lose_counts(self, group, *rest):
+        write(self, group, *rest)
+        group["counts"][...] = -1
 
-    monkeypatch.setattr(hdf5, "_write_group", lose_counts)
-    with pytest.raises(StoreError, match="can't read back what it wrote"):
-        store_first(path, 4)
-    monkeypatch.setattr(hdf5, "_write_group", lambda group, part: None)
-    with pytest.raises(StoreError, match="can't read back what it wrote"):
-        store_first(path, 4)
+    for broken in (lose_counts, lambda self, group, *rest: None):
+        monkeypatch.setattr(compact.Store, "_write", broken)
+        with pytest.raises(StoreError, match="can't read back what it wrote"):
+            store_first(path, 4)
     assert files(tmp_path) == before
-
-
-def test_resume_of_a_file_older_than_a_postprocessing(tmp_path, monkeypatch):
-    old = {name: f for name, f in estimate.POSTPROCESS.items() if name != "simplex"}
-    path = tmp_path / "r.h5"
-    with monkeypatch.context() as then:
-        then.setattr(hdf5, "POSTPROCESS", old)
-        then.setattr("gpu_rsfd.results.POSTPROCESS", old)
-        store_first(path, 2)
-    with h5py.File(path, "r+") as file:
-        assert file["mine/mse"].shape[0] == 3
-        file["mine/mse"][...] = 7.0  # whatever the file says: errors are derived from counts
-    assert resume(path).computed == 4
-    result = replace(gpu_rsfd.open_results(path)["mine"], errors=None)
-    with h5py.File(path) as file:
-        for i, name in enumerate(estimate.POSTPROCESS):
-            assert np.array_equal(file["mine/mse"][i], result.mse(name), equal_nan=True)
 
 
 # ---------------------------------------------------------------------------------------------- what is replaced
@@ -142,7 +129,7 @@ def test_damaged_results_may_be_overwritten_on_request(tmp_path):
     store_first(path, 2)
     with h5py.File(path, "r+") as file:
         file.attrs["spec"] = "[]"
-    with pytest.raises(InputError, match="is damaged: spec"):
+    with pytest.raises(InputError, match="is damaged: sha256 does not fit"):
         resume(path)
     assert resume(path, overwrite=True)
     assert gpu_rsfd.open_results(path).complete

@@ -7,11 +7,10 @@ import h5py
 import numpy as np
 import pytest
 from command import refusal, run
-from files import store
+from files import describe, store
 
 import gpu_rsfd
-from gpu_rsfd.show.comparison import maybe_best
-from gpu_rsfd.sweeping import describe
+from gpu_rsfd.show.comparison import among_best
 
 
 def write(path, data, **options):
@@ -34,7 +33,7 @@ def test_xarray_just_works(stored):
         assert dataset.counts.dtype == np.int64
         assert dataset.reporters.dims == ("protocol", "epsilon", "repetition", "attribute")
         assert dataset.mechanism.dims == ("protocol", "epsilon", "attribute")
-        assert dataset.mse.dims == ("postprocess", "protocol", "epsilon", "repetition")
+        assert dataset.mse.dims == ("protocol", "epsilon", "repetition", "postprocess")
         assert dataset.frequency.dims == dataset.value_attribute.dims == ("value",)
         assert dataset.repetition.values.tolist() == [4, 5, 6, 7, 8, 9]
         cell = dataset.mse.sel(postprocess="clip", protocol="rsfd-adp", epsilon=3.0)
@@ -44,9 +43,12 @@ def test_xarray_just_works(stored):
         assert dataset.value_attribute.values.tolist() == [0] * 5 + [1] * 3
         m = result.mechanism("smp-adp", 0.5, 0)
         assert dataset.mechanism.sel(protocol="smp-adp", epsilon=0.5, attribute="A1") == m.name
-        assert dataset.threshold_q.sel(protocol="rsfd-oue-z", epsilon=0.5, attribute="A1") == (
-            result.mechanism("rsfd-oue-z", 0.5, 0).recipe.noise.tq
-        )
+        m = result.mechanism("rsfd-oue-z", 0.5, 0)
+        cell = dataset.sel(protocol="rsfd-oue-z", epsilon=0.5, attribute="A1")
+        assert (cell.integer_1, cell.integer_2) == (m.recipe.noise.tp, m.recipe.noise.tq)
+        assert (cell.base, cell.slope, cell.gain, cell.loss) == (m.base, 0, m.gain, m.loss)
+        assert cell.protocol_label == "RS+FD[OUE-z]"
+        assert cell.loss_one == gpu_rsfd.privacy_loss("rsfd-oue-z", 0.5, (5, 3))[0]
 
 
 @pytest.mark.slow
@@ -79,7 +81,10 @@ def test_open_results_is_a_simulate_result(stored):
     path, result = stored
     read = gpu_rsfd.open_results(path)["mine"]
     assert np.array_equal(read.estimates("simplex"), result.estimates("simplex"))
-    assert (read.n, read.domain, read.names, read.spec) == (result.n, result.domain, result.names, result.spec)
+    assert (read.n, read.domain, read.names) == (result.n, result.domain, result.names)
+    assert {**read.spec, **result.spec} == read.spec
+    assert read.plan == result.plan
+    assert read.plan.mechanisms == result.plan.mechanisms
 
 
 @pytest.mark.slow
@@ -104,19 +109,19 @@ def test_show(stored):
     path, result = stored
     table = run("show", path, "--postprocess", "none", cwd=path.parent).stdout
     assert "mine: n = 2,000, d = 2, 6 repetitions" in table
-    assert table.count("*") == maybe_best(result, "none").sum() + 1  # those of each column, and the legend
+    assert table.count("*") == among_best(result, "none").sum() + 1  # those of each column, and the legend
     csv = run("show", path, "--csv", cwd=path.parent).stdout.splitlines()
     assert csv[0].startswith(
-        "dataset,users,attributes,protocol,epsilon,postprocess,repetitions,mse_avg,standard_error,"
+        "dataset,users,attributes,protocol,epsilon,metric,postprocess,repetitions,error,standard_error,"
     )
     assert len(csv) == 13
     mse = result.mse("clip-normalize")[0, 0]
     row = csv[1].split(",")
-    assert row[:7] == ["mine", "2000", "2", "rsfd-grr", "0.5", "clip-normalize", "6"]
-    assert float(row[7]) == pytest.approx(mse.mean(), rel=1e-12)
-    assert float(row[8]) == pytest.approx(mse.std(ddof=1) / np.sqrt(6), rel=1e-9)
+    assert row[:8] == ["mine", "2000", "2", "rsfd-grr", "0.5", "mse", "clip-normalize", "6"]
+    assert float(row[8]) == pytest.approx(mse.mean(), rel=1e-12)
+    assert float(row[9]) == pytest.approx(mse.std(ddof=1) / np.sqrt(6), rel=1e-9)
     rows = json.loads(run("show", path, "--json", cwd=path.parent).stdout)["rows"]
-    assert rows[0]["mse_avg"] == float(row[7])
+    assert rows[0]["error"] == float(row[8])
 
 
 @pytest.mark.parametrize("mean,error,text", [

@@ -22,12 +22,19 @@ def simulated(sampler, n, distribution, assignment, domain=(2, 5, 20, 5)):
     kind = gpu_rsfd.CountedDataset.of_distribution if sampler == "marginals" else gpu_rsfd.SyntheticDataset
     data = kind(n, domain, distribution)
     return gpu_rsfd.simulate(
-        data, EPSILONS, PROTOCOLS, REPETITIONS, seed=21, assignment=assignment, sampler=sampler, workers=1
+        data,
+        epsilons=EPSILONS,
+        protocols=PROTOCOLS,
+        repetitions=REPETITIONS,
+        seed=21,
+        assignment=assignment,
+        sampler=sampler,
+        workers=1,
     )
 
 
 def check_mse(result, expected, what):
-    mse = result.mse()
+    mse = result.mse("none")
     error = mse.std(axis=-1, ddof=1) / math.sqrt(REPETITIONS)
     z = (mse.mean(axis=-1) - expected) / error
     bound = normal_bound(z.size) * 1.1  # room for the skewness of a sum of squares
@@ -37,7 +44,7 @@ def check_mse(result, expected, what):
 
 def expected_of(result, postprocess="none", n=None):
     return np.array([
-        [theory.expected_mse(p, e, n or result.n, result.domain, result.frequencies, result.spec.assignment,
+        [theory.expected_mse(p, e, n or result.n, result.domain, result.frequencies, result.plan.assignment,
                              postprocess) for e in EPSILONS]
         for p in PROTOCOLS
     ])  # fmt: skip
@@ -106,7 +113,7 @@ def binomial(n, p):
 def test_clipped_error_is_the_simulated_one(n, distribution, assignment):
     """Raw and clipped errors go together, and the raw one is known exactly: it is used to lower the noise."""
     result = simulated("marginals", n, distribution, assignment, (4, 30, 30))
-    raw, clipped = result.mse(), result.mse("clip")
+    raw, clipped = result.mse("none"), result.mse("clip")
     exact, expected = expected_of(result), expected_of(result, "clip")
     away = raw - raw.mean(axis=-1, keepdims=True)
     slope = (away * clipped).mean(axis=-1) / (away**2).mean(axis=-1)

@@ -7,7 +7,7 @@ import pytest
 from stats import normal_bound
 
 from gpu_rsfd import CountedDataset, simulate
-from gpu_rsfd.protocols import PROTOCOLS, mechanism
+from gpu_rsfd.protocols import PROTOCOLS, mechanism, mechanisms
 from gpu_rsfd.theory import expected as theory
 
 DOMAIN = (3, 2)
@@ -72,9 +72,13 @@ def test_clipping_never_adds_an_error(assignment, against):
 @pytest.mark.parametrize("assignment", ["uniform", "balanced"])
 def test_fewest_reports_are_the_simulated_ones(protocol, assignment):
     data = CountedDataset(600, DOMAIN, [[0.6, 0.3, 0.1], [0.9, 0.1]])
-    result = simulate(data, 1.0, protocol, 400, assignment=assignment, sampler="marginals")
+    result = simulate(
+        data, epsilons=1.0, protocols=protocol, repetitions=400, assignment=assignment, sampler="marginals"
+    )
     counts = result.counts[0, 0]
-    expected = theory.fewest_reports(protocol, 1.0, data.n, theory.attributes_of(DOMAIN, data.frequencies), assignment)
+    expected = theory.fewest_reports(
+        mechanisms(protocol, 1.0, DOMAIN), data.n, theory.attributes_of(DOMAIN, data.frequencies), assignment
+    )
     error = counts.std(axis=0, ddof=1) / math.sqrt(400)
     least = counts.mean(axis=0).argmin()
     assert abs(counts.mean(axis=0)[least] - expected) < normal_bound(1) * error[least]

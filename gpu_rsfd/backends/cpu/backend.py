@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from gpu_rsfd.backends import timing
-from gpu_rsfd.backends.base import Progress
-from gpu_rsfd.backends.cpu.counting import Task, TaskCounts, run
-from gpu_rsfd.backends.pool import COMMAND_BYTES, WORKER_BYTES, Columns, Pool, code_bytes
+from gpu_rsfd.backends.base import Engine, Progress, check_noises
+from gpu_rsfd.backends.cpu.counting import COUNTERS, Task, TaskCounts, run
+from gpu_rsfd.backends.pool import COMMAND_BYTES, WORKER_BYTES, Columns, Pool, Work, code_bytes
 from gpu_rsfd.checks import MAX_USERS, integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
-from gpu_rsfd.plan import AttributePlan, Counts, Plan
+from gpu_rsfd.planning import AttributePlan, Counts, Plan
 from gpu_rsfd.tape import LANES
 
 WORDS_PER_OPERATION = 8192  # long enough to hide NumPy's call overhead, short enough for the cache
@@ -29,10 +29,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class NumpyBackend:
+class NumpyBackend(Engine):
     """`count` gives the integer counts of a plan.  Results do not depend on workers, chunk_users or batch."""
 
     name = "numpy"
+    noises = frozenset(COUNTERS)
 
     def __init__(self, workers: int | None = None, chunk_users: int | None = None, batch: int | None = None) -> None:
         self._requested = None if workers is None else integer("workers", workers, 1, 1024)
@@ -40,12 +41,7 @@ class NumpyBackend:
         self._groups = None if chunk_users is None else -(-integer("chunk_users", chunk_users, 1, MAX_USERS) // LANES)
         self._batch = None if batch is None else integer("batch", batch, 1, 2**31)
         self._pool = Pool()
-
-    def __enter__(self) -> NumpyBackend:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self._work: Work = run_task
 
     def close(self) -> None:
         """Ends the worker processes."""
@@ -59,6 +55,7 @@ class NumpyBackend:
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
     ) -> tuple[list[Counts], Counts]:
         """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
+        check_noises(plan, self.name, self.noises)
         counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
         sampled = np.zeros((len(repetitions), plan.d), np.int64)
         for task, result in self._results(plan, dataset, seed, repetitions):
@@ -72,7 +69,7 @@ class NumpyBackend:
                 progress((task.stop - task.start) * len(task.repetitions) * values)
         return counts, sampled
 
-    def grain(self, n: int) -> int:
+    def batch_multiple(self, n: int) -> int:
         """Repetitions that keep every worker busy with full batches."""
         return self.shape(n)[1] * self.workers
 
@@ -145,7 +142,7 @@ class NumpyBackend:
                 yield task, run(task, seed, columns)
             return
         pieces = ((task, seed) for task in tasks)
-        for (task, _), result in self._pool.each(workers, dataset, run_task, pieces):
+        for (task, _), result in self._pool.each(workers, dataset, self._work, pieces):
             yield task, result
 
 

@@ -23,10 +23,10 @@ from gpu_rsfd.backends.cpu.bitslice import (
     valid_lanes,
     value_counts,
 )
-from gpu_rsfd.plan import AttributePlan, Counts
-from gpu_rsfd.protocols import Bits, Keep, Others, Recipe
-from gpu_rsfd.protocols.form import Thresholds
-from gpu_rsfd.tape import LANES, LEVELS, Codes, Tape, Words, code_dtype, fake_values, keep_draw, scale
+from gpu_rsfd.planning import AttributePlan, Counts
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled
+from gpu_rsfd.protocols.form import Thresholds, implementation
+from gpu_rsfd.tape import LANES, LEVELS, Codes, Tape, Words, code_dtype, fake_values, keep_draw
 
 ColumnReader = Callable[[int, int, int], Codes]  # (attribute, first user, last user + 1) -> codes
 Fakes = dict[Thresholds | None, Codes]  # prior -> [repetition, user] fake values; None: uniform
@@ -110,29 +110,41 @@ def _attribute(users: _Users, attribute: AttributePlan, read: ColumnReader) -> C
     out = np.zeros((len(attribute.recipes), users.shape[0], k), np.int64)
     codes = users.padded(read(attribute.index, users.task.start, users.task.stop))
     mine = users.sampled(attribute.index) if attribute.needs_assignment else None
+    words = users.values(attribute.index) if attribute.needs_value else np.empty((users.shape[0], 0), np.uint64)
     fakes: Fakes = {}
     if attribute.needs_value:
-        words = users.values(attribute.index)
-        uniform = users.padded(scale(words, k))
         fakes = {
-            prior: uniform if prior is None else users.padded(fake_values(words, k, prior))
-            for prior in dict.fromkeys(r.prior for r in attribute.recipes)
+            prior: users.padded(fake_values(words, k, prior))
+            for prior in dict.fromkeys((None, *(r.prior for r in attribute.recipes)))
         }
-        alike: dict[tuple[Others, Thresholds | None], dict[int, int]] = {}
-        for i, r in enumerate(attribute.recipes):
-            if isinstance(r.noise, Keep):
-                alike.setdefault((r.others, r.prior), {})[i] = r.noise.threshold
-        for (others, prior), keeps in alike.items():
-            counts = _count_keep(users, others, list(keeps.values()), k, codes, words, uniform, fakes[prior], mine)
-            out[list(keeps)] = counts
-    if attribute.needs_bits:
-        _count_bits(users, attribute, codes, fakes, mine, out)
+    for count in dict.fromkeys(implementation(COUNTERS, r.noise, "the numpy backend") for r in attribute.recipes):
+        count(users, attribute, codes, words, fakes, mine, out)
     return out
+
+
+def _count_keeps(
+    users: _Users,
+    attribute: AttributePlan,
+    codes: Codes,
+    words: Words,
+    fakes: Fakes,
+    mine: npt.NDArray[np.bool_] | None,
+    out: Counts,
+) -> None:
+    """All `Keep`: those that send the same for unsampled attributes, together."""
+    alike: dict[tuple[Unsampled, Thresholds | None], dict[int, int]] = {}
+    for i, r in enumerate(attribute.recipes):
+        if isinstance(r.noise, Keep):
+            alike.setdefault((r.unsampled, r.prior), {})[i] = r.noise.threshold
+    for (unsampled, prior), keeps in alike.items():
+        out[list(keeps)] = _count_keep(
+            users, unsampled, list(keeps.values()), attribute.k, codes, words, fakes[None], fakes[prior], mine
+        )
 
 
 def _count_keep(
     users: _Users,
-    others: Others,
+    unsampled: Unsampled,
     keeps: Sequence[int],
     k: int,
     codes: Codes,
@@ -143,14 +155,14 @@ def _count_keep(
 ) -> Counts:
     """[threshold, repetition, value]: start from what is sent if nobody keeps; those who keep x move from y to x."""
     repetitions = users.shape[0]
-    if others is Others.OWN:
+    if unsampled is Unsampled.OWN:
         row, user = np.divmod(np.arange(repetitions * users.n), users.n)
     else:
         assert mine is not None
         row, user = np.divmod(np.flatnonzero(mine), users.lanes)
     x, y, h = codes[user], uniform[row, user], keep_draw(words[row, user])
     cell = row * k  # cells are repetition x value, after each other for each threshold
-    if others is Others.NOTHING:
+    if unsampled is Unsampled.NOTHING:
         histogram = np.bincount(cell + y, minlength=repetitions * k)
     else:
         sent = uniform if fake is uniform or mine is None else np.where(mine, uniform, fake)
@@ -169,6 +181,7 @@ def _count_bits(
     users: _Users,
     attribute: AttributePlan,
     codes: Codes,
+    words: Words,
     fakes: Fakes,
     mine: npt.NDArray[np.bool_] | None,
     out: Counts,
@@ -206,7 +219,7 @@ def _count_bits(
         own = np.bitwise_and(holding, sampled, out=held)
         faked = {prior: next(walk) for prior, walk in mixed.items()}
         for block, ways, bits, total in zip(blocks, programs, ones, sums, strict=True):
-            masks = [_encoders(others, prior, holding, own, faked) for others, prior in block.kinds]
+            masks = [_encoders(unsampled, prior, holding, own, faked) for unsampled, prior in block.kinds]
             for t, way in enumerate(ways):
                 reached = at_least(way, over)
                 if t < block.tqs:
@@ -225,13 +238,17 @@ def _count_bits(
             out[ids] = np.moveaxis(reported, 0, 2)
 
 
+Counter = Callable[[_Users, AttributePlan, Codes, Words, Fakes, npt.NDArray[np.bool_] | None, Counts], None]
+COUNTERS: dict[type, Counter] = {Keep: _count_keeps, Bits: _count_bits}  # noise class -> what counts its reports
+
+
 def _encoders(
-    others: Others, prior: Thresholds | None, holding: Words, own: Words, faked: dict[Thresholds | None, Words]
+    unsampled: Unsampled, prior: Thresholds | None, holding: Words, own: Words, faked: dict[Thresholds | None, Words]
 ) -> Words:
     """Who encodes a value: its holders; those of them who sampled the attribute; or those and the fakes."""
-    if others is Others.OWN:
+    if unsampled is Unsampled.OWN:
         return holding
-    return faked[prior] if others is Others.FAKE else own
+    return faked[prior] if unsampled is Unsampled.FAKE else own
 
 
 class _Block:
@@ -245,9 +262,9 @@ class _Block:
         self.thresholds += [t for t in dict.fromkeys(b.tp for b in bits.values()) if t not in self.thresholds]
         # What is encoded -> the recipes that do so, and where in `thresholds` their tq and tp are.
         place = {t: i for i, t in enumerate(self.thresholds)}
-        kinds: dict[tuple[Others, Thresholds | None], list[tuple[int, int, int]]] = {}
+        kinds: dict[tuple[Unsampled, Thresholds | None], list[tuple[int, int, int]]] = {}
         for i, b in bits.items():
-            kinds.setdefault((recipes[i].others, recipes[i].prior), []).append((i, place[b.tq], place[b.tp]))
+            kinds.setdefault((recipes[i].unsampled, recipes[i].prior), []).append((i, place[b.tq], place[b.tp]))
         self.kinds = {
             kind: tuple(np.array(column) for column in zip(*rows, strict=True)) for kind, rows in kinds.items()
         }
@@ -257,6 +274,6 @@ class _Block:
         """Recipes that hide the sampled attribute, those without sampling, those of the sampled attribute alone."""
         alike: dict[str, list[int]] = {"hiding": [], "own": [], "partial": []}
         for i, r in enumerate(recipes):
-            if r.unary:
-                alike["hiding" if r.others.hides else "own" if r.others is Others.OWN else "partial"].append(i)
+            if isinstance(r.noise, Bits):
+                alike["hiding" if r.unsampled.hides else "own" if r.unsampled is Unsampled.OWN else "partial"].append(i)
         return [cls(recipes, ids, name == "partial") for name, ids in alike.items() if ids]

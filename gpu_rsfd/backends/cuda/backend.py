@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import FIRST_EXCEPTION, wait
+from contextlib import closing, contextmanager
 
 import numpy as np
 
 from gpu_rsfd.backends import BackendUnavailable, timing
-from gpu_rsfd.backends.base import Progress
+from gpu_rsfd.backends.base import Engine, Progress, check_noises
 from gpu_rsfd.backends.cuda.devices import probe
 from gpu_rsfd.backends.cuda.passes import AttributeJob
-from gpu_rsfd.backends.cuda.runner import BATCH_WORDS, DeviceLost, Job, Limits, Runner, Stopwatch
+from gpu_rsfd.backends.cuda.runner import BATCH_WORDS, DeviceLost, Job, KernelTime, Limits, Runner, Stopwatch
 from gpu_rsfd.backends.cuda.work import Work
 from gpu_rsfd.backends.pool import code_bytes
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
-from gpu_rsfd.errors import InputError
-from gpu_rsfd.plan import Counts, Plan
+from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.planning import Counts, Plan
+from gpu_rsfd.protocols import Bits, Keep
 
 __all__ = ["CupyBackend", "DeviceLost", "Limits"]
 
 LEAST_POSITIONS = 1 << 28  # of a batch, if several devices share the work: about a millisecond
 
 
-class CupyBackend:
+class CupyBackend(Engine):
     """`count` gives the integer counts of a plan.  Results do not depend on devices, memory or batches.
 
     `devices` are CUDA device numbers; default: all that work.  They get repetitions in batches, as they finish, and
-    keep the values of the last data set.
+    keep the values of the last data set.  Several threads may use it; they wait for each other.
     """
 
     name = "cupy"
+    noises: frozenset[type] = frozenset({Keep, Bits})
 
     def __init__(self, devices: Sequence[int] | None = None) -> None:
         wanted = None if devices is None else [integer("device", i, 0, 2**31 - 1) for i in devices]
@@ -57,14 +60,10 @@ class CupyBackend:
         self.devices = tuple(working[index] for index in (working if wanted is None else wanted))
         self._lock = threading.Lock()
         self._told = False
+        self._process = os.getpid()
+        self._least: int | None = None
         self._known: tuple[Plan, list[AttributeJob]] | None = None  # of the last call
         self._runners = [Runner(device, self._short_of_memory) for device in self.devices]
-
-    def __enter__(self) -> CupyBackend:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Gives the devices' memory back."""
@@ -75,7 +74,7 @@ class CupyBackend:
     def device(self) -> str:
         return " + ".join(map(str, self.devices))
 
-    def grain(self, n: int) -> int:
+    def batch_multiple(self, n: int) -> int:
         """Repetitions that use every device; how many fit into its memory is the device's own affair."""
         return len(self.devices)
 
@@ -86,7 +85,7 @@ class CupyBackend:
     def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
         """Expected from a timed sample of a few attributes, after a run that compiles."""
         part = timing.small(plan, timing.SAMPLE_ATTRIBUTES, timing.SAMPLE_VALUES)
-        some = range(min(self.grain(dataset.n), repetitions))
+        some = range(min(self.batch_multiple(dataset.n), repetitions))
 
         def warm(users: int) -> float:
             data = SyntheticDataset(users, part.domain)
@@ -97,8 +96,12 @@ class CupyBackend:
         return seconds / len(some) * dataset.n / users * timing.words(plan) / timing.words(part)
 
     def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
-        """Bytes on the host: interpreter, CUDA's libraries, the codes, those of an attribute on their way, counts."""
-        codes = code_bytes(dataset) + (0 if isinstance(dataset, SyntheticDataset) else 2 * dataset.n)
+        """Bytes on the host: interpreter, CUDA's libraries, the codes, those of an attribute on their way, counts.
+
+        CuPy copies what is on its way to pinned memory first, and keeps that: while one attribute is copied to the
+        device, the next one may be copied there.
+        """
+        codes = code_bytes(dataset) + (0 if type(dataset) is SyntheticDataset else 3 * 2 * dataset.n)
         return (400 << 20) + codes + 2 * 8 * BATCH_WORDS
 
     def count(
@@ -108,30 +111,32 @@ class CupyBackend:
 
         Raises `DeviceLost` when a device fails.
         """
-        if self._known is None or self._known[0] is not plan:
-            self._known = plan, [AttributeJob.of(a) for a in plan.attributes]
-        job = Job(plan, self._known[1], dataset, seed, repetitions)
+        if self._process != os.getpid():
+            raise RunError("a CUDA device can't be used in a process forked from the one that opened it: open it again")
+        known = self._known
+        if known is None or known[0] is not plan:
+            check_noises(plan, self.name, self.noises)
+            known = self._known = plan, [AttributeJob.of(a) for a in plan.attributes]
+        job = Job(plan, known[1], dataset, seed, repetitions)
         counts = [np.empty((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
         sampled = np.zeros((len(repetitions), plan.d), np.int64)
-        least = -(-LEAST_POSITIONS // plan.positions(dataset.n))
+        least = -(-(self._least or LEAST_POSITIONS) // plan.positions(dataset.n))
         work = Work(0, len(repetitions), len(self._runners), least)
 
         def count(runner: Runner) -> None:
-            for part in runner.run(job, work):
-                job.unpack(part, counts, sampled)  # devices have different repetitions
-                if progress is not None:
-                    with self._lock:
-                        progress(plan.positions(part.users) * (part.last - part.first))
+            with closing(runner.run(job, work)) as parts:
+                for part in parts:
+                    job.unpack(part, counts, sampled)  # devices have different repetitions
+                    if progress is not None:
+                        with self._lock:
+                            progress(plan.positions(part.users) * (part.last - part.first))
 
-        if len(self._runners) == 1:
-            count(self._runners[0])
-            return counts, sampled
-        with ThreadPoolExecutor(len(self._runners)) as threads:
-            futures = [threads.submit(count, runner) for runner in self._runners]
-            try:
-                wait(futures, return_when=FIRST_EXCEPTION)
-            finally:
-                work.stop()  # after an error or Ctrl-C the others finish their batch, not all that is left
+        futures = [runner.submit(count, runner) for runner in self._runners]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            work.stop()  # after an error or Ctrl-C devices finish their batch, not all that is left
+            wait(futures)
         for future in futures:
             future.result()
         return counts, sampled
@@ -142,25 +147,32 @@ class CupyBackend:
         try:
             for runner in self._runners:
                 runner.limits = limits
+            self._least = limits.positions
             yield
         finally:
             for runner in self._runners:
                 runner.limits = Limits()
+            self._least = None
 
-    def kernel_seconds(self, do: Callable[[], object]) -> dict[str, float]:
-        """The time that each kernel took on the devices while something was done: CUDA events, without the host."""
-        seconds: dict[str, float] = defaultdict(float)
+    def kernel_times(self, do: Callable[[], object]) -> dict[str, KernelTime]:
+        """What each kernel did on all devices while something was done, by CUDA events: without the host's time."""
+        times: dict[str, KernelTime] = defaultdict(KernelTime)
         try:
             for runner in self._runners:
                 runner.watch = Stopwatch()
             do()
             for runner in self._runners:
-                for name, took in runner.stop_watch().items():
-                    seconds[name] += took
+                for name, took in runner.submit(runner.stop_watch).result().items():
+                    times[name] = KernelTime(times[name].seconds + took.seconds, times[name].items + took.items)
         finally:
             for runner in self._runners:
                 runner.watch = None
-        return dict(seconds)
+        return dict(times)
+
+    def compiled(self) -> dict[str, str]:
+        """Registers and local memory of the kernels that the first device has compiled, and how long that took."""
+        runner = self._runners[0]
+        return runner.submit(runner.compiled).result()
 
     def _short_of_memory(self, message: str) -> None:
         with self._lock:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import platform
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import Any, TypeVar
 
 import numpy as np
 
+from gpu_rsfd.backends.cuda.kernels import OPTIONS
 from gpu_rsfd.errors import RunError
 
 EXTRAS = (
     "install the extra cuda13 (driver 580 or newer) or cuda12: "
     'scripts/install cuda13 in a clone, or pip install "gpu-rsfd[cuda13]"'
 )
+PROBE = 'extern "C" __global__ void probe(unsigned* words) { words[threadIdx.x] += threadIdx.x + 1; }\n'
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -24,6 +32,7 @@ class Device:
     name: str
     capability: str  # "80" for compute capability 8.0
     memory: int  # bytes
+    time_limit: bool = False  # kernels that take seconds are ended: a display hangs on it, or it is Windows' device
 
     def __str__(self) -> str:
         return f"{self.name} (device {self.index}, sm_{self.capability})"
@@ -42,9 +51,9 @@ class Probe:
 
 
 def probe(wanted: Sequence[int] | None = None) -> Probe:
-    """Looks for CuPy, a driver and devices: half a second, once per process.
+    """Looks for CuPy, a driver and devices, and lets each device run a kernel: a second, once per process.
 
-    A device is made to hold data, which takes memory of its driver: with `wanted`, no other device is touched.
+    That takes memory of a device's driver: with `wanted`, no other device is touched.
     """
     count = _count()
     if isinstance(count, str):
@@ -62,11 +71,40 @@ def forget() -> None:
     _device.cache_clear()
 
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget)  # what works in a process does not work in one forked from it
+
+
+def wsl() -> bool:
+    """Whether this is Linux inside Windows, which ends kernels that take long and has little pinned memory."""
+    return "microsoft" in platform.release().lower()
+
+
+def without_disk(compiled: Callable[[], T]) -> T:
+    """Compiles; in memory if the folder where CuPy keeps its kernels is full or read-only."""
+    try:
+        return compiled()
+    except OSError:
+        os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
+        return compiled()
+
+
+def _import_cupy() -> Any:
+    """CuPy makes a folder for kernels when it is imported, which must not be what it fails for."""
+    try:
+        os.makedirs(os.environ.get("CUPY_CACHE_DIR", os.path.expanduser("~/.cupy/kernel_cache")), exist_ok=True)
+    except OSError:
+        os.environ.update(CUPY_CACHE_DIR=tempfile.gettempdir(), CUPY_CACHE_IN_MEMORY="1")  # written to by nobody
+    import cupy
+
+    return cupy
+
+
 @lru_cache(maxsize=1)
 def _count() -> int | str:
     """How many devices the driver has, or why there are none."""
     try:
-        import cupy
+        cupy = _import_cupy()
     except ImportError as error:
         missing = isinstance(error, ModuleNotFoundError) and error.name == "cupy"
         return f"CuPy is not installed: {EXTRAS}" if missing else f"CuPy cannot be imported: {first_line(error)}"
@@ -75,23 +113,81 @@ def _count() -> int | str:
     try:
         return int(cupy.cuda.runtime.getDeviceCount())
     except Exception as error:
-        return "no CUDA driver on this machine" if _no_driver() else f"no CUDA device ({first_line(error)})"
+        return _no_device(cupy, error)
+
+
+def _no_device(cupy: Any, error: Exception) -> str:
+    """Why the driver has no device, and what would help."""
+    if "InitializationError" in str(error):
+        return "CUDA can't be used in a process that was forked from one that used it: start it by `spawn`"
+    if _no_driver():
+        return "no CUDA driver on this machine"
+    try:
+        driver, runtime = int(cupy.cuda.runtime.driverGetVersion()), int(cupy.cuda.runtime.runtimeGetVersion())
+    except Exception:
+        driver = runtime = 0
+    if 0 < driver < runtime // 1000 * 1000:
+        other = " or install the extra cuda12" if driver >= 12000 else ""
+        needed = f"CuPy here needs {version(runtime)}; update it{other}"
+        return f"the driver is too old: it has CUDA {version(driver)}, {needed}"
+    return f"no CUDA device ({first_line(error)})"
 
 
 @cache
 def _device(index: int) -> Device | str:
     """A device that works, or why it does not."""
+    return _in_a_thread(lambda: _try(index))
+
+
+def on_device(index: int, do: Callable[[], T]) -> T:
+    """In a thread of its own, whose current device it stays: going back to another one would touch that, too."""
     import cupy
 
+    def there() -> T:
+        cupy.cuda.Device(index).use()
+        return do()
+
+    return _in_a_thread(there)
+
+
+def _in_a_thread(do: Callable[[], T]) -> T:
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(do).result()
+
+
+def _try(index: int) -> Device | str:
+    import cupy
+
+    capability = ""
     try:
         properties = cupy.cuda.runtime.getDeviceProperties(index)
-        with cupy.cuda.Device(index):
-            if cupy.asarray(np.arange(3, dtype=np.uint8)).get().tolist() != [0, 1, 2]:
-                raise RunError("memory came back changed")
+        capability = f"{properties['major']}{properties['minor']}"
+        limit = cupy.cuda.runtime.deviceGetAttribute(cupy.cuda.runtime.cudaDevAttrKernelExecTimeout, index)
+        cupy.cuda.Device(index).use()
+        words = cupy.asarray(np.arange(3, dtype=np.uint32))
+        kernel = without_disk(lambda: cupy.RawModule(code=PROBE, options=OPTIONS).get_function("probe"))
+        kernel((1,), (3,), (words,))
+        if words.get().tolist() != [1, 3, 5]:
+            raise RunError("a kernel gave wrong numbers")
     except Exception as error:
-        return f"CUDA device {index} does not work: {first_line(error)}"
-    capability = f"{properties['major']}{properties['minor']}"
-    return Device(index, properties["name"].decode(), capability, properties["totalGlobalMem"])
+        return f"CUDA device {index} does not work: {first_line(error)}{_remedy(cupy, error, capability)}"
+    return Device(index, properties["name"].decode(), capability, properties["totalGlobalMem"], bool(limit) or wsl())
+
+
+def _remedy(cupy: Any, error: Exception, capability: str) -> str:
+    """What would help a device that can't compile or run a kernel, as far as that can be known."""
+    try:
+        compiler = ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
+        known = cupy.cuda.nvrtc.getSupportedArchs()
+    except Exception:  # its library is loaded when it is first used
+        if "nvrtc" in str(error).lower():
+            return '; the CUDA compiler is missing, which the extras bring: pip install "gpu-rsfd[cuda13]" or [cuda12]'
+        return ""
+    if not capability or min(known) <= int(capability) <= max(known):
+        return ""
+    older = "the extra cuda12 in place of cuda13"
+    newer = "the extra cuda13, or a newer CUDA 12 (12.8 or later for sm_120)"
+    return f"; NVRTC {compiler} has no sm_{capability}: install {older if int(capability) < min(known) else newer}"
 
 
 def _no_driver() -> bool:
@@ -102,6 +198,11 @@ def _no_driver() -> bool:
     except OSError:
         return True
     return False
+
+
+def version(number: int) -> str:
+    """CUDA's, such as 12.4 for 12040."""
+    return f"{number // 1000}.{number % 1000 // 10}"
 
 
 def first_line(error: BaseException) -> str:

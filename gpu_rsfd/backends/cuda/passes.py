@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.backends.cuda.kernels import PAIRED, UNARY
-from gpu_rsfd.plan import AttributePlan, Counts
-from gpu_rsfd.protocols import Bits, Keep, Others, Recipe
+from gpu_rsfd.planning import AttributePlan, Counts
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled
 from gpu_rsfd.protocols.form import Thresholds
 from gpu_rsfd.tape import LEVELS, ONE
 
@@ -60,7 +60,7 @@ class ValuePass:
     def of(cls, attribute: AttributePlan, prior: Thresholds | None) -> ValuePass | None:
         """What an attribute's recipes with this prior need; None if that is nothing."""
         recipes = [r for r in attribute.recipes if r.prior == prior]
-        keeps = [(r.others.samples, r.noise.threshold) for r in recipes if isinstance(r.noise, Keep)]
+        keeps = [(r.unsampled.samples, r.noise.threshold) for r in recipes if isinstance(r.noise, Keep)]
         encodes = any(r.encodes_fakes for r in recipes)
         if not keeps and not encodes:
             return None
@@ -76,8 +76,8 @@ class ValuePass:
         for i, r in enumerate(attribute.recipes):
             if isinstance(r.noise, Keep) and r.prior == self.prior:
                 t = r.noise.threshold
-                kept = self.mine.index(t) if r.others.samples else len(self.mine) + self.all.index(t)
-                yield i, int(r.others is Others.NOTHING), 2 + kept
+                kept = self.mine.index(t) if r.unsampled.samples else len(self.mine) + self.all.index(t)
+                yield i, int(r.unsampled is Unsampled.NOTHING), 2 + kept
 
     def accumulate(self, bins: Counts) -> None:
         """bins [row, …]: a row per threshold has what changes from the one below; make it the whole change."""
@@ -86,14 +86,14 @@ class ValuePass:
             bins[row] += bins[row - 1]
 
 
-def _who(others: Others) -> str:
+def _who(others: Unsampled) -> str:
     return "hiding" if others.hides else "partial" if others.samples else "own"
 
 
 def _slot(recipe: Recipe) -> Slot | None:
     """The slot of a unary recipe."""
     noise = recipe.noise
-    return (_who(recipe.others), noise.tq, noise.tp) if isinstance(noise, Bits) else None
+    return (_who(recipe.unsampled), noise.tq, noise.tp) if isinstance(noise, Bits) else None
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class UnaryPass:
         for i, r in enumerate(attribute.recipes):
             slot = _slot(r)
             if slot in self.slots and r.prior == self.prior:
-                yield i, 2 * self.slots.index(slot) + (r.others is Others.FAKE)
+                yield i, 2 * self.slots.index(slot) + (r.unsampled is Unsampled.FAKE)
 
 
 def unary_passes(attribute: AttributePlan) -> list[UnaryPass]:

@@ -1,30 +1,33 @@
 """One CUDA device: what fits into its memory, and the launches of one batch of repetitions.
 
-The device is kept busy: batch i + 1 is launched before the counts of batch i are unpacked.
+The device is kept busy: batch i + 1 is launched before the counts of batch i are unpacked.  It has a thread of its own,
+where all of this is done: a thread that goes from one device to another and back would touch both.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.backends.cuda.devices import Device, first_line
-from gpu_rsfd.backends.cuda.kernels import OPTIONS, source
+from gpu_rsfd.backends.cuda.devices import Device, first_line, without_disk
+from gpu_rsfd.backends.cuda.kernels import OPTIONS, module_of, source
 from gpu_rsfd.backends.cuda.passes import KEY, AttributeJob, digits_of, key_rounds
 from gpu_rsfd.backends.cuda.work import Work
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.errors import RunError
-from gpu_rsfd.plan import Counts, Plan
+from gpu_rsfd.planning import Counts, Plan
 from gpu_rsfd.protocols.form import Thresholds
 from gpu_rsfd.tape import LANES
 
@@ -35,12 +38,14 @@ MEMORY_SHARE = 0.8  # of the memory that is free
 BATCH_POSITIONS = 1 << 33  # enough to fill any device, a fraction of a second on a large one
 BATCH_WORDS = 1 << 21  # of counts: what the host unpacks while the device works on the next batch
 MAX_BLOCKS = 2**31 - 1
-MAX_INDEX = 2**32 - 1  # the kernels count words of the device's arrays in 32 bits
+MAX_INDEX = 2**32 - 2**17  # the kernels count words of the device's arrays in 32 bits, and step beyond the last one
 
-_modules: dict[int, tuple[Any, dict[str, Any]]] = {}  # by device: the module and its kernels
+_kernels: dict[tuple[int, str], Any] = {}  # by device and name
+compile_seconds: dict[tuple[int, str], float] = {}  # of a module, by its first kernel; less if CuPy has it on disk
 _compiling = threading.Lock()
 
 U32, U64 = np.uint32, np.uint64
+T = TypeVar("T")
 
 
 def threads_for(groups: int) -> int:
@@ -134,6 +139,14 @@ class Limits:
 
     groups: int = 2**63  # of 64 users at a time
     repetitions: int = 2**63  # in a batch
+    positions: int | None = None  # of a batch at least, if several devices share the work
+
+
+class KernelTime(NamedTuple):
+    """What a kernel did in which time."""
+
+    seconds: float = 0.0
+    items: int = 0  # users x values in kernels of unary encodings, users in the others; in all repetitions
 
 
 class Stopwatch:
@@ -141,18 +154,21 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self._events: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
+        self._items: dict[str, int] = defaultdict(int)
 
-    def around(self, cp: Any, name: str, launch: Callable[[], None]) -> None:
+    def around(self, cp: Any, name: str, items: int, launch: Callable[[], None]) -> None:
         before, after = cp.cuda.Event(), cp.cuda.Event()
         before.record()
         launch()
         after.record()
         self._events[name].append((before, after))
+        self._items[name] += items
 
-    def seconds(self, cp: Any) -> dict[str, float]:
+    def times(self, cp: Any) -> dict[str, KernelTime]:
         """By kernel; all launches must be done."""
         return {
-            name: sum(cp.cuda.get_elapsed_time(*pair) for pair in pairs) / 1e3 for name, pairs in self._events.items()
+            name: KernelTime(sum(cp.cuda.get_elapsed_time(*pair) for pair in pairs) / 1e3, self._items[name])
+            for name, pairs in self._events.items()
         }
 
 
@@ -171,30 +187,55 @@ class Runner:
             cupy.cuda.compiler.CompileException,
         )
         self._held: tuple[weakref.ref[Dataset], list[Any]] | None = None  # a whole data set's values
+        self._last = ""  # kernel that was launched
+        self._thread: ThreadPoolExecutor | None = None
+
+    def submit(self, do: Callable[..., T], *args: Any) -> Future[T]:
+        """Something to do in the device's thread, after what was submitted before."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"cuda{self.device.index}")
+        return self._thread.submit(self._here, do, *args)
+
+    def _here(self, do: Callable[..., T], *args: Any) -> T:
+        try:
+            self._cp.cuda.Device(self.device.index).use()
+            return do(*args)
+        except self._errors as error:
+            raise self._lost(error) from error
+
+    def _lost(self, error: Exception) -> DeviceLost:
+        where = (
+            f" (in the kernel {self._last} or one before; CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer show which)"
+            if self._last
+            else ""
+        )
+        return DeviceLost(f"{self.device} failed: {first_line(error)}{where}")
 
     def close(self) -> None:
-        """Gives the device's memory back."""
-        self._held = None
-        with suppress(*self._errors), self._cp.cuda.Device(self.device.index):  # a lost one has nothing to give back
-            self._cp.get_default_memory_pool().free_all_blocks()
-            self._cp.get_default_pinned_memory_pool().free_all_blocks()
+        """Gives the device's memory back, and ends its thread."""
+        with suppress(DeviceLost):  # which has nothing to give back
+            self.submit(self._give_back).result()
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
 
-    def run(self, job: Job, work: Work) -> Iterator[Part]:
-        """All users in repetitions from `work`, part by part, until there are no more."""
+    def _give_back(self) -> None:
+        self._held = None
+        self._cp.get_default_memory_pool().free_all_blocks()
+        self._cp.get_default_pinned_memory_pool().free_all_blocks()
+
+    def run(self, job: Job, work: Work) -> Generator[Part, None, None]:
+        """All users in repetitions from `work`, part by part, until there are no more.  In the device's thread."""
         if work.done:
             return
-        try:
-            with self._cp.cuda.Device(self.device.index):
-                size = job.groups if self._holds(job) else self._groups_that_fit(job)
-                if size == job.groups:
-                    yield from self._users(job, 0, job.groups, work)
-                    return
-                # the values are read again for each share: as large as is fair
-                while share := work.take(len(job.repetitions)):
-                    for start in range(0, job.groups, size):
-                        yield from self._users(job, start, min(start + size, job.groups), Work(*share))
-        except self._errors as error:
-            raise DeviceLost(f"{self.device} failed: {first_line(error)}") from error
+        size = job.groups if self._holds(job) else self._groups_that_fit(job)
+        if size == job.groups:
+            yield from self._users(job, 0, job.groups, work)
+            return
+        # the values are read again for each share: as large as is fair
+        while share := work.take(len(job.repetitions)):
+            for start in range(0, job.groups, size):
+                yield from self._users(job, start, min(start + size, job.groups), Work(*share))
 
     def _free_words(self) -> int:
         pool = self._cp.get_default_memory_pool()
@@ -204,16 +245,21 @@ class Runner:
         """Whether the data set's values are here, with room for a repetition beside them; if not, they go."""
         if self._held is not None and self._held[0]() is job.dataset:
             needed = job.words_per_group_and_repetition * job.groups + 2 * job.words_per_repetition
-            if needed <= self._free_words() and job.groups <= min(job.most_groups(), self.limits.groups):
+            if needed <= self._free_words() and job.groups <= self._most_groups(job):
                 return True
         self._held = None
         return False
+
+    def _most_groups(self, job: Job) -> int:
+        """Of users at a time, whatever the memory.  A kernel that is not to be ended must not take long."""
+        soon = BATCH_POSITIONS // job.plan.positions(LANES) if self.device.time_limit else job.groups
+        return min(job.most_groups(), self.limits.groups, max(1, soon))
 
     def _groups_that_fit(self, job: Job) -> int:
         """Groups of users whose values fit, with at least one repetition beside them."""
         words = self._free_words() - 2 * job.words_per_repetition
         fit = words // (job.words_per_group + job.codes_per_group + job.words_per_group_and_repetition)
-        return max(1, min(fit, job.most_groups(), self.limits.groups, job.groups))
+        return max(1, min(fit, self._most_groups(job), job.groups))
 
     def _users(self, job: Job, start: int, stop: int, work: Work) -> Iterator[Part]:
         """The users of groups start … stop - 1; if even one repetition does not fit, one half after the other."""
@@ -276,16 +322,16 @@ class Runner:
         cp, dataset, k, groups = self._cp, job.dataset, a.plan.k, stop - start
         planes = cp.empty((a.digits, groups), U64)
         if type(dataset) is SyntheticDataset:
-            law = dataset.thresholds(k)
-            thresholds = None if law is None else cp.asarray(law)
+            table = dataset.thresholds(k)
+            thresholds = None if table is None else cp.asarray(table)
             where = (U64(start), U32(groups), U32(k), U32(a.digits))
             args: tuple[Any, ...] = (_key(dataset.seed), U32(a.plan.index), *where, thresholds, planes)
-            self.launch("draw_codes", self.over(groups), args)
+            self.launch("draw_codes", groups * LANES, self.over(groups), args)
         else:
             first, last = start * LANES, min(stop * LANES, job.n)
-            table = cp.asarray(dataset.column(a.plan.index, first, last).astype(np.uint16))
-            args = (table, U64(last - first), U32(groups), U32(a.digits), planes)
-            self.launch("pack_codes", self.over(groups), args)
+            codes = cp.asarray(dataset.column(a.plan.index, first, last).astype(np.uint16))
+            args = (codes, U64(last - first), U32(groups), U32(a.digits), planes)
+            self.launch("pack_codes", groups * LANES, self.over(groups), args)
         return planes
 
     def _finish(self) -> None:
@@ -295,41 +341,63 @@ class Runner:
     def _say(self, change: str) -> None:
         self._tell(f"{self.device} is short of memory: smaller batches from here on ({change}); results stay the same")
 
-    def launch(self, name: str, blocks: int, args: tuple[Any, ...], threads: int = BLOCK, shared: int = 0) -> None:
-        kernel = self._kernel(name)
+    def launch(
+        self, name: str, items: int, blocks: int, args: tuple[Any, ...], threads: int = BLOCK, shared: int = 0
+    ) -> None:
+        """`items`: what the kernel goes through, for the stopwatch."""
+        self._last = name
+        kernel = self.kernel(name)
         if self.watch is None:
             kernel((blocks,), (threads,), args, shared_mem=shared)
         else:
-            self.watch.around(self._cp, name, lambda: kernel((blocks,), (threads,), args, shared_mem=shared))
+            self.watch.around(self._cp, name, items, lambda: kernel((blocks,), (threads,), args, shared_mem=shared))
 
-    def stop_watch(self) -> dict[str, float]:
-        """Seconds by kernel since `watch` was set."""
-        with self._cp.cuda.Device(self.device.index):
-            self._cp.cuda.Device(self.device.index).synchronize()
-            return {} if self.watch is None else self.watch.seconds(self._cp)
+    def stop_watch(self) -> dict[str, KernelTime]:
+        """By kernel, since `watch` was set.  Its events end here, in the device's thread, as they began."""
+        self._cp.cuda.Device(self.device.index).synchronize()
+        watch, self.watch = self.watch, None
+        return {} if watch is None else watch.times(self._cp)
+
+    def compiled(self) -> dict[str, str]:
+        """What the kernels are made of, as far as they were compiled.  In the device's thread."""
+        found = {name: kernel for (index, name), kernel in _kernels.items() if index == self.device.index}
+        took = sum(seconds for (index, _), seconds in compile_seconds.items() if index == self.device.index)
+        lines = {
+            name: f"{k.num_regs} registers, {k.local_size_bytes} bytes of local memory" for name, k in found.items()
+        }
+        return {"compiled": f"{len(found)} kernels in {took:.1f} s", **lines}
 
     def over(self, items: int) -> int:
         """Blocks for a kernel that strides over items: enough to fill the device."""
         return max(1, min(-(-items // BLOCK), 1 << 16))
 
-    def _kernel(self, name: str) -> Any:
-        """A kernel of the module, which is compiled once per device and process; CuPy keeps the binary on disk, too."""
+    def kernel(self, name: str) -> Any:
+        """A kernel, compiled once per device and process; CuPy keeps the binary on disk, too."""
         with _compiling:
-            if self.device.index not in _modules:
-                _modules[self.device.index] = self._cp.RawModule(code=source(), options=OPTIONS), {}
-            module, kernels = _modules[self.device.index]
-            if name not in kernels:
-                kernels[name] = module.get_function(name)
-            return kernels[name]
+            place = self.device.index, name
+            if place not in _kernels:
+                together = module_of(name)
+
+                def compiled() -> dict[tuple[int, str], Any]:
+                    module = self._cp.RawModule(code=source(*together), options=OPTIONS)
+                    return {(self.device.index, each): module.get_function(each) for each in together}
+
+                started = time.perf_counter()
+                _kernels.update(without_disk(compiled))
+                compile_seconds[self.device.index, together[0]] = time.perf_counter() - started
+            return _kernels[place]
 
 
 class _Output:
-    """Counts of a batch on the device and, in memory that it copies to by itself, on the host."""
+    """Counts of a batch on the device and, in memory that it copies to by itself if there is any, on the host."""
 
     def __init__(self, cp: Any, words: int) -> None:
         self.words = words
         self.device = cp.empty(words, U64)
-        self.host = np.frombuffer(cp.cuda.alloc_pinned_memory(8 * words), U64, words)
+        try:
+            self.host = np.frombuffer(cp.cuda.alloc_pinned_memory(8 * words), U64, words)
+        except cp.cuda.runtime.CUDARuntimeError:  # there is little of it under WSL2; a lost device fails again at once
+            self.host = np.empty(words, U64)
         self.copied = cp.cuda.Event(block=True, disable_timing=True)
 
 
@@ -400,7 +468,7 @@ class _Users:
         which = (U64(job.repetitions[first]), U64(job.repetitions.step))
         words = rows * job.words_per_repetition
         out = output.device[:words]
-        out.fill(0)
+        out.data.memset_async(0, out.nbytes)  # `fill` would be another kernel to compile
         if job.needs_assignment:
             self._assign(rows, which)
         at = 0
@@ -414,7 +482,7 @@ class _Users:
             self._attribute(i, which, rows, take)
         if job.needs_assignment and job.plan.needs_reporters:
             args = (*self._where[1:], U32(job.d), U32(job.assigned_digits), self._sampled, take(job.d))
-            self._runner.launch("count_sampled", rows * job.d, args)
+            self._runner.launch("count_sampled", rows * self.users, rows * job.d, args)
         out.get(out=output.host[:words], blocking=False)
         output.copied.record()
         return _Batch(first, last, self.first_user, self.users, output, words)
@@ -424,7 +492,8 @@ class _Users:
         job = self._job
         balanced = max(8, digits_of(job.n)) if job.plan.assignment == "balanced" else 0
         who = (U32(rows), U64(job.n), U32(balanced), *self._where[:2], U32(job.d), U32(job.assigned_digits))
-        self._runner.launch("assign", self._runner.over(rows * self.groups), (job.key, *which, *who, self._sampled))
+        blocks = self._runner.over(rows * self.groups)
+        self._runner.launch("assign", rows * self.users, blocks, (job.key, *which, *who, self._sampled))
 
     def _attribute(self, i: int, which: tuple[Any, Any], rows: int, take: Callable[[int], Any]) -> None:
         job, a, x = self._job, self._job.attributes[i], self._x[i]
@@ -444,13 +513,14 @@ class _Users:
             tables = (self._table(v.prior), self._table((*v.mine, *v.all)))
             arrays = (*tables, x, sampled, encoded.get(v.prior) if v.encodes else None, bins)
             values = (job.key, *column, U32(k), U32(a.digits), *shape, *arrays)
-            self._runner.launch("count_values", rows * tiles, values, threads, shared)
+            self._runner.launch("count_values", rows * self.users, rows * tiles, values, threads, shared)
         for p, argument in zip(a.passes, job.passes[i], strict=True):
             random = encoded.get(p.prior)
             stride = U32(a.digits * self.groups if random is not None else 0)
             planes = (x, sampled, x if random is None else random)
             args = (argument, *column, U64(a.plan.offset), U32(k), U32(a.digits), stride, *planes)
-            self._runner.launch(p.kernel, rows * k * tiles, (*args, take(k * p.cells)), threads)
+            items = rows * k * self.users
+            self._runner.launch(p.kernel, items, rows * k * tiles, (*args, take(k * p.cells)), threads)
 
 
 def _key(seed: int) -> npt.NDArray[Any]:

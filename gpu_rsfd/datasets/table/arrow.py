@@ -1,38 +1,58 @@
-"""CSV and Parquet through pyarrow, whose dictionary encoding does the work."""
+"""Tables through pyarrow, whose dictionary encoding does the work: CSV, JSON lines, Parquet, frames in memory.
+
+Without pyarrow, CSV is read by Python's own reader, which is slower.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import json
+import re
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpu_rsfd.datasets.table.columns import MISSING, Column, are_decimal_commas
-from gpu_rsfd.datasets.table.text import TextTable, check_encoding, check_rows, line_count
+from gpu_rsfd.datasets.table.text import TextTable, check_encoding, check_rows, line_count, read_bytes, records
 from gpu_rsfd.errors import InputError
 
 MISSING_TEXT = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null"})  # in a CSV file
 
-BLOCK_BYTES = 1 << 20  # of a CSV file, parsed at a time
+BLOCK_BYTES = 1 << 20  # of a text file, parsed at a time
+EXACT = 2**53  # floats up to here hold every whole number
 
-Choose = Callable[[list[str]], list[str]]  # from the file's columns to the wanted ones
+Missing = frozenset[str]
+
+
+class Opened(NamedTuple):
+    """A table whose columns are known and not yet read.
+
+    `read(names, every, missing)`: the columns with these names, or what is wrong with them.  `every`: no columns were
+    asked for.  `missing`: texts that mean missing.
+    """
+
+    names: list[str]
+    read: Callable[[list[str], bool, Missing], list[Column | InputError]]
 
 
 class MissingExtraError(InputError):
     """An optional package is not installed; the message names the extra that brings it."""
 
 
-def _arrow() -> Any:
+def _arrow(what: str) -> Any:
     try:
         import pyarrow
         import pyarrow.compute
         import pyarrow.csv
+        import pyarrow.json
         import pyarrow.parquet
     except ImportError as error:
         raise MissingExtraError(
-            f"CSV and Parquet files need pyarrow, which is not installed ({error}); install the extra data: "
+            f"{what} need pyarrow, which is not installed ({error}); install the extra data: "
             'scripts/install data in a clone, or pip install "gpu-rsfd[data]"'
         ) from None
     return pyarrow
@@ -42,70 +62,98 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
-def read_csv(table: TextTable, choose: Choose, *, every: bool) -> list[Column]:
-    """All cells as text: whether a column is numeric is decided by all of its values, not by the first block's.
+def open_csv(table: TextTable) -> Opened:
+    """All cells as text: whether a column is numeric is decided by all of its values, not by the first block's."""
+    return Opened(
+        [name for name in table.header if name], lambda names, every, missing: _read_csv(table, names, every, missing)
+    )
 
-    `every`: no columns were asked for, so one without a name is refused, unless it is empty (a trailing delimiter).
-    """
-    arrow = _arrow()
-    names = choose([name for name in table.header if name])
+
+def _read_csv(table: TextTable, names: list[str], every: bool, missing: Missing) -> list[Column | InputError]:
+    """The columns of a text table; one without a name is refused, unless it is empty (a trailing delimiter)."""
     if not line_count(table) or not table.content[table.start :].strip():
         raise InputError(f"{table.path} has no rows; at least one is needed")
     places = [table.header.index(name) for name in names]
     unnamed = [place for place, name in enumerate(table.header) if not name] if every else []
     try:
-        cells = _cells(arrow, table, [*places, *unnamed], BLOCK_BYTES)
+        cells = _arrow_cells(_arrow("CSV files"), table, [*places, *unnamed])
+    except MissingExtraError:
+        cells = _plain_cells(table, [*places, *unnamed])
+    columns = [
+        _text_column(name, held, texts, missing | MISSING_TEXT, decimal_comma=table.delimiter != ",")
+        for name, (held, texts) in zip([*names, *("" for _ in unnamed)], cells, strict=True)
+    ]
+    nameless = [
+        InputError(
+            f"column {place + 1} of {table.path} has no name in the header, but holds {column.values[0]!r} "
+            f"(row {column.row_of(0):,}); name it, or choose columns"
+        )
+        for place, column in zip(unnamed, columns[len(names) :], strict=True)
+        if column.values
+    ]
+    return [*columns[: len(names)], *nameless]
+
+
+def _arrow_cells(arrow: Any, table: TextTable, places: list[int]) -> list[tuple[Any, list[str]]]:
+    """(places, distinct texts) of some columns, which are named by their places: names may occur twice in a file."""
+    text = arrow.dictionary(arrow.int32(), arrow.string())
+
+    def read(block: int) -> Any:
+        return arrow.csv.read_csv(
+            arrow.BufferReader(arrow.py_buffer(table.content).slice(table.start)),
+            read_options=arrow.csv.ReadOptions(
+                column_names=[str(place) for place in range(len(table.header))], block_size=min(block, 2**31 - 1)
+            ),
+            parse_options=arrow.csv.ParseOptions(delimiter=table.delimiter, newlines_in_values=True),
+            convert_options=arrow.csv.ConvertOptions(
+                include_columns=[str(place) for place in places],
+                column_types={str(place): text for place in places},
+                null_values=[],
+                strings_can_be_null=False,
+            ),
+        )
+
+    try:
+        cells = read(BLOCK_BYTES)
     except arrow.ArrowInvalid as error:
         check_encoding(table)
         check_rows(table)
         if "straddl" not in str(error):
             raise InputError(f"{table.path} is not a readable CSV file: {_first_line(error)}") from None
-        cells = _cells(arrow, table, [*places, *unnamed], len(table.content))  # a row longer than a block
+        cells = read(len(table.content))  # a row longer than a block
     if cells.num_rows != line_count(table):  # blank lines, newlines within quotes, or quotes gone wrong
         check_rows(table, cells.num_rows)
-    columns = [
-        _text_column(name, *_dictionary(cells.column(str(place))), decimal_comma=table.delimiter != ",")
-        for name, place in zip([*names, *("" for _ in unnamed)], [*places, *unnamed], strict=True)
-    ]
-    for place, column in zip(unnamed, columns[len(names) :], strict=True):
-        if column.values:
-            raise InputError(
-                f"column {place + 1} of {table.path} has no name in the header, but holds {column.values[0]!r} "
-                f"(row {column.row_of(0):,}); name it, or choose columns"
-            )
-    return columns[: len(names)]
+    found = (_dictionary(cells.column(str(place))) for place in places)
+    return [(held, dictionary.to_pylist()) for held, dictionary in found]
 
 
-def _cells(arrow: Any, table: TextTable, places: list[int], block: int) -> Any:
-    """The cells of some columns, which are named by their places: names may occur twice in a file."""
-    text = arrow.dictionary(arrow.int32(), arrow.string())
-    return arrow.csv.read_csv(
-        arrow.BufferReader(arrow.py_buffer(table.content).slice(table.start)),
-        read_options=arrow.csv.ReadOptions(
-            column_names=[str(place) for place in range(len(table.header))], block_size=min(block, 2**31 - 1)
-        ),
-        parse_options=arrow.csv.ParseOptions(delimiter=table.delimiter, newlines_in_values=True),
-        convert_options=arrow.csv.ConvertOptions(
-            include_columns=[str(place) for place in places],
-            column_types={str(place): text for place in places},
-            null_values=[],
-            strings_can_be_null=False,
-        ),
-    )
+def _plain_cells(table: TextTable, places: list[int]) -> list[tuple[Any, list[str]]]:
+    """The same without pyarrow."""
+    check_encoding(table)
+    held = [array("q") for _ in places]
+    known: list[dict[str, int]] = [{} for _ in places]
+    try:
+        for _, _, record in records(table):
+            if len(record) != len(table.header):
+                check_rows(table)
+            for cells, texts, place in zip(held, known, places, strict=True):
+                cells.append(texts.setdefault(record[place], len(texts)))
+    except csv.Error as error:
+        raise InputError(f"{table.path} has a cell that needs pyarrow ({error}): install the extra data") from None
+    return [(np.array(cells, np.int64), list(texts)) for cells, texts in zip(held, known, strict=True)]
 
 
-def read_parquet(path: Path, choose: Choose) -> list[Column]:
+def open_parquet(path: Path) -> Opened:
     """Columns with the types that the file declares; only nulls and NaN are missing."""
-    arrow = _arrow()
+    arrow = _arrow("Parquet files")
+
+    def read(names: list[str], every: bool, missing: Missing) -> list[Column | InputError]:
+        with _parquet(arrow, path) as file:
+            table = file.read(columns=names)
+        return _typed_columns(arrow, table, names, missing)
+
     with _parquet(arrow, path) as file:
-        names = choose(list(file.schema_arrow.names))
-        table = file.read(columns=names)
-    return [_typed_column(arrow, name, table.column(name)) for name in names]
-
-
-def parquet_names(path: Path) -> list[str]:
-    with _parquet(_arrow(), path) as file:
-        return list(file.schema_arrow.names)
+        return Opened(list(file.schema_arrow.names), read)
 
 
 @contextlib.contextmanager
@@ -117,45 +165,150 @@ def _parquet(arrow: Any, path: Path) -> Iterator[Any]:
         raise InputError(f"{path} is not a readable Parquet file: {_first_line(error)}") from None
 
 
+def open_json(path: Path) -> Opened:
+    """One JSON object per line, with the types that JSON has; text that looks like a date stays text."""
+    arrow = _arrow("JSON lines")
+    content = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
+    if not content.strip():
+        raise InputError(f"{path} has no rows; at least one is needed")
+
+    def read(schema: Any, block: int = BLOCK_BYTES) -> Any:
+        try:
+            return arrow.json.read_json(
+                arrow.BufferReader(content),
+                read_options=arrow.json.ReadOptions(block_size=min(block, 2**31 - 1)),
+                parse_options=arrow.json.ParseOptions(explicit_schema=schema),
+            )
+        except arrow.ArrowInvalid as error:
+            if "straddl" in str(error) and block < len(content):  # an object longer than a block
+                return read(schema, len(content))
+            raise
+
+    try:
+        table = read(None)
+        moments = [field.name for field in table.schema if arrow.types.is_timestamp(field.type)]
+        if moments:
+            table = read(arrow.schema([(name, arrow.string()) for name in moments])).select(table.column_names)
+    except arrow.ArrowInvalid as error:
+        raise InputError(f"{path} is not a readable file of JSON lines: {_wrong_json(content, error)}") from None
+
+    return Opened(
+        list(table.column_names),
+        lambda names, every, missing: _typed_columns(arrow, table, names, missing, exact=True),
+    )
+
+
+def _wrong_json(content: bytes, error: Exception) -> str:
+    """What is wrong, with its line: broken lines first, then columns of several types."""
+    kinds: dict[str, tuple[str, int]] = {}
+    for number, line in enumerate(content.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as why:
+            return f"line {number:,}: {_first_line(why)}; one JSON object per line is needed"
+        if not isinstance(row, dict):
+            return f"line {number:,} holds a {type(row).__name__}; one JSON object per line is needed"
+        for name, value in row.items():
+            kind = "a number" if type(value) in (int, float) else f"a {type(value).__name__}"
+            before = kinds.setdefault(name, (kind, number)) if value is not None else (kind, 0)
+            if before[0] != kind and value is not None:
+                return (
+                    f"column {name!r} is {kind.replace('a str', 'text')} in line {number:,}, but "
+                    f"{before[0].replace('a str', 'text')} in line {before[1]:,}; write all of its values as text"
+                )
+    return _first_line(error)
+
+
+def is_frame(table: object) -> bool:
+    """Whether a table in memory can be taken: a pandas DataFrame, or anything with the Arrow PyCapsule interface."""
+    return not isinstance(table, type) and (hasattr(table, "__arrow_c_stream__") or _is_pandas(table))
+
+
+def _is_pandas(table: object) -> bool:
+    kind = type(table)
+    return kind.__module__.partition(".")[0] == "pandas" and kind.__name__ == "DataFrame"
+
+
+def open_frame(frame: Any) -> Opened:
+    """A table in memory, with the types of its columns; the index of a pandas DataFrame is left out."""
+    arrow = _arrow("data frames")
+    try:
+        table = arrow.Table.from_pandas(frame, preserve_index=False) if _is_pandas(frame) else arrow.table(frame)
+    except (arrow.ArrowException, TypeError, ValueError) as error:
+        why = re.sub(r"[(),'\"]{2,}", "", "; ".join(map(str, error.args)))
+        raise InputError(f"the {type(frame).__name__} can't be read: {why}; convert the column to one type") from None
+    return Opened(list(table.column_names), lambda names, every, missing: _typed_columns(arrow, table, names, missing))
+
+
 def _dictionary(chunks: Any) -> tuple[Any, Any]:
     """(places, distinct values) of a dictionary-encoded column."""
     array = chunks.unify_dictionaries().combine_chunks()
-    return array.indices.fill_null(MISSING).to_numpy(zero_copy_only=False).astype(np.int64), array.dictionary
+    return array.indices.cast("int64").fill_null(MISSING).to_numpy(zero_copy_only=False), array.dictionary
 
 
-def _text_column(name: str, places: Any, dictionary: Any, *, decimal_comma: bool) -> Column:
+def _text_column(name: str, places: Any, texts: list[str], missing: Missing, *, decimal_comma: bool) -> Column:
     merged: dict[str, int] = {}
     moved = np.array(
-        [
-            MISSING if text in MISSING_TEXT else merged.setdefault(text, len(merged))
-            for text in map(str.strip, dictionary.to_pylist())
-        ],
+        [MISSING if text in missing else merged.setdefault(text, len(merged)) for text in map(str.strip, texts)],
         np.int64,
     )
     values = list(merged)
     return Column(name, moved[places], values, strict=True, decimal_comma=decimal_comma and are_decimal_commas(values))
 
 
-def _typed_column(arrow: Any, name: str, chunks: Any) -> Column:
+def _typed_columns(
+    arrow: Any, table: Any, names: list[str], missing: Missing, *, exact: bool = False
+) -> list[Column | InputError]:
+    """`exact`: floats that may be rounded whole numbers are refused."""
+
+    def column(name: str) -> Column | InputError:
+        try:
+            return _typed_column(arrow, name, table.column(name), missing, exact)
+        except InputError as error:
+            return error
+
+    return [column(name) for name in names]
+
+
+def _typed_column(arrow: Any, name: str, chunks: Any, missing: Missing, exact: bool) -> Column:
     types = arrow.types
     if types.is_dictionary(chunks.type):
         value_type = chunks.type.value_type
     else:
         value_type = chunks.type
-        if types.is_nested(value_type) or types.is_binary(value_type) or types.is_null(value_type):
-            raise InputError(f"column {name!r} has type {value_type}; text, numbers, true/false and dates are valid")
+        if types.is_null(value_type):
+            return Column(name, np.full(len(chunks), MISSING, np.int64), [])
+        if types.is_nested(value_type) or types.is_binary(value_type):
+            raise InputError(
+                f"column {name!r} has type {value_type}; text, numbers, true/false and dates are valid: "
+                f"leave it out (exclude={name})"
+            )
         chunks = chunks.dictionary_encode()
     places, dictionary = _dictionary(chunks)
     merged: dict[str, int] = {}
     moved = np.full(len(dictionary) + 1, MISSING, np.int64)  # the last one for places that are missing already
     if types.is_floating(value_type) or types.is_boolean(value_type) or types.is_integer(value_type):
-        texts = [None if v is None or v != v else _plain(v) for v in dictionary.to_pylist()]
+        held = [None if v != v else v for v in dictionary.to_pylist()]
+        if exact and any(isinstance(v, float) and abs(v) > EXACT for v in held):
+            raise InputError(f"column {name!r} has numbers beyond 2**53, which JSON may round; write them as text")
+        texts = [None if v is None else _plain(v) for v in held]
     else:
         texts = dictionary.cast(arrow.string()).to_pylist()
     for place, text in enumerate(texts):
-        if text is not None:
+        if text is not None and (not missing or text.strip() not in missing):
             moved[place] = merged.setdefault(text, len(merged))
-    return Column(name, moved[places], list(merged))
+    return Column(name, moved[places], list(merged), declared=_declared(types, value_type))
+
+
+def _declared(types: Any, value_type: Any) -> str:
+    if types.is_date(value_type) or types.is_timestamp(value_type):
+        return "date"
+    if types.is_boolean(value_type):
+        return "true/false"
+    numbers = (types.is_floating, types.is_integer, types.is_decimal)
+    return "number" if any(is_kind(value_type) for is_kind in numbers) else "text"
 
 
 def _plain(value: Any) -> str:

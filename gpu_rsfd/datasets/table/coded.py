@@ -12,13 +12,14 @@ import numpy as np
 
 from gpu_rsfd.errors import InputError
 
+_WANTED = ("codes", "domain", "k", "names", "attributes", "labels_json")  # nothing else is read
 _WHAT = "an array `codes` [users, attributes], with `domain`, `names` and `labels_json` if wanted"
 
 
 def read_npz(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
+            return {key: file[key] for key in _WANTED if key in file.files}
     except (OSError, EOFError, ValueError, AttributeError, TypeError, zlib.error, zipfile.BadZipFile) as error:
         raise InputError(f"{path} is not a readable .npz file ({error}); valid: {_WHAT}") from None
 
@@ -26,10 +27,9 @@ def read_npz(path: Path) -> dict[str, Any]:
 def read_hdf5(path: Path) -> dict[str, Any]:
     import h5py  # not needed for anything else here, and slow to import
 
-    wanted = ("codes", "domain", "k", "names", "attributes", "labels_json")
     try:
         with h5py.File(path, "r") as file:
-            arrays = {key: file[key][()] for key in wanted if isinstance(file.get(key), h5py.Dataset)}
+            arrays = {key: file[key][()] for key in _WANTED if isinstance(file.get(key), h5py.Dataset)}
     except (OSError, RuntimeError) as error:
         raise InputError(f"{path} is not a readable HDF5 file ({error}); valid: {_WHAT}") from None
     return arrays
@@ -42,7 +42,7 @@ def _text(value: Any) -> str:
 def coded_table(path: Path, arrays: dict[str, Any]) -> tuple[Any, list[int], list[str], list[list[str]] | None]:
     """(codes, domain sizes, attribute names, labels) of a file; what it leaves out is taken from the codes."""
     if "codes" not in arrays:
-        raise InputError(f"{path} has no `codes` (it has {', '.join(arrays) or 'nothing'}); valid: {_WHAT}")
+        raise InputError(f"{path} has no `codes`; valid: {_WHAT}")
     codes = np.asarray(arrays["codes"])
     if codes.ndim != 2 or codes.dtype.kind not in "iu" or not codes.size:
         raise InputError(f"{path}: codes has shape {codes.shape} and dtype {codes.dtype}; valid: {_WHAT}")

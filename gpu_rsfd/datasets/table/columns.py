@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,9 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.checks import MAX_DOMAIN, MIN_DOMAIN
+from gpu_rsfd.datasets.table.dates import DAY, UNITS, Dates, moment_label, unit_label
 from gpu_rsfd.errors import InputError
 
 MISSING_LABEL = "(missing)"
+OTHER_LABEL = "other"  # of rare values
+# Values that often mean missing, in lower case; they stay values until told otherwise.
+LIKE_MISSING = frozenset({
+    "-", "--", "---", ".", "..", "?", "na", "n/a", "n.a.", "n.a", "#n/a", "#na", "#null!", "#ref!", "#value!",
+    "#div/0!", "none", "nan", "nat", "nil", "null", "(null)", "<na>", "<null>", "(blank)", "missing", "k.a.",
+})  # fmt: skip
 MISSING = -1  # the place of a missing value
 
 Places = npt.NDArray[np.int64]
@@ -34,6 +42,8 @@ class Column:
     values: list[str]
     strict: bool = False
     rows: Places | None = None  # where each place was in the file, if rows were dropped
+    declared: str = ""  # the kind of a typed column: number, text, date or true/false
+    as_text: bool = False  # numbers and dates are texts like any other
     decimal_comma: bool = False  # 12,5 is a number
 
     @property
@@ -45,25 +55,38 @@ class Column:
         row = int(np.argmax(self.places == place))
         return (row if self.rows is None else int(self.rows[row])) + 1
 
-    def number(self, place: int) -> float | None:
-        """The number that a value is, if it is one."""
-        return as_number(self._dotted(place))
+    @cached_property
+    def numbers(self) -> list[float | None]:
+        """The number that each value is, if it is one."""
+        if self.as_text:
+            return [None] * len(self.values)
+        values = [value.replace(",", ".") for value in self.values] if self.decimal_comma else self.values
+        return [as_number(value) for value in values]
 
     def exact(self, place: int) -> Decimal | float | None:
         """The same without rounding: equal if and only if two values are the same number."""
-        return exact_number(self._dotted(place))
-
-    def _dotted(self, place: int) -> str:
-        return self.values[place].replace(",", ".") if self.decimal_comma else self.values[place]
+        return exact_number(self.values[place].replace(",", ".") if self.decimal_comma else self.values[place])
 
     def only(self, rows: Places) -> Column:
         """The column with these rows alone."""
         return replace(self, places=self.places[rows], rows=rows)
 
-    def present(self) -> npt.NDArray[np.int64]:
+    @cached_property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many rows hold each value."""
+        return np.bincount(self.places[self.places != MISSING], minlength=len(self.values))
+
+    @cached_property
+    def present(self) -> list[int]:
         """The places in use: not all of them, once rows were dropped."""
-        held = self.places[self.places != MISSING]
-        return np.flatnonzero(np.bincount(held, minlength=len(self.values)))
+        return np.flatnonzero(self.counts).tolist()
+
+    @cached_property
+    def dates(self) -> Dates | None:
+        """The dates that the values in use are, if all of them are."""
+        if self.as_text or not self.present or self.numbers[self.present[0]] is not None:
+            return None
+        return Dates.of([self.values[place] for place in self.present])
 
 
 class Encoded(NamedTuple):
@@ -101,17 +124,32 @@ def plainest(spellings: list[str]) -> str:
     return min(spellings, key=lambda s: ("e" in s.lower(), re.match(r"\+|-?0\d", s) is not None, len(s), s))
 
 
+def folded(text: str) -> str:
+    """What spellings that differ by case or spaces only have in common."""
+    return " ".join(text.casefold().split())
+
+
+def natural_key(text: str) -> tuple[list[tuple[bool, int, str]], str]:
+    """Sorts numbers within texts by size: Station 2, Station 10.  Texts that differ only in zeros keep their order."""
+    parts = re.split(r"([0-9]+)", text)
+    return [(bool(i % 2), int(part) if i % 2 else 0, "" if i % 2 else part) for i, part in enumerate(parts)], text
+
+
+def _unused(label: str, labels: Sequence[str]) -> str:
+    while label in labels:
+        label = f"({label})"
+    return label
+
+
 def _finish(column: Column, code_of_place: npt.NDArray[np.int64], labels: list[str]) -> Encoded:
     """Codes of all rows; missing values, if any, become the last category."""
     if column.missing:
-        label = MISSING_LABEL
-        while label in labels:
-            label = f"({label})"
+        label = _unused(MISSING_LABEL, labels)
         code_of_place, labels = np.append(code_of_place, len(labels)), [*labels, label]  # place -1 is the last
     if len(labels) < MIN_DOMAIN:
         raise InputError(
             f"column {column.name!r} has one value only, {labels[0]!r}; an attribute needs at least {MIN_DOMAIN}: "
-            "leave the column out, or list its values in a domain file"
+            f"leave the column out (exclude={column.name}), or list its values in a domain file"
         )
     if len(labels) > MAX_DOMAIN:
         raise InputError(_too_many(column, len(labels)))
@@ -121,31 +159,36 @@ def _finish(column: Column, code_of_place: npt.NDArray[np.int64], labels: list[s
 def _too_many(column: Column, count: int) -> str:
     return (
         f"column {column.name!r} has {count:,} values; at most {MAX_DOMAIN:,} are valid: leave it out, or put its "
-        "numbers into bins"
+        f"numbers into bins (exclude={column.name}, bins={column.name}=10, or group_rare=0.5%)"
     )
 
 
-def encode_values(column: Column) -> Encoded:
+def encode_values(column: Column, *, natural: bool = False, merge: bool = False, rare: float | None = None) -> Encoded:
     """The domain is what the data hold: numbers in their order, else text in its own.
 
-    In a column of untyped text that is all numbers, spellings of the same number are one value.
+    In a column of untyped text that is all numbers, spellings of the same number are one value.  `natural`: numbers
+    within texts are sorted by size.  `merge`: texts that differ by case or spaces only are one value.  `rare`: values
+    of fewer than this share of the rows become one value, if there are two or more of them.
     """
-    present = column.present().tolist()
+    present = column.present
     if not present:
-        raise InputError(f"column {column.name!r} has no values; all {len(column.places):,} are missing")
-    numbers = {place: column.number(place) for place in present}
-    text = [place for place, number in numbers.items() if number is None]
-    if column.strict and 0 < len(text) < len(present):
-        if len(present) > MAX_DOMAIN:
-            raise InputError(_too_many(column, len(present)))
-        number = next(place for place in present if numbers[place] is not None)
-        word, digits = (f"{column.values[place]!r} (row {column.row_of(place):,})" for place in (text[0], number))
         raise InputError(
-            f"column {column.name!r} mixes numbers and text: {word} beside {digits}; if both are meant, list "
-            "its values in a domain file"
+            f"column {column.name!r} has no values; all {len(column.places):,} are missing: leave it "
+            f"out (exclude={column.name})"
         )
+    numbers = column.numbers
+    text = [place for place in present if numbers[place] is None]
+    if column.strict and 0 < len(text) < len(present):
+        too_many = len(present) > MAX_DOMAIN
+        raise InputError(_too_many(column, len(present)) if too_many else _mixed(column, present, text))
+    if rare is None and not (text and merge):  # said at once: to sort and to compare millions of values takes long
+        least = len({numbers[place] for place in present}) if column.strict and not text else len(present)
+        if least > MAX_DOMAIN:
+            raise InputError(_too_many(column, least))
     if text:
-        groups = [[place] for place in sorted(present, key=lambda place: column.values[place])]
+        key = natural_key if natural else str
+        groups = [[place] for place in sorted(present, key=lambda place: key(column.values[place]))]
+        groups = _merged(column, groups) if merge else groups
     elif column.strict:
         same: dict[Any, list[int]] = {}
         for place in present:
@@ -153,12 +196,50 @@ def encode_values(column: Column) -> Encoded:
         groups = [same[number] for number in sorted(same)]
     else:
         groups = [[place] for place in sorted(present, key=lambda place: (numbers[place], column.values[place]))]
+    counts = column.counts.tolist()
+    grouped: list[int] = []
+    if rare is not None:
+        few = [places for places in groups if sum(counts[place] for place in places) < rare * len(column.places)]
+        if len(few) == len(groups):
+            raise InputError(
+                f"column {column.name!r}: each of its {len(groups):,} values is rarer than group_rare={rare:g}; leave "
+                f"it out (exclude={column.name}), or choose a smaller share"
+            )
+        if len(few) > 1:
+            grouped = [place for places in few for place in places]
+            rest = set(grouped)
+            groups = [places for places in groups if places[0] not in rest]
     if len(groups) > MAX_DOMAIN:
         raise InputError(_too_many(column, len(groups)))
     code_of_place = np.zeros(len(column.values), np.int64)
     for code, places in enumerate(groups):
         code_of_place[places] = code
-    return _finish(column, code_of_place, [plainest([column.values[p] for p in places]) for places in groups])
+    if text and merge:  # the commonest spelling
+        labels = [column.values[max(places, key=lambda place: (counts[place], -place))] for places in groups]
+    else:
+        labels = [plainest([column.values[p] for p in places]) for places in groups]
+    if grouped:
+        code_of_place[grouped] = len(labels)
+        labels.append(_unused(OTHER_LABEL, labels))
+    return _finish(column, code_of_place, labels)
+
+
+def _merged(column: Column, groups: list[list[int]]) -> list[list[int]]:
+    """Groups whose texts differ by case or spaces only, joined at the place of the first."""
+    same: dict[str, list[int]] = {}
+    for places in groups:
+        same.setdefault(folded(column.values[places[0]]), []).extend(places)
+    return list(same.values())
+
+
+def _mixed(column: Column, present: list[int], text: list[int]) -> str:
+    number = next(place for place in present if column.numbers[place] is not None)
+    word, digits = (f"{column.values[place]!r} (row {column.row_of(place):,})" for place in (text[0], number))
+    mixes = f"column {column.name!r} mixes numbers and text: {word} beside {digits}"
+    words = [column.values[place] for place in text]
+    if all(word.casefold() in LIKE_MISSING for word in words):
+        return f"{mixes}; if it is missing there: missing_values={','.join(words)}"
+    return f"{mixes}; if both are meant, list it in as_text (as_text={column.name}), or its values in a domain file"
 
 
 def domain_text(value: object, where: str) -> str:
@@ -181,7 +262,7 @@ def encode_domain(column: Column, domain: list[str], where: str) -> Encoded:
         exact = exact_number(value)
         by_number[exact] = None if exact is None or exact in by_number else i  # 007 beside 7: spelling decides
     code_of_place = np.zeros(len(column.values), np.int64)
-    for place in column.present().tolist():
+    for place in column.present:
         value = column.values[place]
         found = code.get(value, by_number.get(column.exact(place)))
         if found is None:
@@ -199,42 +280,82 @@ def shorten(values: Sequence[str]) -> str:
     return shown + (f", … ({len(values):,} in all)" if len(values) > 20 else "")
 
 
-def parse_bins(name: str, bins: Any) -> tuple[int, bool]:
-    """(number of bins, whether they are quantiles): `10` is equal width, `10q` quantiles."""
-    match = re.fullmatch(r"(\d{1,6})(q?)", str(bins).strip()) if not isinstance(bins, bool) else None
+def parse_bins(name: str, bins: Any) -> tuple[int, str]:
+    """(number of bins, what they are): `10` is equal width, `10q` quantiles, `year` and `month` have no number."""
+    text = str(bins).strip()
+    if text in UNITS:
+        return 0, text
+    match = re.fullmatch(r"(\d{1,6})(q?)", text) if not isinstance(bins, bool) else None
     if match is None or not MIN_DOMAIN <= int(match[1]) <= MAX_DOMAIN:
         raise InputError(
             f"bins of {name!r}={str(bins)!r} must be a number from {MIN_DOMAIN} to {MAX_DOMAIN:,}, such as 10 (equal "
-            "width), or with a q, such as 10q (quantiles)"
+            "width), or with a q, such as 10q (quantiles), or for dates year or month"
         )
-    return int(match[1]), bool(match[2])
+    return int(match[1]), "quantiles" if match[2] else "width"
 
 
 def encode_bins(column: Column, bins: Any) -> Encoded:
-    """Numbers in intervals [low, high), the last one closed, of equal width or with about equally many users."""
-    count, quantiles = parse_bins(column.name, bins)
-    present = column.present().tolist()
+    """Numbers or dates in intervals [low, high), the last one closed, of equal width or with about equally many users.
+
+    Dates also by year or month: all from the first to the last, whether or not a user holds them.
+    """
+    count, what = parse_bins(column.name, bins)
+    present = column.present
     numbers = np.full(len(column.values), np.nan)
-    for place in present:
-        number = column.number(place)
-        if number is None or not math.isfinite(number):
-            raise InputError(
-                f"bins of {column.name!r} need numbers, but the column holds {column.values[place]!r} "
-                f"(row {column.row_of(place):,})"
-            )
-        numbers[place] = number
+    dates = column.dates
+    if what in UNITS:
+        return _by_unit(column, dates, present, what)
+    if dates is not None:
+        dates.check_clear(column.name)
+        numbers[present] = dates.seconds()
+    else:
+        for place in present:
+            number = column.numbers[place]
+            if number is None or not math.isfinite(number):
+                raise InputError(
+                    f"bins of {column.name!r} need numbers, but the column holds {column.values[place]!r} "
+                    f"(row {column.row_of(place):,})"
+                )
+            numbers[place] = number
     held = numbers[column.places[column.places != MISSING]]
     if len(present) == 0 or held.min() == held.max():
         raise InputError(f"bins of {column.name!r} need at least 2 different numbers; the column has {len(present)}")
     low, high = float(held.min()), float(held.max())
-    edges = np.quantile(held, np.linspace(0, 1, count + 1)) if quantiles else np.linspace(low, high, count + 1)
+    if what == "quantiles":
+        edges = np.quantile(held, np.linspace(0, 1, count + 1))
+    else:
+        edges = np.linspace(low, high, count + 1)
+    step = DAY if high - low >= count * DAY else 1  # of dates: whole days, or seconds if there are not enough days
+    if dates is not None:
+        edges = np.floor(edges / step) * step
     inner = np.unique(edges[1:-1])
     inner = inner[inner > low]  # values that many users share can swallow a quantile: fewer bins, none without a user
     if not len(inner):
         inner = np.array([np.min(held[held > low])])
-    labels = interval_labels([low, *inner.tolist(), high])
+    borders = [low, *inner.tolist(), high]
+    if dates is None:
+        labels = interval_labels(borders)
+    else:
+        labels = _closed([moment_label(border // step * step) for border in borders])
     code_of_place = np.searchsorted(inner, numbers, side="right").astype(np.int64)  # NaN is no place in use
     return _finish(column, code_of_place, labels)
+
+
+def _by_unit(column: Column, dates: Dates | None, present: list[int], unit: str) -> Encoded:
+    if dates is None:
+        what = "puts the day or the month first" if present else "has no values"
+        for place in present:
+            if Dates.of([column.values[place]]) is None:
+                what = f"holds {column.values[place]!r} (row {column.row_of(place):,})"
+                break
+        raise InputError(f"bins of {column.name!r}={unit} need dates such as 2024-03-31, but the column {what}")
+    if unit != "year":
+        dates.check_clear(column.name)
+    numbers = np.array(dates.units(unit))
+    first, last = int(numbers.min()), int(numbers.max())
+    code_of_place = np.zeros(len(column.values), np.int64)
+    code_of_place[present] = numbers - first
+    return _finish(column, code_of_place, [unit_label(unit, number) for number in range(first, last + 1)])
 
 
 def interval_labels(edges: list[float]) -> list[str]:
@@ -243,6 +364,11 @@ def interval_labels(edges: list[float]) -> list[str]:
         text = [f"{edge:.{digits}g}" for edge in edges]
         if len(set(text[:-1])) == len(edges) - 1 and (text[-1] != text[-2] or edges[-1] == edges[-2]):
             break
+    return _closed(text)
+
+
+def _closed(text: list[str]) -> list[str]:
+    """Intervals between texts, the last one closed."""
     labels = [f"[{a}, {b})" for a, b in pairwise(text)]
     labels[-1] = labels[-1][:-1] + "]"
     return labels

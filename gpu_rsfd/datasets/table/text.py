@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import re
+import zlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
+from gpu_rsfd.datasets.options import BY_NAME
 from gpu_rsfd.errors import InputError
 
 SUFFIXES = (".csv", ".tsv", ".txt")
 DELIMITERS = (",", ";", "\t", "|")  # those that are guessed
-NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
+WESTERN = ("cp1252", "latin-1")  # what text that is not UTF-8 is most often; any bytes are valid Latin-1
 SAMPLE_BYTES = 1 << 20  # holds the header
 SAMPLE_RECORDS = 100  # that a guessed delimiter must fit
 
@@ -31,32 +34,50 @@ class TextTable(NamedTuple):
     header: list[str]  # blanks around the names dropped
     delimiter: str
     note: str  # what the file's name does not tell: `delimiter ';'`
+    encoding: str  # as it was found
+    problem: str = ""  # with a guessed encoding
 
 
-def check_delimiter(delimiter: object) -> str:
-    """One character, or its name."""
-    text = str(delimiter)
-    text = NAMED.get(text.lower(), text)
-    if len(text) != 1 or not text.isascii() or text.isalnum() or text in '"\r\n\0':
-        raise InputError(
-            f"delimiter={str(delimiter)!r} must be one character such as ',', ';' or '|' (no letter, digit or "
-            f"quotation mark), or one of {', '.join(name for name in NAMED if name.isalpha())}"
-        )
-    return text
+def suffix_of(path: Path) -> str:
+    """`.csv` of people.csv and of people.csv.gz."""
+    name = path.name.lower().removesuffix(".gz")
+    return Path(name).suffix
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file, unpacked if its name ends in .gz."""
+    try:
+        content = path.read_bytes()
+        return gzip.decompress(content) if path.suffix.lower() == ".gz" else content
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise InputError(f"{path} is not a readable .gz file: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror}") from None
 
 
 def show_delimiter(delimiter: str) -> str:
     return "tab" if delimiter == "\t" else repr(delimiter)
 
 
-def read_text(path: Path, delimiter: str | None) -> TextTable:
-    """A table's bytes and header.  UTF-8, or UTF-16 with its mark; any other encoding is refused, not guessed."""
-    notes = []
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        _refuse(path, str(error.strerror))
-    if content.startswith(_UTF16_MARKS):
+def read_text(path: Path, delimiter: str | None, encoding: str | None = None, *, guess: bool = False) -> TextTable:
+    """A table's bytes and header.  UTF-8, UTF-16 with its mark, or the given encoding; any other is refused.
+
+    `guess`: text that is not UTF-8 is read as a Western encoding, and `problem` says so.
+    """
+    notes, problem, content = [], "", read_bytes(path)
+    if encoding is None and guess and not content.startswith(_UTF16_MARKS):
+        place = _not_utf8(content)
+        if place is not None:
+            encoding = next(name for name in WESTERN if _decodes(content, name))
+            problem = f"{_bad_byte(content, place)}; it is shown as {encoding}"
+    if encoding is not None:
+        try:
+            content = content.decode(encoding).removeprefix("\ufeff").encode()
+        except UnicodeError as error:
+            _refuse(path, f"it is not {encoding} (encoding): {error}")
+        encoding = encoding.lower()
+        notes += [encoding] if encoding not in ("utf-8", "utf8", "utf-8-sig") else []
+    elif content.startswith(_UTF16_MARKS):
         try:
             content = content.decode("utf-16").encode()
         except UnicodeError as error:
@@ -67,7 +88,8 @@ def read_text(path: Path, delimiter: str | None) -> TextTable:
     if (nul := content.find(b"\0")) >= 0:
         where = f"line {_lines(content, 0, nul) + 1}"
         _refuse(path, f"{where} holds a NUL character; is it text, in UTF-8 (or UTF-16 with a byte order mark)?")
-    usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    shown = notes[0] if notes else "UTF-8"
+    usual = "\t" if suffix_of(path) == ".tsv" else ","
     begin, declared = _declared(content)
     sample = content[begin : begin + SAMPLE_BYTES].decode("latin-1")  # a character for each byte; delimiters are ASCII
     found = delimiter or declared
@@ -82,13 +104,14 @@ def read_text(path: Path, delimiter: str | None) -> TextTable:
     header = next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=found) if row), [])
     if found != usual:
         notes.append(f"delimiter {show_delimiter(found)}")
-    return TextTable(path, content, start, [name.strip() for name in header], found, ", ".join(notes))
+    names = [name.strip() for name in header]
+    return TextTable(path, content, start, names, found, ", ".join(notes), shown, problem)
 
 
 def _declared(content: bytes) -> tuple[int, str | None]:
     """Excel's first line `sep=;`: where it ends, and its delimiter."""
     match = re.match(rb'"?sep=(.)"?(?:\r\n|\r|\n)', content[:16], re.IGNORECASE)
-    return (match.end(), check_delimiter(match[1].decode("latin-1"))) if match else (0, None)
+    return (match.end(), BY_NAME["delimiter"].check(match[1].decode("latin-1"))) if match else (0, None)
 
 
 def _records(sample: str, delimiter: str) -> Iterator[list[str]]:
@@ -138,29 +161,41 @@ def _header_size(path: Path, sample: str, delimiter: str) -> int:
     return sum(map(len, islice(io.StringIO(sample, newline=""), reader.line_num)))
 
 
-def check_rows(table: TextTable, rows: int | None = None) -> None:
-    """Refuses rows that are cut wrongly, with the number of the first one; `rows` is how many another reader found."""
-    stream = io.TextIOWrapper(io.BytesIO(table.content[table.start :]), encoding="latin-1", newline="")
+def records(table: TextTable, encoding: str = "utf-8") -> Iterator[tuple[int, int, list[str]]]:
+    """(row, line, cells) of every record after the header that is not blank."""
+    stream = io.TextIOWrapper(io.BytesIO(table.content[table.start :]), encoding=encoding, newline="")
     reader = csv.reader(stream, delimiter=table.delimiter, strict=True)
     before = _lines(table.content, 0, table.start)
-    width, number, line = len(table.header), 0, before
+    number, line = 0, before
     try:
         for record in reader:
             first, line = line + 1, before + reader.line_num
-            if not record:
-                continue
-            number += 1
-            if len(record) != width:
-                fields = f"{len(record)} field{'s' * (len(record) != 1)}"
-                _refuse(
-                    table.path,
-                    f"row {number:,} (line {first:,}) has {fields}, but the header has {width}, cut at "
-                    f"{show_delimiter(table.delimiter)}",
-                )
+            if record:
+                number += 1
+                yield number, first, record
     except csv.Error as error:
         if "limit" in str(error):
-            return  # a cell too long for this reader
+            raise
         _refuse(table.path, f"row {number + 1:,} (line {line + 1:,}): {_plain(error, table.delimiter)}")
+
+
+def check_rows(table: TextTable, rows: int | None = None) -> None:
+    """Refuses rows that are cut wrongly, with the number of the first one; `rows` is how many another reader found."""
+    width, number, uneven, message = len(table.header), 0, 0, ""
+    try:
+        for number, line, record in records(table, "latin-1"):
+            if len(record) == width:
+                continue
+            uneven += 1
+            message = message or (
+                f"row {number:,} (line {line:,}) has {len(record)} field{'s' * (len(record) != 1)}, but the header has "
+                f"{width}, cut at {show_delimiter(table.delimiter)}"
+            )
+    except csv.Error:
+        return  # a cell too long for this reader
+    if uneven:
+        more = f"; so have {uneven - 1:,} more rows another number of fields" if uneven > 1 else ""
+        _refuse(table.path, message + more)
     if rows is not None and number != rows:
         _refuse(table.path, f"its quotation marks can be read as {number:,} or as {rows:,} rows")
 
@@ -184,19 +219,36 @@ def _plain(error: Exception, delimiter: str) -> str:
     return str(error)
 
 
-def check_encoding(table: TextTable) -> None:
+def _decodes(content: bytes, encoding: str) -> bool:
     try:
-        table.content.decode()
+        content.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _not_utf8(content: bytes) -> int | None:
+    """The first byte that is not UTF-8."""
+    try:
+        content.decode()
     except UnicodeDecodeError as error:
-        refuse_encoding(table.path, table.content, error.start)
+        return error.start
+    return None
+
+
+def _bad_byte(content: bytes, place: int) -> str:
+    return f"line {_lines(content, 0, place) + 1:,} is not UTF-8 (byte 0x{content[place]:02x})"
+
+
+def check_encoding(table: TextTable) -> None:
+    place = _not_utf8(table.content)
+    if place is not None:
+        refuse_encoding(table.path, table.content, place)
 
 
 def refuse_encoding(path: Path, content: bytes, place: int) -> NoReturn:
-    _refuse(
-        path,
-        f"line {_lines(content, 0, place) + 1:,} is not UTF-8 (byte 0x{content[place]:02x}); save it as UTF-8, or "
-        f"convert it, for example from Latin-1: iconv -f latin1 -t utf-8 {path.name} > utf8-{path.name}",
-    )
+    likely = next(name for name in WESTERN if _decodes(content, name))
+    _refuse(path, f"{_bad_byte(content, place)}; save it as UTF-8, or give its encoding, such as encoding={likely}")
 
 
 def _refuse(path: Path, why: str) -> NoReturn:

@@ -11,7 +11,9 @@
     $(id).replaceChildren(...entries.map(([value, text]) => new Option(text, value)));
   };
   const dataset = () => page.datasets[$("dataset").value];
+  const metric = () => page.metrics[$("metric").value];
   const postprocess = () => $("postprocess").value;
+  const errorsOf = (set) => set.errors[metric().name][postprocess()];
   const scale = () => document.querySelector("input[name=scale]:checked").value;
   const short = (x) => (x === null ? "–" : x.toExponential(3));
   const withError = (mean, error) => { // 7.034(21)e-5: the error in units of the last digit
@@ -34,22 +36,23 @@
     if (old) old.finalize();
     const rows = Object.values(data)[0];
     const drawable = (layer) => !["theory", "published"].includes(layer.name) || rows.some((row) => row[layer.name] !== null);
-    const chart = { ...spec, layer: spec.layer.filter(drawable), datasets: data };
+    const named = JSON.parse(JSON.stringify(spec.layer.filter(drawable)), (key, value) => (key === "title" && value === "error" ? metric().label : value));
+    const chart = { ...spec, layer: named, datasets: data };
     if (id === "frequency-chart") chart.height = Math.max(40, 18 * rows.length);
     const result = await vegaEmbed($(id), chart, { renderer: "svg", actions: false, ast: false });
     views.set(id, result);
     const drawing = $(id).querySelector("svg");
     drawing.setAttribute("role", "img");
-    drawing.setAttribute("aria-label", spec.description);
+    drawing.setAttribute("aria-label", spec.description.replace(/^error/, metric().label));
     $(id).dataset.drawn = String(Number($(id).dataset.drawn || 0) + 1);
   }
 
   function point(set, p, e, x) {
-    const errors = set.errors[postprocess()];
+    const errors = errorsOf(set);
     const mean = errors.mean[p][e], error = errors.error[p][e];
     const theory = errors.theory && $("theory").checked ? errors.theory[p][e] : null;
     const published = errors.published && $("published").checked ? errors.published[p][e] : null;
-    const low = error === null ? mean : Math.max(mean - error, mean / 1000);
+    const low = error === null ? mean : mean > 0 ? Math.max(mean - error, mean / 1000) : mean - error;
     return {
       protocol: page.protocols[p].label, x, order: set.n + set.x[e], mean, low, high: mean + (error || 0), theory, published,
       at: `ε = ${page.epsilons[e]}, ${set.name}`, value: withError(mean, error),
@@ -70,14 +73,16 @@
       }
     }
     const rows = curves.filter((row) => row.mean !== null && (row.mean > 0 || scale() === "linear"));
-    const set = dataset(), errors = set.errors[postprocess()];
+    const set = dataset(), errors = errorsOf(set);
     const notes = ["Bands: one standard error."];
     if (errors.theory && $("theory").checked) notes.push("Dashed lines: theory.");
     if (!overUsers && errors.published && $("published").checked) {
       notes.push("Open circles: the paper’s published points.");
-      if (postprocess() === "clip-normalize") set.caveats.forEach((text) => notes.push(text[0].toUpperCase() + text.slice(1) + "."));
+      if (postprocess() === page.default.postprocess) set.caveats.forEach((text) => notes.push(text[0].toUpperCase() + text.slice(1) + "."));
       if (!set.balanced) notes.push("The paper’s users are in balanced groups, these are not.");
     }
+    const hidden = curves.filter((row) => row.mean !== null).length - rows.length;
+    if (hidden) notes.push(`${hidden} means are not positive: the linear scale shows them.`);
     $("error-note").textContent = notes.join(" ");
     return draw("error-chart", page.charts[`${overUsers ? "users" : "epsilon"}-${scale()}`], { curves: rows });
   }
@@ -108,14 +113,14 @@
     for (let v = 0; v < set.domain[j]; v += 1) {
       const [estimate, low, high] = [0, 1, 2].map((i) => read(p, e, offset + v, i));
       values.push({
-        value: set.labels ? set.labels[j][v] : String(v), truth: set.truth[offset + v], estimate, low, high,
+        value: set.labels ? set.labels[j][v] : String(v), truth: set.truth[offset + v], estimate, low: low ?? estimate, high: high ?? estimate,
         truth_text: text(set.truth[offset + v]), estimate_text: text(estimate), interval: `${text(low)} … ${text(high)}`,
       });
     }
     const most = [...values].sort((a, b) => b.truth - a.truth).slice(0, MOST_VALUES);
     const shownValues = values.length > MOST_VALUES ? values.filter((row) => row.truth > most.at(-1).truth || most.includes(row)) : values;
-    $("frequency-chart").style.setProperty("--chosen", `var(--${page.protocols[p].name})`);
-    $("frequency-note").textContent = `Bars: truth. Points: mean of the estimates (${kind}); lines: the middle 95 % of ${set.repetitions} repetitions.` +
+    $("frequency-chart").style.setProperty("--chosen", `var(--protocol-${p})`);
+    $("frequency-note").textContent = `Bars: truth. Points: mean of the estimates (${kind}); lines: where the estimate of one more collection falls (95 % prediction interval).` +
       (shownValues.length < values.length ? ` The ${shownValues.length} most frequent of ${values.length} values.` : "") +
       (kind === postprocess() ? "" : ` Estimates after ${postprocess()} are not in this file, which would be too large.`);
     return draw("frequency-chart", page.charts.frequencies, { values: shownValues });
@@ -124,26 +129,27 @@
   function drawPrivacy() {
     const kind = $("loss").value, losses = dataset().losses[kind];
     $("privacy-note").textContent = losses
-      ? "Each curve goes through the epsilons of a protocol: the lower and the further left, the better."
+      ? `Each curve goes through the epsilons of a protocol: the ${metric().larger ? "higher" : "lower"} and the further left, the better.`
       : `There is none for ${dataset().name} in this file.`;
     if (!losses) {
       $("privacy-chart").replaceChildren();
       return undefined;
     }
     const curves = shown().flatMap((p) => page.epsilons.map((_, e) => point(dataset(), p, e, losses[p][e])))
-      .filter((row) => row.mean > 0 && row.x !== null).map((row) => ({ ...row, theory: null, published: null }));
+      .filter((row) => row.mean !== null && (row.mean > 0 || scale() === "linear") && row.x !== null).map((row) => ({ ...row, theory: null, published: null }));
     return draw("privacy-chart", page.charts[`${kind}-${scale()}`], { curves });
   }
 
   // ----------------------------------------------------------------------------------------------- table
 
   function rows() {
-    const set = dataset(), errors = set.errors[postprocess()];
+    const set = dataset(), errors = errorsOf(set);
     const found = shown().map((p) => ({
       label: page.protocols[p].label, name: page.protocols[p].name, mean: errors.mean[p], error: errors.error[p], best: errors.best[p],
     }));
     if (state.sort === null) return found;
-    const key = (row) => (state.sort < 0 ? row.label : row.mean[state.sort] ?? Infinity);
+    const sign = metric().larger ? -1 : 1; // the best ones first
+    const key = (row) => (state.sort < 0 ? row.label : row.mean[state.sort] === null ? Infinity : sign * row.mean[state.sort]);
     found.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0));
     return state.descending ? found.reverse() : found;
   }
@@ -153,7 +159,7 @@
       const head = document.createElement("th"), button = document.createElement("button");
       const column = i - 1;
       head.scope = "col";
-      if (state.sort === column) head.setAttribute("aria-sort", state.descending ? "descending" : "ascending");
+      if (state.sort === column) head.setAttribute("aria-sort", state.descending !== (metric().larger && column >= 0) ? "descending" : "ascending");
       button.type = "button";
       button.textContent = text;
       button.addEventListener("click", () => {
@@ -182,16 +188,20 @@
       return tr;
     }));
     const set = dataset();
-    $("caption").textContent = `MSE_avg (standard error of the last digits): ${set.name}, n = ${set.n.toLocaleString("en")}, ${postprocess()}; * may be the best of its column`;
+    $("caption").textContent = `${metric().label} (standard error of the last digits): ${set.name}, n = ${set.n.toLocaleString("en")}, ${postprocess()}; ${starred()}${page.guarantee && `; ${page.guarantee}`}`;
   }
+
+  const starred = () => (dataset().repetitions > 1 ? "* not significantly worse than the best in its column" : `* the ${metric().larger ? "largest" : "smallest"} in its column`);
 
   function csv() {
     const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-    const lines = ["dataset,users,postprocess,protocol,epsilon,mse_avg,standard_error,may_be_best"];
+    const lines = ["dataset,users,metric,postprocess,protocol,epsilon,error,standard_error,among_best,guarantee,assignment,sampler,seed"];
+    const { guarantee, assignment, sampler, seed } = page.run;
     const set = dataset();
     for (const row of rows()) {
       row.mean.forEach((mean, e) => lines.push([
-        quoted(set.name), set.n, postprocess(), row.name, set.x[e], mean ?? "", row.error[e] ?? "", Boolean(row.best[e]),
+        quoted(set.name), set.n, metric().name, postprocess(), quoted(row.name), set.x[e], mean ?? "", row.error[e] ?? "", Boolean(row.best[e]),
+        guarantee, assignment, sampler, seed,
       ].join(",")));
     }
     return lines.join("\n") + "\n";
@@ -207,7 +217,7 @@
     const heads = page.epsilons.map((name) => `$\\varepsilon = ${name.replace("ln ", "\\ln ")}$`);
     const set = dataset();
     return [
-      `% MSE_avg: ${set.name}, n = ${set.n}, ${postprocess()}; bold: may be the best of its column`,
+      `% ${metric().label}: ${set.name}, n = ${set.n}, ${postprocess()}; ${starred().replace("*", "bold:")}${page.guarantee && `; ${page.guarantee}`}`,
       `\\begin{tabular}{l${"r".repeat(heads.length)}}`, "\\toprule", `protocol & ${heads.join(" & ")} \\\\`, "\\midrule",
       ...rows().map((row) => `${safe(row.label)} & ${row.mean.map((mean, e) => cell(mean, row.best[e])).join(" & ")} \\\\`),
       "\\bottomrule", "\\end{tabular}", "",
@@ -231,8 +241,9 @@
   // ------------------------------------------------------------------------------------------ the whole page
 
   function drawHeadline() {
-    $("headline").textContent = page.headlines[postprocess()];
-    $("dataset-headline").textContent = dataset().headlines[postprocess()];
+    $("headline").textContent = page.headlines[metric().name][postprocess()];
+    $("guarantee").textContent = page.guarantee && `${page.guarantee[0].toUpperCase()}${page.guarantee.slice(1)}.`;
+    $("dataset-headline").textContent = dataset().headlines[metric().name][postprocess()];
   }
 
   async function drawAll() {
@@ -247,13 +258,25 @@
     fill("attribute", set.attributes.map((name, j) => [j, `${name} (${set.domain[j]})`]));
     $("about").textContent = `${set.name}: ${set.n.toLocaleString("en")} users, ${set.domain.length} attributes, ${set.repetitions} repetitions` +
       (set.source ? `; data: ${set.source}` : "") + (page.complete ? "" : "; the sweep is not finished");
-    $("published-label").hidden = !page.datasets.some((d) => Object.values(d.errors).some((e) => e.published));
+    $("published-label").hidden = !page.datasets.some((d) => Object.values(d.errors).some((each) => Object.values(each).some((e) => e.published)));
+  }
+
+  function explain(id, entries) {
+    $(id).append(...entries.flatMap(([name, text]) => {
+      const term = document.createElement("em");
+      term.textContent = name;
+      return [term, `: ${text} `];
+    }));
   }
 
   function start() {
     fill("dataset", page.datasets.map((set, i) => [i, set.name]));
-    fill("postprocess", page.postprocess.map((name) => [name, name]));
-    $("postprocess").value = page.default;
+    fill("metric", page.metrics.map((entry, i) => [i, entry.label]));
+    $("metric").value = page.metrics.findIndex((entry) => entry.name === page.default.metric);
+    fill("postprocess", page.postprocess.map((entry) => [entry.name, entry.name]));
+    $("postprocess").value = page.default.postprocess;
+    explain("metrics", page.metrics.map((entry) => [entry.label, entry.summary + (entry.larger ? " Larger is better." : "")]));
+    explain("postprocessings", page.postprocess.map((entry) => [entry.name, entry.summary]));
     fill("at", page.epsilons.map((name, e) => [e, name]));
     fill("protocol", page.protocols.map((entry, p) => [p, entry.label]));
     fill("epsilon", page.epsilons.map((name, e) => [e, name]));
@@ -271,7 +294,7 @@
         drawAll();
       });
       label.title = entry.summary;
-      label.insertAdjacentHTML("beforeend", `<svg viewBox="0 0 24 14" aria-hidden="true"><path d="M0 7H24" stroke="var(--${entry.name})" stroke-width="2"/><path d="${SHAPES[entry.shape] || entry.shape}" transform="translate(12 7) scale(4.5)" fill="var(--${entry.name})"/></svg>`);
+      label.insertAdjacentHTML("beforeend", `<svg viewBox="0 0 24 14" aria-hidden="true"><path d="M0 7H24" stroke="var(--protocol-${p})" stroke-width="2"/><path d="${SHAPES[entry.shape] || entry.shape}" transform="translate(12 7) scale(4.5)" fill="var(--protocol-${p})"/></svg>`);
       label.prepend(box);
       label.append(entry.label);
       $("protocols").append(label);
@@ -281,7 +304,7 @@
     fillAttributes();
     $("dataset").addEventListener("change", () => { fillAttributes(); drawAll(); });
     $("against").addEventListener("change", () => { showAt(); drawErrors(); });
-    $("postprocess").addEventListener("change", drawAll);
+    for (const id of ["metric", "postprocess"]) $(id).addEventListener("change", drawAll);
     for (const id of ["at", "theory", "published"]) $(id).addEventListener("change", drawErrors);
     for (const id of ["attribute", "protocol", "epsilon"]) $(id).addEventListener("change", drawFrequencies);
     for (const box of document.querySelectorAll("input[name=scale]")) box.addEventListener("change", () => { drawErrors(); drawPrivacy(); });
@@ -295,6 +318,7 @@
     $("command").hidden = !page.command;
     $("command").textContent = page.command || "";
     $("spec").textContent = page.spec;
+    $("pairing").textContent = page.pairing;
     drawAll();
   }
 

@@ -7,6 +7,7 @@ not here does not exist: tests/test_cuda_surface.py checks the others against th
 
 from __future__ import annotations
 
+import os
 import threading
 import types
 import weakref
@@ -21,7 +22,9 @@ _RED, _PAGE = 64, 512  # bytes of a red zone; CuPy rounds allocations up to page
 
 
 class CUDARuntimeError(RuntimeError):
-    pass
+    def __init__(self, status):
+        """CuPy takes a number, and finds its name."""
+        super().__init__("cudaErrorMemoryAllocation: out of memory" if status == 2 else status)
 
 
 class CUDADriverError(RuntimeError):
@@ -36,29 +39,54 @@ class CompileException(Exception):  # noqa: N818
     pass
 
 
+class DynamicLibNotFoundError(RuntimeError):
+    """Of the module that finds libraries for CuPy."""
+
+
 _settings = types.SimpleNamespace()
 
 
 def _reset(
     devices=1, memory=1 << 30, orders=(0,), broken=(), lost_after=None, lost_at="launch", lost_device=None,
-    max_threads=1024, max_blocks=2**31 - 1, flags=("-O2",), ptx=None, idle=False,
+    max_threads=1024, max_blocks=2**31 - 1, flags=("-O2",), ptx=None, idle=False, capability="80", nvrtc=(13, 0),
+    driver=13000, time_limit=(), pinned_fails=False, cache_fails=False,
 ):  # fmt: skip
     """What the machine looks like.
+
+    broken      devices that are busy in exclusive mode: no context can be made there
+    nvrtc       the compiler's version; None: its library is missing
+    time_limit  devices that end kernels which take long
 
     lost_after  launches after which a device is lost (`lost_device`, or all of them)
     lost_at     "launch": the launch fails; "later": what waits for it
     ptx         such as "80": kernels by way of the PTX for this architecture
-    idle        kernels do nothing, and memory is as it comes: what is left is the host's own time
+    idle        kernels but the probe do nothing, and memory is as it comes: what is left is the host's own time
     """
     each = max(devices or 0, 1)
     _settings.__dict__.update(locals(), used=[0] * each, pooled=[0] * each, peak=[0] * each, largest=0, hidden=0)
     _settings.__dict__.update(launches=[], contexts=set(), lost=False, pinned=0)
-    _settings.__dict__.update(asked=[0] * each, copies=[[] for _ in range(each)])
+    _settings.__dict__.update(asked=[0] * each, copies=[[] for _ in range(each)], clock=[0] * each)
+    _settings.__dict__.update(limit=[0] * each, process=None, allocator=None)
 
 
 _reset()
 _local = threading.local()
 _launching = threading.Lock()
+_counting = threading.RLock()  # bytes, which arrays give back whenever they are collected
+
+
+def _check_process():
+    if _settings.process not in (None, os.getpid()):
+        raise CUDARuntimeError("cudaErrorInitializationError: initialization error")
+
+
+def _touch(device):
+    """A context is made on a device by whatever is done there, and by making it current."""
+    _settings.process = _settings.process or os.getpid()
+    _check_process()
+    if device in _settings.broken:
+        raise CUDARuntimeError("cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy or unavailable")
+    _settings.contexts.add(device)
 
 
 def _current():
@@ -67,7 +95,7 @@ def _current():
 
 def _wait(device, until=None):
     """Delivers the copies that were asked for, up to number `until`; errors of kernels arrive here, too."""
-    _settings.contexts.add(device)
+    _touch(device)
     if _settings.lost:
         raise CUDARuntimeError(_settings.lost)
     waiting = _settings.copies[device]
@@ -85,12 +113,19 @@ class MemoryPool:
     def free_bytes(self):
         return _settings.pooled[_current()]
 
+    def set_limit(self, size=None):
+        """Of the current device's arrays; 0: none."""
+        _settings.limit[_current()] = size
+
 
 def get_default_memory_pool():
     return MemoryPool()
 
 
 class PinnedMemoryPool:
+    def malloc(self, size):
+        return cuda._pinned(size)
+
     def free_all_blocks(self):
         _settings.pinned = 0
 
@@ -100,8 +135,20 @@ def get_default_pinned_memory_pool():
 
 
 def _give_back(device, size):
-    _settings.used[device] -= size
-    _settings.pooled[device] += size
+    with _counting:
+        _settings.used[device] -= size
+        _settings.pooled[device] += size
+
+
+class MemoryPointer:
+    def __init__(self, values):
+        self._values = values
+
+    def memset_async(self, value, size):
+        if size != self._values.nbytes:
+            raise ValueError("the stand-in sets whole arrays only")
+        if not _settings.idle:
+            self._values.view(_np.uint8)[...] = value
 
 
 class ndarray:  # noqa: N801
@@ -114,18 +161,18 @@ class ndarray:  # noqa: N801
     @classmethod
     def _new(cls, shape, dtype):
         dtype, device = _np.dtype(dtype), _current()
-        _settings.contexts.add(device)
-        if device in _settings.broken:
-            raise CUDARuntimeError("cudaErrorDevicesUnavailable: CUDA-capable device(s) is/are busy or unavailable")
+        _touch(device)
         nbytes = int(_np.prod(shape, dtype=_np.int64)) * dtype.itemsize
         size = -(-max(nbytes, 1) // _PAGE) * _PAGE
-        if _settings.pooled[device] >= size:
-            _settings.pooled[device] -= size
-        elif _settings.used[device] + _settings.pooled[device] + size > _settings.memory - _settings.hidden:
-            _settings.pooled[device] = 0  # CuPy gives the pool's memory back and tries once more
-            if _settings.used[device] + size > _settings.memory - _settings.hidden:
-                raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes")
-        _settings.used[device] += size
+        with _counting:
+            there = min(_settings.memory - _settings.hidden, _settings.limit[device] or _settings.memory)
+            if _settings.pooled[device] >= size:
+                _settings.pooled[device] -= size
+            elif _settings.used[device] + _settings.pooled[device] + size > there:
+                _settings.pooled[device] = 0  # CuPy gives the pool's memory back and tries once more
+                if _settings.used[device] + size > there:
+                    raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes")
+            _settings.used[device] += size
         _settings.peak[device] = max(_settings.peak[device], _settings.used[device])
         _settings.largest = max(_settings.largest, nbytes)
         raw = (
@@ -143,12 +190,17 @@ class ndarray:  # noqa: N801
             raise NotImplementedError("the stand-in knows slices only")
         return ndarray(self._values[part], self._raw, self._device)
 
-    def fill(self, value):
-        if not _settings.idle:
-            self._values[...] = value
+    @property
+    def nbytes(self):
+        return self._values.nbytes
+
+    @property
+    def data(self):
+        return MemoryPointer(self._values)
 
     def get(self, out=None, blocking=True):
         """As on a device, `blocking=False` returns at once: `out` is rubbish until an event after it is waited for."""
+        _touch(_current())
         if blocking:
             _wait(self._device)
         if out is None:
@@ -189,19 +241,44 @@ class RawModule:
         self._code, self._options = code, options
 
     def get_function(self, name):
+        _touch(_current())
+        if _settings.nvrtc is None:
+            raise DynamicLibNotFoundError('Failure finding "libnvrtc.so": No such file: libnvrtc.so*')
+        arch, known = int(_settings.capability), cuda.nvrtc.getSupportedArchs()
+        if arch < min(known):
+            raise CompileException("nvrtc: error: invalid value for --gpu-architecture (-arch)\n")
+        if arch // 10 > max(known) // 10:  # CuPy compiles for the newest that there is
+            raise CUDADriverError("CUDA_ERROR_NO_BINARY_FOR_GPU: no kernel image is available for execution on the dev")
+        if _settings.cache_fails and os.environ.get("CUPY_CACHE_IN_MEMORY") != "1":
+            raise OSError(28, "No space left on device")
         try:
-            return _Kernel(_compile.library(self._code, tuple(_settings.flags), _settings.ptx, self._options), name)
+            return RawKernel(_compile.library(self._code, tuple(_settings.flags), _settings.ptx, self._options), name)
         except _compile.Failed as error:
             raise CompileException(str(error)) from None
 
 
-class _Kernel:
+class RawKernel:
     def __init__(self, library, name):
         if not hasattr(library, f"{name}_launch"):
             raise CUDADriverError("CUDA_ERROR_NOT_FOUND: named symbol not found")
-        self._library, self._name = library, name
+        self._library, self._name, self._device = library, name, _current()
+
+    def _check_device(self):
+        if self._device != _current():
+            raise CUDADriverError("CUDA_ERROR_INVALID_HANDLE: the kernel belongs to another device")
+
+    @property
+    def num_regs(self):
+        self._check_device()
+        return 80
+
+    @property
+    def local_size_bytes(self):
+        self._check_device()
+        return 0
 
     def __call__(self, grid, block, args, *, shared_mem=0):
+        self._check_device()
         (blocks,), (threads,) = grid, block
         for number in (blocks, threads, shared_mem):
             if type(number) is not int:
@@ -211,19 +288,21 @@ class _Kernel:
         ):
             raise CUDADriverError("CUDA_ERROR_INVALID_VALUE: invalid argument")
         with _launching:  # the emulation has one block's shared memory
+            _touch(_current())
             _settings.launches.append((self._name, _current()))
+            _settings.clock[_current()] += 1  # every kernel takes a millisecond of the device's own time
             lost = _settings.lost_after is not None and len(_settings.launches) > _settings.lost_after
             if lost and _settings.lost_device in (None, _current()):
                 if _settings.lost_at == "launch":
                     raise CUDADriverError("CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered")
                 _settings.lost = "cudaErrorIllegalAddress: an illegal memory access was encountered"
                 return
-            if _settings.idle:
+            if _settings.idle and self._name != "probe":
                 return
             order = _settings.orders[len(_settings.launches) % len(_settings.orders)]
             arrays = [(a._values.ctypes.data, a._values.nbytes) for a in args if isinstance(a, ndarray)]
             _compile.launch(self._library, self._name, blocks, threads, shared_mem, self._values(args), order, arrays)
-        for array in (a for a in args if isinstance(a, ndarray)):
+        for array in (a for a in args if isinstance(a, ndarray) and not _settings.idle):
             if (array._raw[:_RED] != 0xCD).any() or (array._raw[-_RED:] != 0xCD).any():
                 raise CUDADriverError(f"{self._name} wrote outside an array of {array._values.nbytes} bytes")
 
@@ -251,4 +330,4 @@ class _Kernel:
         return values
 
 
-from . import cuda  # noqa: E402, F401
+from . import cuda  # noqa: E402

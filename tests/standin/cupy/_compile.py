@@ -50,13 +50,13 @@ def _as_source(code: str) -> str:
     return code + "".join(f"EXPORT_KERNEL({name})\n" for name in names)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def kernels(code: str, arch: str, options: tuple[str, ...]) -> dict[str, ptx.Kernel]:
     """The translated kernels: their instructions, basic block by basic block."""
     return ptx.translate(nvrtc.ptx(code, arch, options))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def library(
     code: str, flags: tuple[str, ...], arch: str | None = None, options: tuple[str, ...] = ("-std=c++17",)
 ) -> ctypes.CDLL:

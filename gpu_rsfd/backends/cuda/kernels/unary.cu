@@ -114,6 +114,7 @@ __device__ __forceinline__ void count_columns(
 #endif
 #define PAIRED_BLOCKS 5
 
+// A kernel for N thresholds: the host adds a line for each size that it needs.
 #define COUNT_UNARY(name, N, PAIRED, BLOCKS)                                                                       \
   extern "C" __global__ void __launch_bounds__(128, BLOCKS) name(                                                  \
       Pass pass, u64 first_repetition, u64 repetition_step, u32 columns, u64 first_group, u32 groups,          \
@@ -125,10 +126,3 @@ __device__ __forceinline__ void count_columns(
                              x_digits_groups, sampled_repetitions_digits_groups,                                   \
                              encoded_repetitions_digits_groups, counts_cells_repetitions_k);                       \
   }
-
-COUNT_UNARY(count_unary_2, 2, false, PLAIN_BLOCKS)
-COUNT_UNARY(count_unary_6, 6, false, PLAIN_BLOCKS)
-COUNT_UNARY(count_unary_12, 12, false, PLAIN_BLOCKS)
-COUNT_UNARY(count_unary_18, 18, false, PLAIN_BLOCKS)
-COUNT_UNARY(count_paired_6, 6, true, PAIRED_BLOCKS)
-COUNT_UNARY(count_paired_18, 18, true, PAIRED_BLOCKS)

@@ -1,0 +1,1 @@
+"""Counts without users, drawn from their exact distribution: `samplers` are backends, too."""

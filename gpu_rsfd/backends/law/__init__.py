@@ -1,1 +1,0 @@
-"""Counts without users, drawn from their exact law: `samplers` are backends, too."""

@@ -1,0 +1,230 @@
+"""Compiles counts.c on first use, into the user's cache, and loads it; or says in one line why not.
+
+A file of the cache is named after what it was made from (source, flags, and every macro that the compiler defines for
+this CPU, so that machines that share a home folder don't share a file that one of them can't run) and after its own
+content, so that a file that is not whole is never loaded.  It is written under a name of its own, then renamed:
+processes that build at the same time don't disturb each other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import os
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from gpu_rsfd.backends.native.known import wrong_answers
+from gpu_rsfd.backends.native.tables import declare
+
+SOURCE = Path(__file__).with_name("counts.c")
+COMPILERS = ("cc", "gcc", "clang")
+FLAGS = ("-O3", "-std=gnu11", "-shared", "-fPIC", "-Wno-psabi")
+TARGETS = (("-march=native",), ("-mcpu=native",), ())  # the first that the compiler knows: ARM has the second
+BUILD_SECONDS = 120.0
+
+
+class NotBuilt(Exception):  # noqa: N818  (it says what is the matter)
+    """Why there is no compiled code."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler with its flags, and what it says of itself and the CPU."""
+
+    command: tuple[str, ...]
+    target: tuple[str, ...]
+    macros: str
+
+    @property
+    def version(self) -> str:
+        for line in self.macros.splitlines():
+            if line.startswith("#define __VERSION__ "):
+                text = line.removeprefix("#define __VERSION__ ").strip('"')
+                return text if "clang" in text.lower() else f"GCC {text}"
+        return "unknown"
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return (*FLAGS, *self.target)
+
+    def key(self, source: str) -> str:
+        """Names what is built from this source by this compiler for this CPU."""
+        return hashlib.sha256("\0".join([source, *self.flags, self.macros]).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Built:
+    """The code, loaded and checked."""
+
+    library: ctypes.CDLL
+    compiler: Compiler
+    path: Path
+
+    @property
+    def width(self) -> str:
+        return str(self.library.rsfd_build().decode())
+
+
+def built() -> Built:
+    """The compiled code, made once per process; `NotBuilt` if it can't be had, which is found out once, too."""
+    found = _built()
+    if isinstance(found, NotBuilt):
+        raise found
+    return found
+
+
+def forget() -> None:
+    """Look again the next time."""
+    _built.cache_clear()
+
+
+def describe() -> dict[str, str]:
+    """The compiler, its version and flags, the width of a vector and the file in the cache; or why there is none."""
+    try:
+        found = built()
+    except NotBuilt as error:
+        return {"available": f"no, since {error}"}
+    return {
+        "available": "yes",
+        "compiler": shlex.join(found.compiler.command),
+        "version": found.compiler.version,
+        "flags": shlex.join(found.compiler.flags),
+        "vectors": found.width,
+        "cache": str(found.path),
+    }
+
+
+@lru_cache(maxsize=1)
+def _built() -> Built | NotBuilt:
+    try:
+        if os.environ.get("GPU_RSFD_NATIVE", "").strip() == "0":
+            raise NotBuilt("GPU_RSFD_NATIVE=0 turns the native backend off")
+        compiler = find_compiler()
+        path = in_cache(compiler, SOURCE.read_text(encoding="utf-8"), cache_folder())
+        library = load(path)
+    except NotBuilt as error:
+        return error
+    except (OSError, subprocess.SubprocessError) as error:
+        return NotBuilt(f"the native backend can't be built: {_line(error)}")
+    return Built(library, compiler, path)
+
+
+def _line(error: object) -> str:
+    """The last line of what went wrong, without control characters."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return "".join(c if c.isprintable() else " " for c in lines[-1])[:300] if lines else type(error).__name__
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=BUILD_SECONDS
+    )
+
+
+def find_compiler() -> Compiler:
+    """$CC, else the first of cc, gcc and clang; else the one in the Python package ziglang."""
+    if os.environ.get("CC", "").strip():
+        try:
+            command = shlex.split(os.environ["CC"])
+        except ValueError:
+            command = [os.environ["CC"]]
+        if shutil.which(command[0]) is None:
+            raise NotBuilt(f"no C compiler was found: CC={os.environ['CC']!r} is not a program")
+    elif found := next(filter(shutil.which, COMPILERS), None):
+        command = [found]
+    elif importlib.util.find_spec("ziglang") is not None:
+        command = [sys.executable, "-m", "ziglang", "cc"]
+    else:
+        raise NotBuilt(f"no C compiler was found ({', '.join(COMPILERS)})")
+    for target in TARGETS:
+        told = _run([*command, *target, "-dM", "-E", "-x", "c", os.devnull])
+        if told.returncode == 0:
+            return Compiler(tuple(command), target, told.stdout)
+    raise NotBuilt(f"the C compiler {shlex.join(command)} does not work: {_line(told.stderr)}")
+
+
+def cache_folder() -> Path:
+    """$GPU_RSFD_CACHE, else gpu-rsfd in the user's cache."""
+    if own := os.environ.get("GPU_RSFD_CACHE"):
+        return Path(own)
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-rsfd"
+    except RuntimeError as error:  # no home
+        raise NotBuilt(f"there is no cache folder: {_line(error)}") from None
+
+
+def _check_owner(path: Path) -> None:
+    """Code that another user wrote, or could write, is not loaded."""
+    if not hasattr(os, "geteuid"):
+        return
+    found = path.stat()
+    if found.st_uid != os.geteuid():
+        raise NotBuilt(f"{path} belongs to another user")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise NotBuilt(f"{path} can be written by other users")
+
+
+def in_cache(compiler: Compiler, source: str, folder: Path) -> Path:
+    """The compiled source; compiles it unless the cache has it."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_owner(folder)
+        name = f"counts-{compiler.key(source)}"
+        for path in sorted(folder.glob(f"{name}-*.so")):
+            if path.is_symlink() or not path.is_file():
+                continue
+            _check_owner(path)
+            if path.stem == f"{name}-{_digest(path)}":
+                return path
+        command = shlex.join(compiler.command)
+        print(
+            f"gpu-rsfd: compiling the native backend with {command}, once (some seconds)", file=sys.stderr, flush=True
+        )
+        with tempfile.TemporaryDirectory(prefix="building-", dir=folder) as temporary:
+            made = compiled(compiler, source, Path(temporary))
+            made.chmod(0o700)
+            path = folder / f"{name}-{_digest(made)}.so"
+            made.replace(path)  # whole, or not at all
+        return path
+    except OSError as error:
+        raise NotBuilt(f"the cache {folder} can't be used: {_line(error)}") from None
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def compiled(compiler: Compiler, source: str, folder: Path) -> Path:
+    """Compiles a source in a folder."""
+    text, made = folder / "counts.c", folder / "counts.so"
+    text.write_text(source, encoding="utf-8")
+    done = _run([*compiler.command, *compiler.flags, "-o", str(made), str(text)])
+    if done.returncode or not made.is_file():
+        raise NotBuilt(f"the C compiler {shlex.join(compiler.command)} failed: {_error_line(done.stderr)}")
+    return made
+
+
+def _error_line(text: str) -> str:
+    """The first line that speaks of an error: what follows it is its place."""
+    return _line(next((line for line in text.splitlines() if "error" in line.lower()), text))
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """Loads what was compiled, and compares what it counts with what is known."""
+    try:
+        library = declare(ctypes.CDLL(str(path)))
+    except (OSError, AttributeError) as error:  # a folder from which nothing may be run, a file for another machine
+        raise NotBuilt(f"{path} can't be loaded: {_line(error)}") from None
+    if wrong := wrong_answers(library):
+        raise NotBuilt(f"{path} gives wrong counts ({', '.join(wrong)}): a fault of the compiler or of the machine")
+    return library

@@ -1,0 +1,776 @@
+/* The counts of a simulation on a CPU, W groups of 64 users at a time.  The integers are those of the NumPy backend.
+
+   Plain C with the vector extensions of GCC and Clang.  What a compiler does not find by itself (the upper half of a
+   64 x 64 bit product in a vector, logic of three words, the digits of codes as masks) has an #if, followed by a version
+   for every other machine.
+
+   Three things make it fast, and none of them changes an integer:
+   1. Shared rounds (`prepare`, `draw`).  Philox mixes a counter (block, column, repetition, 0).  In its first two and
+      a half rounds some products depend on the block and the repetition alone and others on the column and the
+      repetition alone.  They are computed once for all columns, or once for all blocks; of the 20 products of a block 15
+      are left.  The words are exactly those of ten full rounds.
+   2. Lazy levels (`settle`).  A report bit is U < T for a U of 24 binary digits.  The upper 16 decide it unless they equal
+      those of T.  A word is addressed, not taken from a sequence, so the words of the other 8 levels need not be drawn
+      until a group has such a user: one group in a thousand for each threshold.  What was counted for that group
+      is then taken back and counted again with all 24 levels.
+   3. Nibbles (`NIBBLE`).  Going up the digits of a threshold T, `x & w` or `x | w` depends on a digit of T.  Four digits
+      of T are one of 16 cases of a switch, so that no work is done to select an operation: the compiler sees constants. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+typedef int32_t i32;
+typedef int64_t i64;
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef unsigned __int128 u128;
+
+/* W words of a vector: so many groups of 64 users, or blocks of four words of the VALUE stream, at a time. */
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
+enum { W = 8 };
+#define AVX512 1
+#elif defined(__AVX2__)
+enum { W = 4 };
+#define AVX2 1
+#else
+enum { W = 2 };
+#endif
+typedef u64 V __attribute__((vector_size(8 * W)));
+#define INLINE static inline __attribute__((always_inline))
+#define EACH for (int i = 0; i < W; i++)
+
+enum { DATA, ASSIGN, VALUE, BITS, BALANCE }; /* streams: the second half of the Philox key */
+enum { LEVELS = 24, FIRST = 16, BALANCE_ROUNDS = 8 };
+enum { CHUNK = 256 }; /* groups of 64 users that are worked on at a time: their words stay in the cache */
+enum { MOST_LAZY = 64 }; /* thresholds: with more of them, 16 levels leave too many groups undecided */
+enum { ZERO, FAKE, OWN, NOTHING }; /* what is sent for an attribute that the user did not sample */
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+/* Philox4x64-10: a round maps (c0, c1, c2, c3) to (high(c2 M1) ^ c1 ^ k0, low(c2 M1), high(c0 M0) ^ c3 ^ k1, low(c0 M0)),
+   and the key (k0, k1) = (seed, stream) grows by (W0, W1) from round to round. */
+static const u64 M0 = 0xD2E7470EE14C6C93u, M1 = 0xCA5A826395121157u, W0 = 0x9E3779B97F4A7C15u, W1 = 0xBB67AE8584CAA73Bu;
+
+INLINE V all(u64 x) { return x - (V){0}; }
+INLINE V stepping(u64 first, u64 step) { V r; EACH r[i] = first + i * step; return r; }
+INLINE u64 high1(u64 a, u64 m) { return (u64)((u128)a * m >> 64); }
+
+#if AVX512
+INLINE V times32(V a, V b) { return (V)_mm512_mul_epu32((__m512i)a, (__m512i)b); } /* of the lower halves of the lanes */
+#elif AVX2
+INLINE V times32(V a, V b) { return (V)_mm256_mul_epu32((__m256i)a, (__m256i)b); }
+#else
+INLINE V times32(V a, V b) { return (a & 0xffffffffu) * (b & 0xffffffffu); }
+#endif
+
+/* The upper half of a product of 64 x 64 bits. */
+#if AVX512 && defined(__AVX512IFMA__)
+INLINE V high(V a, u64 m) { /* from pieces of 52 and 12 bits: `middle` stands at bit 52, `top` at bit 104 */
+  const __m512i x = (__m512i)a, x1 = _mm512_srli_epi64(x, 52), m0 = (__m512i)all(m), m1 = (__m512i)all(m >> 52);
+  const __m512i none = _mm512_setzero_si512();
+  __m512i middle = _mm512_madd52hi_epu64(none, x, m0), top = _mm512_madd52hi_epu64(none, x, m1);
+  middle = _mm512_madd52lo_epu64(_mm512_madd52lo_epu64(middle, x, m1), x1, m0);
+  top = _mm512_madd52lo_epu64(_mm512_madd52hi_epu64(top, x1, m0), x1, m1);
+  return (V)_mm512_add_epi64(_mm512_slli_epi64(top, 40), _mm512_srli_epi64(middle, 12));
+}
+#elif AVX512 || AVX2
+INLINE V high(V a, u64 m) { /* from pieces of 32 bits, as in long multiplication */
+  const V a1 = a >> 32, p00 = times32(a, all(m)), p10 = times32(a1, all(m)), p01 = times32(a, all(m >> 32));
+  const V t = p10 + (p00 >> 32), w = p01 + (t & 0xffffffffu);
+  return times32(a1, all(m >> 32)) + (t >> 32) + (w >> 32);
+}
+#else
+INLINE V high(V a, u64 m) { V r; EACH r[i] = high1(a[i], m); return r; }
+#endif
+#if AVX2
+INLINE V low(V a, u64 m) {
+  return times32(a, all(m)) + ((times32(a >> 32, all(m)) + times32(a, all(m >> 32))) << 32);
+}
+#elif AVX512
+INLINE V low(V a, u64 m) { return a * all(m); }
+#else
+INLINE V low(V a, u64 m) { V r; EACH r[i] = a[i] * m; return r; }
+#endif
+
+#if AVX512
+#define LOGIC(table, a, b, c, otherwise) ((V)_mm512_ternarylogic_epi64((__m512i)(a), (__m512i)(b), (__m512i)(c), table))
+#else
+#define LOGIC(table, a, b, c, otherwise) (otherwise)
+#endif
+#define XOR3(a, b, c) LOGIC(0x96, a, b, c, (a) ^ (b) ^ (c))
+#define SELECT(m, a, b) LOGIC(0xCA, m, a, b, (b) ^ ((m) & ((a) ^ (b)))) /* a where m, else b */
+
+/* One round of W blocks. */
+INLINE void philox_round(V c[4], V k0, V k1) {
+  const V p = high(c[0], M0), q = high(c[2], M1), pl = low(c[0], M0), ql = low(c[2], M1);
+  c[0] = XOR3(q, c[1], k0);
+  c[2] = XOR3(p, c[3], k1);
+  c[1] = ql;
+  c[3] = pl;
+}
+
+/* The shared rounds.  Round 1 of (block, column, repetition, 0) gives
+     c0 = high(repetition M1) ^ column ^ seed    no block        c1 = low(repetition M1)    neither
+     c2 = high(block M0) ^ stream                no column       c3 = low(block M0)         no column
+   Round 2 multiplies c0 (`Column`: once for all blocks) and c2 (`Start`: once for all columns).  Its outputs are
+     c0 = high(c2 M1) ^ c1 ^ key                 no column       c1 = low(c2 M1)            no column
+     c2 = high(c0 M0) ^ c3 ^ key                 both            c3 = low(c0 M0)            no block
+   In round 3 the product of c0 is shared again; only that of c2 is left for each block and column (`draw`). */
+typedef struct { V mixed, next, high, low; } Start; /* whatever the column, for W blocks of a repetition */
+typedef struct { u64 high, low; } Column;           /* whatever the block */
+
+INLINE Start prepare(u64 seed, u64 stream, u64 repetition, V counter) {
+  const V c2 = high(counter, M0) ^ stream, c0 = high(c2, M1) ^ (M1 * repetition ^ (seed + W0));
+  return (Start){low(counter, M0) ^ (stream + W1), low(c2, M1) ^ (seed + 2 * W0), high(c0, M0) ^ (stream + 2 * W1),
+                 low(c0, M0)};
+}
+INLINE Column column_of(u64 seed, u64 repetition, u64 column) {
+  const u128 p = (u128)M0 * (high1(repetition, M1) ^ column ^ seed);
+  return (Column){(u64)(p >> 64), (u64)p};
+}
+/* The blocks of two starts: out[4 b + i] has word i of W blocks.  Two at a time, since a product takes longer than it
+   keeps a multiplier busy. */
+INLINE void draw(u64 seed, u64 stream, const Start *start, Column column, V *out) {
+#if AVX512 || AVX2
+  V c[2][4];
+  for (int b = 0; b < 2; b++) {
+    const V x = start[b].mixed ^ column.high;
+    c[b][0] = high(x, M1) ^ start[b].next;
+    c[b][1] = low(x, M1);
+    c[b][2] = start[b].high ^ column.low;
+    c[b][3] = start[b].low;
+  }
+#pragma GCC unroll 1
+  for (int r = 3; r < 10; r++) {
+    const V k0 = all(seed + r * W0), k1 = all(stream + r * W1);
+#pragma GCC unroll 2
+    for (int b = 0; b < 2; b++) philox_round(c[b], k0, k1);
+  }
+  for (int b = 0; b < 2; b++) for (int j = 0; j < 4; j++) out[4 * b + j] = c[b][j];
+#else
+  u64 c0[2 * W], c1[2 * W], c2[2 * W], c3[2 * W];
+  for (int b = 0; b < 2; b++) EACH {
+    const u64 x = start[b].mixed[i] ^ column.high;
+    c0[b * W + i] = high1(x, M1) ^ start[b].next[i];
+    c1[b * W + i] = x * M1;
+    c2[b * W + i] = start[b].high[i] ^ column.low;
+    c3[b * W + i] = start[b].low[i];
+  }
+#pragma GCC unroll 1
+  for (int r = 3; r < 10; r++) {
+    const u64 k0 = seed + r * W0, k1 = stream + r * W1;
+#pragma GCC unroll 4
+    for (int i = 0; i < 2 * W; i++) {
+      const u128 p = (u128)M0 * c0[i], q = (u128)M1 * c2[i];
+      c0[i] = (u64)(q >> 64) ^ c1[i] ^ k0;
+      c2[i] = (u64)(p >> 64) ^ c3[i] ^ k1;
+      c1[i] = (u64)q;
+      c3[i] = (u64)p;
+    }
+  }
+  for (int b = 0; b < 2; b++) {
+    memcpy(out + 4 * b, c0 + b * W, 8 * W);
+    memcpy(out + 4 * b + 1, c1 + b * W, 8 * W);
+    memcpy(out + 4 * b + 2, c2 + b * W, 8 * W);
+    memcpy(out + 4 * b + 3, c3 + b * W, 8 * W);
+  }
+#endif
+}
+/* All ten rounds, for blocks and columns that have nothing in common. */
+INLINE void draw_any(u64 seed, u64 stream, u64 repetition, V counter, V column, V *out) {
+  V c[4] = {counter, column, all(repetition), all(0)};
+  for (int r = 0; r < 10; r++) philox_round(c, all(seed + r * W0), all(stream + r * W1));
+  for (int j = 0; j < 4; j++) out[j] = c[j];
+}
+
+/* ---- bits -------------------------------------------------------------------------------------------------------- */
+
+INLINE V ones(V x) {
+#if AVX512 && defined(__AVX512VPOPCNTDQ__)
+  return (V)_mm512_popcnt_epi64((__m512i)x);
+#elif AVX512 || AVX2 /* of each half byte from a table, then the sum of eight bytes */
+#if AVX512
+#define OF(name) _mm512_##name
+#define QUARTERS(x) _mm512_broadcast_i32x4(x)
+#define BOTH(a, b) _mm512_and_si512(a, b)
+#define NONE _mm512_setzero_si512()
+  typedef __m512i Bytes;
+#else
+#define OF(name) _mm256_##name
+#define QUARTERS(x) _mm256_broadcastsi128_si256(x)
+#define BOTH(a, b) _mm256_and_si256(a, b)
+#define NONE _mm256_setzero_si256()
+  typedef __m256i Bytes;
+#endif
+  const Bytes four = OF(set1_epi8)(15), y = (Bytes)x;
+  const Bytes table = QUARTERS(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+  return (V)OF(sad_epu8)(OF(add_epi8)(OF(shuffle_epi8)(table, BOTH(y, four)),
+                                      OF(shuffle_epi8)(table, BOTH(OF(srli_epi16)(y, 4), four))), NONE);
+#else
+  V r; EACH r[i] = (u64)__builtin_popcountll(x[i]); return r;
+#endif
+}
+INLINE u64 sum(V x) { u64 s = 0; EACH s += x[i]; return s; }
+INLINE u32 nonzero(V x) { /* a bit per lane */
+#if AVX512
+  return _mm512_test_epi64_mask((__m512i)x, (__m512i)x);
+#else
+  u32 r = 0; EACH r |= (u32)(x[i] != 0) << i; return r;
+#endif
+}
+INLINE V load(const u64 *p) { V x; memcpy(&x, p, sizeof x); return x; }
+INLINE void store(u64 *p, V x) { memcpy(p, &x, sizeof x); }
+
+enum { PARTS = 16 / W }; /* vectors with the codes of 64 users, 16 bits each, in the users' order */
+
+/* Digit b of 64 codes as a word, for b < digits. */
+INLINE void pack(const V codes[PARTS], int digits, i64 stride, u64 *planes) {
+  for (int b = 0; b < digits; b++) {
+    u64 word = 0;
+#if AVX512
+    const __m512i bit = _mm512_set1_epi16((short)(1 << b));
+    word = (u64)_mm512_test_epi16_mask((__m512i)codes[1], bit) << 32 | _mm512_test_epi16_mask((__m512i)codes[0], bit);
+#elif AVX2
+    for (int i = 0; i < 2; i++) { /* the digit becomes the sign of its byte */
+      const __m256i bytes = _mm256_packs_epi16(_mm256_slli_epi16((__m256i)codes[2 * i], 15 - b),
+                                               _mm256_slli_epi16((__m256i)codes[2 * i + 1], 15 - b));
+      word |= (u64)(u32)_mm256_movemask_epi8(_mm256_permute4x64_epi64(bytes, 0xD8)) << 32 * i;
+    }
+#else
+    for (int i = 0; i < 16; i++) {
+      const u64 four = codes[i / W][i % W] >> b & 0x0001000100010001u;
+      word |= (four * 0x0001000200040008u >> 48) << 4 * i;
+    }
+#endif
+    planes[b * stride] = word;
+  }
+}
+/* The lanes whose code is v. */
+INLINE V match(const u64 *planes, i64 stride, int digits, u32 v, V among) {
+  for (int b = 0; b < digits; b++) {
+    const V digit = load(planes + b * stride);
+    among = v >> b & 1 ? among & digit : among & ~digit;
+  }
+  return among;
+}
+
+/* ---- what to count ----------------------------------------------------------------------------------------------- */
+
+typedef struct { i32 recipe, q, p; } Slot;       /* a recipe of `Bits`; q and p are places in `threshold` */
+typedef struct { i32 kind, prior, stop; } Run;   /* slots up to `stop` in which the same users encode a value */
+typedef struct { i32 recipe, prior, step; } Kept; /* a recipe of `Keep`; prior -1: only those who sampled report */
+typedef struct {                                 /* a distribution of fake values */
+  const u64 *thresholds;                         /* NULL: uniform */
+  i32 encoded, counted;                          /* whether recipes of `Bits` and of `Keep` have it */
+} Prior;
+typedef struct {
+  i32 index, k, digits, wide;    /* wide: codes of 16 bits, not 8 */
+  u64 offset;                    /* column of its first value in the BITS stream */
+  const void *codes;             /* the users' values, from group `held` of the job on */
+  i64 *out;                      /* [recipe][repetition][value], added to */
+  i32 priors, mine_keeps, all_keeps, kepts, thresholds, slots, runs, needs_value;
+  const Prior *prior;
+  const u64 *keeps;              /* ascending: of those who sampled it, 2**32, of everyone, 2**32 */
+  const u16 *least;              /* [2][256]: the first of them that a draw with these 8 upper bits can be below */
+  const Kept *kept;
+  const u32 *threshold;          /* out of 2**24; one more place stands for 2**24 itself, which no U reaches */
+  const i32 *partial;            /* per threshold: it matters only for those who sampled the attribute */
+  const Slot *slot;
+  const Run *run;
+} Attribute;
+typedef struct {
+  u64 seed, n;                   /* n: users of the whole data set */
+  i64 held, first, groups;       /* groups of 64 users: the first in `codes`; what this call works on */
+  i64 repetitions;               /* rows of `out` */
+  const u64 *repetition;
+  const Attribute *attribute;
+  i64 *sampled;                  /* [repetition][attribute], added to; or NULL */
+  const volatile i32 *stop;      /* not 0: give up, the counts are not wanted any more */
+  i32 d, digits, balanced, needs_assignment, attributes; /* d: of the whole data set */
+} Job;
+
+typedef struct {                 /* of a chunk of users in a repetition */
+  Start bits[CHUNK / W][6], value[CHUNK * PARTS];
+  u64 assigned[16 * CHUNK], mine[CHUNK], valid[CHUNK], y[16 * CHUNK], fake[16 * CHUNK], step[16 * CHUNK];
+  i32 pending_group[W], pending_value[W];
+  const u64 *x;                  /* [digit][CHUNK]: the users' values of the attribute at hand */
+  u64 *planes;                   /* the same of all attributes */
+  u64 *mixed;                    /* [prior][16][CHUNK]: digits of what is encoded */
+  V *reached, *right, *acc;      /* per threshold, and one more; per slot */
+  i64 *moves;                    /* [step][value], twice, and two rows of values */
+} Scratch;
+
+/* ---- who sampled what -------------------------------------------------------------------------------------------- */
+
+typedef struct { u64 keys[BALANCE_ROUNDS], shift, n; int low; u64 low_mask, high_mask; } Permutation;
+
+INLINE V mix(V x, u64 key) {
+  V z = low(x ^ key, 0xBF58476D1CE4E5B9u);
+  z ^= z >> 32;
+  return low(z, 0x94D049BB133111EBu) >> 37;
+}
+INLINE V permute(const Permutation *p, V x) {
+  V left = x >> p->low, right = x & p->low_mask;
+  for (int i = 0; i < BALANCE_ROUNDS; i += 2) {
+    left ^= mix(right, p->keys[i]) & p->high_mask;
+    right ^= mix(left, p->keys[i + 1]) & p->low_mask;
+  }
+  return left << p->low | right;
+}
+static Permutation permutation(u64 seed, u64 repetition, u64 n) {
+  V w[4];
+  u64 words[12];
+  Permutation p = {.n = n};
+  int bits = 8;
+  for (u64 b = 0; b < 3; b++) {
+    draw_any(seed, BALANCE, repetition, all(1 + b), all(0), w);
+    for (int j = 0; j < 4; j++) words[4 * b + j] = w[j][0];
+  }
+  memcpy(p.keys, words, sizeof p.keys);
+  p.shift = n <= 1ull << 32 ? (u64)((words[8] >> 32) * (u128)n >> 32) : words[8] % n;
+  while ((n - 1) >> bits) bits++;
+  p.low = bits / 2;
+  p.low_mask = (1ull << p.low) - 1;
+  p.high_mask = (1ull << (bits - p.low)) - 1;
+  return p;
+}
+/* The positions of W users in the permutation: walks along a cycle until all are below n, then rotates. */
+INLINE V positions(const Permutation *p, V user) {
+  V x = permute(p, user);
+  for (;;) {
+    const V outside = (V)(x >= p->n);
+    if (!nonzero(outside)) break;
+    x = SELECT(outside, permute(p, x), x);
+  }
+  x += p->shift;
+  return x - ((V)(x >= p->n) & p->n);
+}
+/* x modulo d, exact for x < 2**32: Lemire, Kaser, Kurz 2019. */
+INLINE V modulo(V x, u64 d) { return high(low(x, ~0ull / d + 1), d); }
+INLINE V scaled(V words, u64 k) { return times32(words >> 32, all(k)) >> 32; }
+INLINE V codes_of(const V y[4]) { return y[0] | y[1] << 16 | y[2] << 32 | y[3] << 48; }
+
+static void assign(const Job *job, u64 repetition, i64 first, i64 groups, Scratch *s) {
+  if (job->d == 1) return;
+  Permutation p = {.n = 0};
+  if (job->balanced) p = permutation(job->seed, repetition, job->n);
+  for (i64 g = 0; g < groups; g++) {
+    V codes[PARTS], a[4];
+    for (int part = 0; part < PARTS; part++) {
+      const u64 block = (u64)(first + g) * 16 + W * part; /* of four users */
+      if (!job->balanced) draw_any(job->seed, ASSIGN, repetition, stepping(1 + block, 1), all(0), a);
+      for (int j = 0; j < 4; j++)
+        if (job->balanced) {
+          const V user = stepping(4 * block + j, 4), x = positions(&p, SELECT((V)(user < job->n), user, all(0)));
+          if (job->n <= 1ull << 32) a[j] = modulo(x, (u64)job->d);
+          else EACH a[j][i] = x[i] % (u64)job->d;
+        } else
+          a[j] = scaled(a[j], (u64)job->d);
+      codes[part] = codes_of(a);
+    }
+    pack(codes, job->digits, CHUNK, s->assigned + g);
+  }
+}
+
+/* ---- the VALUE stream -------------------------------------------------------------------------------------------- */
+
+INLINE u32 reached_of(const u64 *thresholds, u32 count, u64 draw) { /* how many of them are <= draw */
+  u32 low = 0, high = count;
+  while (low < high) {
+    const u32 middle = (low + high) / 2;
+    if (thresholds[middle] <= draw) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+INLINE u32 code_of(const Attribute *a, i64 user) { /* counted from the first in `codes` */
+  return a->wide ? ((const u16 *)a->codes)[user] : ((const u8 *)a->codes)[user];
+}
+/* counts[v] += users of `among` whose digits in `planes` are v. */
+static void histogram(const u64 *planes, int digits, u32 k, const u64 *among, i64 groups, i64 *counts) {
+  for (u32 v = 0; v < k; v++) {
+    V total = all(0);
+    for (i64 g = 0; g < groups; g += W) total += ones(match(planes + g, CHUNK, digits, v, load(among + g)));
+    counts[v] += sum(total);
+  }
+}
+enum { BY_DIGITS = 64 }; /* cells up to which that is faster than counting one by one */
+INLINE int digits_of(i32 k) { return k > 1 ? 32 - __builtin_clz((u32)k - 1) : 0; }
+
+static void count_values(const Job *job, const Attribute *a, i64 row, i64 first, i64 groups, Scratch *s) {
+  const Column column = column_of(job->seed, job->repetition[row], (u64)a->index);
+  const int steps = a->mine_keeps + a->all_keeps + 2, k = a->k;
+  const int sliced = a->all_keeps && a->all_keeps * k <= BY_DIGITS; /* else one user after another */
+  i64 *const to = s->moves, *const from = to + (size_t)steps * k; /* [step][value] */
+  i64 *const mine_y = from + (size_t)steps * k, *const sent = mine_y + k;
+  memset(to, 0, (size_t)(2 * steps + 2) * k * sizeof *to);
+  for (i32 f = 0; f < a->priors; f++) {
+    const Prior *prior = a->prior + f;
+    const u64 *fake = prior->thresholds ? s->fake : s->y;
+    memset(sent, 0, (size_t)k * sizeof *sent);
+    for (i64 g = 0; g < groups; g++) {
+      V codes[PARTS];
+      union { V v[PARTS][4]; u64 w[PARTS][4][W]; } words;
+      for (int part = 0; part < PARTS; part += 2)
+        draw(job->seed, VALUE, s->value + PARTS * g + part, column, words.v[part]);
+      for (int part = 0; part < PARTS; part++) {
+        V y[4];
+        for (int j = 0; j < 4; j++) y[j] = scaled(words.v[part][j], (u64)k);
+        codes[part] = codes_of(y);
+      }
+#define WORD(u) words.w[(u) / (4 * W)][(u) % 4][(u) / 4 % W]
+      pack(codes, a->digits, CHUNK, s->y + g);
+      if (prior->thresholds) {
+        u16 drawn[64];
+        for (int u = 0; u < 64; u++) drawn[u] = (u16)reached_of(prior->thresholds, (u32)k - 1, WORD(u) >> 32);
+        memcpy(codes, drawn, sizeof codes);
+        pack(codes, a->digits, CHUNK, s->fake + g);
+      }
+      if (prior->counted && k > BY_DIGITS) {
+        u16 drawn[64];
+        memcpy(drawn, codes, sizeof codes);
+        for (u64 left = s->valid[g]; left; left &= left - 1) {
+          const int u = __builtin_ctzll(left);
+          sent[s->mine[g] >> u & 1 ? (WORD(u) >> 32) * (u64)k >> 32 : drawn[u]]++;
+        }
+      }
+      if (f) continue;
+      for (int everyone = 0; everyone <= !sliced; everyone++) /* those who keep move from y to x */
+        if (everyone ? a->all_keeps : a->mine_keeps)
+          for (u64 left = everyone ? s->valid[g] : s->mine[g]; left; left &= left - 1) {
+            const int u = __builtin_ctzll(left);
+            const u64 word = WORD(u), h = (u32)word;
+            u32 step = a->least[256 * everyone + (h >> 24)];
+            while (h >= a->keeps[step]) step++;
+            to[(size_t)step * k + code_of(a, (first - job->held + g) * 64 + u)]++;
+            from[(size_t)step * k + ((word >> 32) * (u64)k >> 32)]++;
+          }
+      if (sliced) {
+        for (int part = 0; part < PARTS; part++) {
+          V step[4];
+          for (int j = 0; j < 4; j++) {
+            step[j] = all(0);
+            for (int i = 0; i < a->all_keeps; i++)
+              step[j] -= (V)((words.v[part][j] & 0xffffffffu) >= all(a->keeps[a->mine_keeps + 1 + i]));
+          }
+          codes[part] = codes_of(step);
+        }
+        pack(codes, digits_of(a->all_keeps + 1), CHUNK, s->step + g);
+      }
+    }
+    if (f == 0 && sliced)
+      for (int step = 0; step < a->all_keeps; step++)
+        for (i64 g = 0; g < groups; g += W) {
+          const V here = match(s->step + g, CHUNK, digits_of(a->all_keeps + 1), (u32)step, load(s->valid + g));
+          for (int v = 0; v < k; v++) {
+            const size_t cell = (size_t)(a->mine_keeps + 1 + step) * k + v;
+            to[cell] += sum(ones(match(s->x + g, CHUNK, a->digits, (u32)v, here)));
+            from[cell] += sum(ones(match(s->y + g, CHUNK, a->digits, (u32)v, here)));
+          }
+        }
+    if (f == 0) {
+      for (int step = 0; step <= a->mine_keeps; step++)
+        for (int v = 0; v < k; v++) mine_y[v] += from[(size_t)step * k + v];
+      for (int step = 0; step < steps; step++) /* from what changes at a threshold to the whole change */
+        for (int v = 0; v < k; v++) {
+          i64 *const change = to + (size_t)step * k + v;
+          *change += (step && step != a->mine_keeps + 1 ? change[-k] : 0) - from[(size_t)step * k + v];
+        }
+    }
+    u64 *mixed = s->mixed + (size_t)f * 16 * CHUNK;
+    if (prior->counted && k <= BY_DIGITS) { /* sent if nobody keeps: y of those who sampled it, a fake of the others */
+      for (int b = 0; b < a->digits; b++)
+        for (i64 g = 0; g < groups; g++) {
+          const u64 z = fake[b * CHUNK + g];
+          mixed[b * CHUNK + g] = z ^ ((s->y[b * CHUNK + g] ^ z) & s->mine[g]);
+        }
+      histogram(mixed, a->digits, (u32)k, s->valid, groups, sent);
+    }
+    for (i32 i = 0; i < a->kepts; i++) {
+      const Kept *kept = a->kept + i;
+      if (kept->prior != f && !(kept->prior < 0 && f == 0)) continue;
+      i64 *out = a->out + ((size_t)kept->recipe * job->repetitions + row) * k;
+      const i64 *base = kept->prior < 0 ? mine_y : sent, *change = to + (size_t)kept->step * k;
+      for (int v = 0; v < k; v++) out[v] += base[v] + change[v];
+    }
+    if (prior->encoded) /* x of those who sampled the attribute, a fake of the others */
+      for (int b = 0; b < a->digits; b++)
+        for (i64 g = 0; g < groups; g++) {
+          const u64 z = fake[b * CHUNK + g];
+          mixed[b * CHUNK + g] = z ^ ((s->x[b * CHUNK + g] ^ z) & s->mine[g]);
+        }
+  }
+}
+
+/* ---- the BITS stream --------------------------------------------------------------------------------------------- */
+
+/* x: U >= T as far as the digits below say; equal: whether all digits so far are T's.  w is the lowest of four levels. */
+#define PAIR_X(t, x, a, b)                                                                                     \
+  ((t) == 0   ? LOGIC(0xFE, x, a, b, (x) | (a) | (b))                                                          \
+   : (t) == 1 ? LOGIC(0xEA, x, a, b, ((x) & (a)) | (b))                                                        \
+   : (t) == 2 ? LOGIC(0xA8, x, a, b, ((x) | (a)) & (b))                                                        \
+              : LOGIC(0x80, x, a, b, (x) & (a) & (b)))
+#define PAIR_EQUAL(t, e, a, b)                                                                                 \
+  ((t) == 0   ? LOGIC(0x10, e, a, b, (e) & ~((a) | (b)))                                                       \
+   : (t) == 1 ? LOGIC(0x40, e, a, b, (e) & (a) & ~(b))                                                         \
+   : (t) == 2 ? LOGIC(0x20, e, a, b, (e) & (b) & ~(a))                                                         \
+              : LOGIC(0x80, e, a, b, (e) & (a) & (b)))
+#define NIBBLE(t, w, x, equal, with_equal)                                                                     \
+  case t:                                                                                                      \
+    x = PAIR_X(t & 3, x, (w)[0], (w)[1]);                                                                      \
+    x = PAIR_X(t >> 2, x, (w)[2], (w)[3]);                                                                     \
+    if (with_equal) equal = PAIR_EQUAL(t & 3, equal, (w)[0], (w)[1]);                                          \
+    if (with_equal) equal = PAIR_EQUAL(t >> 2, equal, (w)[2], (w)[3]);                                         \
+    break;
+#define NIBBLES(t, w, x, e, f)                                                                                 \
+  switch (t) {                                                                                                 \
+    NIBBLE(0, w, x, e, f) NIBBLE(1, w, x, e, f) NIBBLE(2, w, x, e, f) NIBBLE(3, w, x, e, f)                    \
+    NIBBLE(4, w, x, e, f) NIBBLE(5, w, x, e, f) NIBBLE(6, w, x, e, f) NIBBLE(7, w, x, e, f)                    \
+    NIBBLE(8, w, x, e, f) NIBBLE(9, w, x, e, f) NIBBLE(10, w, x, e, f) NIBBLE(11, w, x, e, f)                  \
+    NIBBLE(12, w, x, e, f) NIBBLE(13, w, x, e, f) NIBBLE(14, w, x, e, f) NIBBLE(15, w, x, e, f)                \
+  }
+
+/* If T's digits below `levels` are 0, whoever has equal digits has reached it. */
+INLINE V from_above(u32 threshold, int levels) { return all(threshold & ((1u << (LEVELS - levels)) - 1) ? 0 : ~0ull); }
+
+/* Some groups that 16 levels did not decide: what was counted for them is taken back and counted again with 24. */
+static void settle(const Job *job, const Attribute *a, i64 row, i64 first, int many, Scratch *s) {
+  V w[LEVELS], counter, column, mine, hold, valid, none = all(0);
+  EACH {
+    const i64 g = s->pending_group[i < many ? i : 0];
+    const u32 v = (u32)s->pending_value[i < many ? i : 0];
+    counter[i] = 1 + 6 * (u64)(first + g);
+    column[i] = a->offset + v;
+    mine[i] = s->mine[g];
+    valid[i] = hold[i] = s->valid[g];
+    for (int b = 0; b < a->digits; b++) hold[i] &= s->x[b * CHUNK + g] ^ ((v >> b & 1) - 1ull);
+  }
+  for (int b = 0; b < 6; b++) draw_any(job->seed, BITS, job->repetition[row], counter + b, column, w + 4 * b);
+  for (int l = 0; l < LEVELS; l++) w[l] |= ~valid;
+  for (i32 t = 0; t < a->thresholds; t++) {
+    V was = from_above(a->threshold[t], FIRST), x = all(~0ull);
+    for (int b = 0; b < 6; b++) NIBBLES(a->threshold[t] >> 4 * b & 15, w + 4 * b, x, none, 0)
+    for (int b = (LEVELS - FIRST) / 4; b < 6; b++) NIBBLES(a->threshold[t] >> 4 * b & 15, w + 4 * b, was, none, 0)
+    s->reached[t] = was;
+    s->right[t] = x;
+  }
+  for (i32 r = 0, j = 0; r < a->runs; r++) {
+    const Run run = a->run[r];
+    const V among = run.kind == NOTHING ? mine : all(~0ull);
+    V who = run.kind == OWN ? hold : hold & mine;
+    if (run.kind == FAKE)
+      EACH {
+        const i64 g = s->pending_group[i < many ? i : 0];
+        const u32 v = (u32)s->pending_value[i < many ? i : 0];
+        who[i] = s->valid[g];
+        for (int b = 0; b < a->digits; b++)
+          who[i] &= s->mixed[((size_t)run.prior * 16 + b) * CHUNK + g] ^ ((v >> b & 1) - 1ull);
+      }
+    for (; j < run.stop; j++) {
+      const Slot slot = a->slot[j];
+      const V change = ones(SELECT(who, s->right[slot.p], s->right[slot.q]) & among) -
+                       ones(SELECT(who, s->reached[slot.p], s->reached[slot.q]) & among);
+      i64 *out = a->out + ((size_t)slot.recipe * job->repetitions + row) * a->k;
+      for (int i = 0; i < many; i++) out[s->pending_value[i]] -= (i64)change[i];
+    }
+  }
+}
+
+INLINE void count_bits(const Job *job, const Attribute *a, i64 row, i64 first, i64 groups, Scratch *s, const int levels) {
+  const i64 octets = (groups + W - 1) / W;
+  V *const reached = s->reached, *const acc = s->acc;
+  i64 reporters = 0;
+  int pending = 0;
+  for (i64 g = 0; g < groups; g++) reporters += __builtin_popcountll(s->mine[g]);
+  reached[a->thresholds] = s->right[a->thresholds] = all(0);
+  for (i32 v = 0; v < a->k && !*job->stop; v++) {
+    const Column column = column_of(job->seed, job->repetition[row], a->offset + (u64)v);
+    for (i32 j = 0; j < a->slots; j++) acc[j] = all(0);
+    for (i64 o = 0; o < octets; o++) {
+      V w[LEVELS], undecided = all(0);
+      const V mine = load(s->mine + W * o), valid = load(s->valid + W * o);
+      for (int b = 0; b < levels / 4; b += 2) draw(job->seed, BITS, s->bits[o] + b, column, w + 4 * b);
+      if (o == octets - 1)
+        for (int l = 0; l < levels; l++) w[l] |= ~valid; /* nobody's U is the largest */
+      for (i32 t = 0; t < a->thresholds; t++) {
+        const u32 T = a->threshold[t];
+        V x = from_above(T, levels), e = a->partial[t] ? mine : all(~0ull); /* nobody's lanes count, too */
+#pragma GCC unroll 6
+        for (int b = 0; b < levels / 4; b++)
+          NIBBLES(T >> (4 * b + LEVELS - levels) & 15, w + 4 * b, x, e, levels < LEVELS)
+        reached[t] = x;
+        if (levels < LEVELS) undecided |= e & ~from_above(T, levels);
+      }
+      const V hold = match(s->x + W * o, CHUNK, a->digits, (u32)v, valid), own = hold & mine;
+      for (i32 r = 0, j = 0; r < a->runs; r++) {
+        const Run run = a->run[r];
+        const V who = run.kind == OWN    ? hold
+                      : run.kind == FAKE ? match(s->mixed + (size_t)run.prior * 16 * CHUNK + W * o, CHUNK, a->digits,
+                                                 (u32)v, valid)
+                                         : own;
+        if (run.kind == NOTHING)
+          for (; j < run.stop; j++) acc[j] += ones(SELECT(who, reached[a->slot[j].p], reached[a->slot[j].q]) & mine);
+        else
+          for (; j < run.stop; j++) acc[j] += ones(SELECT(who, reached[a->slot[j].p], reached[a->slot[j].q]));
+      }
+      if (levels == LEVELS) continue;
+      for (u32 left = nonzero(undecided); left; left &= left - 1) {
+        s->pending_group[pending] = (i32)(W * o + __builtin_ctz(left));
+        s->pending_value[pending] = v;
+        if (++pending == W) {
+          settle(job, a, row, first, pending, s);
+          pending = 0;
+        }
+      }
+    }
+    for (i32 r = 0, j = 0; r < a->runs; r++) {
+      const i64 users = a->run[r].kind == NOTHING ? reporters : octets * W * 64; /* nobody's lanes reach every threshold */
+      for (; j < a->run[r].stop; j++)
+        a->out[((size_t)a->slot[j].recipe * job->repetitions + row) * a->k + v] += users - (i64)sum(acc[j]);
+    }
+  }
+  if (pending) settle(job, a, row, first, pending, s);
+}
+static void count_lazy(const Job *job, const Attribute *a, i64 row, i64 first, i64 groups, Scratch *s) {
+  count_bits(job, a, row, first, groups, s, FIRST);
+}
+static void count_whole(const Job *job, const Attribute *a, i64 row, i64 first, i64 groups, Scratch *s) {
+  count_bits(job, a, row, first, groups, s, LEVELS);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+static void prepare_bits(const Job *job, u64 repetition, i64 first, i64 octets, int lowest, Scratch *s) {
+  for (i64 o = 0; o < octets; o++)
+    for (int b = lowest; b < 6; b++)
+      s->bits[o][b - lowest] = prepare(job->seed, BITS, repetition,
+                                       stepping((u64)(first + W * o) * 6 + b + 1, 6));
+}
+
+/* One repetition of the users of a chunk, whose `valid` and `planes` are there. */
+static void repeat(const Job *job, i64 row, i64 first, i64 groups, Scratch *s) {
+  const u64 repetition = job->repetition[row];
+  int value = 0, lowest = -1;
+  for (i32 j = 0; j < job->attributes; j++) value |= job->attribute[j].needs_value;
+  if (job->needs_assignment) assign(job, repetition, first, groups, s);
+  if (value)
+    for (i64 o = 0; o < PARTS * groups; o++)
+      s->value[o] = prepare(job->seed, VALUE, repetition, stepping((u64)first * 16 + W * o + 1, 1));
+  s->x = s->planes;
+  for (i32 j = 0; j < job->attributes && !*job->stop; s->x += job->attribute[j++].digits * CHUNK) {
+    const Attribute *a = job->attribute + j;
+    const int lazy = a->thresholds <= MOST_LAZY, wanted = lazy ? (LEVELS - FIRST) / 4 : 0;
+    for (i64 g = 0; g < groups; g += W)
+      store(s->mine + g, job->needs_assignment && job->d > 1
+                             ? match(s->assigned + g, CHUNK, job->digits, (u32)a->index, load(s->valid + g))
+                             : load(s->valid + g));
+    if (job->sampled)
+      for (i64 g = 0; g < groups; g++) job->sampled[row * job->attributes + j] += __builtin_popcountll(s->mine[g]);
+    if (a->needs_value) count_values(job, a, row, first, groups, s);
+    if (!a->slots) continue;
+    if (wanted != lowest) prepare_bits(job, repetition, first, (groups + W - 1) / W, lowest = wanted, s);
+    (lazy ? count_lazy : count_whole)(job, a, row, first, groups, s);
+  }
+}
+
+/* All repetitions of some users: their values become words of binary digits once for all of them. */
+static void chunk(const Job *job, i64 first, i64 groups, Scratch *s) {
+  for (i64 g = 0; g < CHUNK; g++) { /* lanes of nobody are never valid */
+    const u64 start = (u64)(first + g) * 64;
+    s->valid[g] = g >= groups || start >= job->n ? 0 : start + 64 <= job->n ? ~0ull : (1ull << (job->n - start)) - 1;
+  }
+  u64 *planes = s->planes;
+  for (i32 j = 0; j < job->attributes; planes += job->attribute[j++].digits * CHUNK) {
+    const Attribute *a = job->attribute + j;
+    for (i64 g = 0; g < groups; g++) {
+      const i64 user = (first - job->held + g) * 64, users = __builtin_popcountll(s->valid[g]);
+      u16 wide[64] = {0};
+      V codes[PARTS];
+      for (i64 u = 0; u < users; u++) wide[u] = (u16)code_of(a, user + u); /* not past the end of the table */
+      memcpy(codes, wide, sizeof codes);
+      pack(codes, a->digits, CHUNK, planes + g);
+    }
+  }
+  for (i64 row = 0; row < job->repetitions && !*job->stop; row++) repeat(job, row, first, groups, s);
+}
+
+/* Room for `bytes` at the next multiple of 64; only counts it as long as there is no memory behind it. */
+static void *room(u8 *memory, size_t *used, size_t bytes) {
+  void *at = memory ? memory + *used : NULL;
+  *used += (bytes + 63) / 64 * 64;
+  return at;
+}
+
+/* Adds the counts of a job to its tables; 1 if memory is short. */
+int rsfd_count(const Job *job) {
+  size_t priors = 1, planes = 0, thresholds = 0, slots = 0, moves = 0, used = 0;
+  void *memory = NULL;
+  Scratch *s = NULL, layout;
+  for (i32 j = 0; j < job->attributes; j++) {
+    const Attribute *a = job->attribute + j;
+    const size_t m = (size_t)(2 * (a->mine_keeps + a->all_keeps + 2) + 2) * a->k;
+    if ((size_t)a->priors > priors) priors = (size_t)a->priors;
+    if ((size_t)a->thresholds > thresholds) thresholds = (size_t)a->thresholds;
+    if ((size_t)a->slots > slots) slots = (size_t)a->slots;
+    if (m > moves) moves = m;
+    planes += (size_t)a->digits;
+  }
+  for (int pass = 0; pass < 2; pass++) { /* how much, then where */
+    u8 *base = NULL;
+    if (pass) {
+      if (!(memory = calloc(used + 64, 1))) return 1;
+      base = (u8 *)(((uintptr_t)memory + 63) / 64 * 64);
+    }
+    used = 0;
+    Scratch *const in = room(base, &used, sizeof(Scratch));
+    layout.planes = room(base, &used, planes * CHUNK * sizeof(u64));
+    layout.mixed = room(base, &used, priors * 16 * CHUNK * sizeof(u64));
+    layout.reached = room(base, &used, (thresholds + 1) * sizeof(V));
+    layout.right = room(base, &used, (thresholds + 1) * sizeof(V));
+    layout.acc = room(base, &used, slots * sizeof(V));
+    layout.moves = room(base, &used, moves * sizeof(i64));
+    s = in;
+  }
+  s->planes = layout.planes;
+  s->mixed = layout.mixed;
+  s->reached = layout.reached;
+  s->right = layout.right;
+  s->acc = layout.acc;
+  s->moves = layout.moves;
+  for (i64 g = 0; g < job->groups && !*job->stop; g += CHUNK)
+    chunk(job, job->first + g, job->groups - g < CHUNK ? job->groups - g : CHUNK, s);
+  free(memory);
+  return 0;
+}
+
+/* The values of users first … first + users - 1 of a synthetic attribute, of 8 or 16 bits; `first` is a multiple of 4. */
+void rsfd_draw(u64 seed, u64 attribute, u64 k, const u64 *thresholds, u64 first, i64 users, void *out) {
+  for (i64 start = 0; start < users; start += 4 * W) {
+    V words[4];
+    draw_any(seed, DATA, 0, stepping(1 + first / 4 + (u64)start / 4, 1), all(attribute), words);
+    for (i64 u = 0; u < 4 * W && start + u < users; u++) {
+      const u64 draw = words[u % 4][u / 4] >> 32;
+      const u32 v = thresholds ? reached_of(thresholds, (u32)k - 1, draw) : (u32)(draw * k >> 32);
+      if (k > 256) ((u16 *)out)[start + u] = (u16)v;
+      else ((u8 *)out)[start + u] = (u8)v;
+    }
+  }
+}
+
+/* What this build was made for. */
+const char *rsfd_build(void) {
+#if AVX512 && defined(__AVX512IFMA__) && defined(__AVX512VPOPCNTDQ__)
+  return "512 bits (AVX-512 with IFMA and VPOPCNTDQ)";
+#elif AVX512
+  return "512 bits (AVX-512)";
+#elif AVX2
+  return "256 bits (AVX2)";
+#else
+  return "128 bits (plain C)";
+#endif
+}

@@ -1,0 +1,32 @@
+"""`gpu-rsfd data`"""
+
+from __future__ import annotations
+
+from json import dumps
+from typing import Annotated, Any
+
+import typer
+
+from gpu_rsfd.cli.commands import DECIDE
+from gpu_rsfd.cli.options import given, option, with_options
+from gpu_rsfd.cli.program import app
+from gpu_rsfd.datasets import describe, is_table
+from gpu_rsfd.datasets.options import OPTIONS
+from gpu_rsfd.datasets.table.load import parse_options
+
+
+@app.command(
+    rich_help_panel=DECIDE,
+    epilog="Examples:  gpu-rsfd data people.csv  ·  gpu-rsfd data people.csv --exclude id --bins age=10,birth=year  ·  "
+    "gpu-rsfd data export.csv.gz --encoding latin-1 --missing-values '-,n.a.' --json",
+)
+@with_options("data", *OPTIONS)
+def data(
+    file: Annotated[str, typer.Argument(help="Table, or the name of a data set.", show_default=False, metavar="FILE")],
+    json: Annotated[bool, option("--json", "JSON instead of text.")] = False,
+    **options: Any,
+) -> None:
+    """What is in a table: kind and values of each column, and the options that help before it is used."""
+    found = given(options, OPTIONS)
+    report = describe(file, **(parse_options(file, found) if is_table(file) else found))
+    print(dumps(report.to_dict(), ensure_ascii=False, indent=2) if json else report)

@@ -1,0 +1,83 @@
+"""Tables and figures of results, by what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.options import read_epsilons, split_list
+from gpu_rsfd.results import Results
+
+DEFAULT_POSTPROCESS = "clip-normalize"  # as in the paper's figures
+
+
+def selected(file: Path, options: Mapping[str, Any]) -> Results:
+    """The results of a file that `--dataset`, `--protocol` and `--epsilon` leave."""
+    from gpu_rsfd.show.selection import select
+    from gpu_rsfd.store.reading import open_results
+
+    results = open_results(file)
+    names = split_list(options["dataset"] or [], "dataset", exact=results)
+    protocols, epsilons = split_list(options["protocol"] or [], "protocol"), options["epsilon"]
+    return select(results, names, protocols, read_epsilons(epsilons) if epsilons else [])
+
+
+def _refuse_of_attack(**given: Any) -> None:
+    """An attack has no errors."""
+    for name, value in given.items():
+        if value:
+            raise InputError(f"the file holds an attack; --{name} is for the errors of a sweep")
+
+
+def table(
+    results: Results,
+    form: str = "table",
+    postprocess: str | None = None,
+    metric: str | None = None,
+    compare: Any = None,
+    per: str | None = None,
+) -> None:
+    """Print a table; `form` is table, csv or json."""
+    from gpu_rsfd.show import details, tables
+    from gpu_rsfd.show.privacy import show_attacks
+
+    chosen, error = postprocess or DEFAULT_POSTPROCESS, metric or "mse"
+    if results.measurement == "inference":
+        _refuse_of_attack(postprocess=postprocess, metric=metric, compare=compare, per=per)
+        show_attacks(results, form)
+    elif compare:
+        details.compare(results, compare[0], compare[1], chosen, form, error)
+    elif per is not None:
+        details.per(results, per, chosen, form, error)
+    else:
+        tables.show(results, chosen, form, error)
+
+
+def figure(
+    results: Results,
+    postprocess: str | None = None,
+    metric: str | None = None,
+    x: str = "auto",
+    attribute: str | None = None,
+    tradeoff: bool = False,
+) -> Any:
+    """A Matplotlib figure."""
+    from gpu_rsfd.show import plots, privacy
+
+    chosen, error = postprocess or DEFAULT_POSTPROCESS, metric or "mse"
+    if results.measurement == "inference":
+        _refuse_of_attack(
+            postprocess=postprocess,
+            metric=metric,
+            x=x not in ("auto", "epsilon"),
+            attribute=attribute,
+            tradeoff=tradeoff,
+        )
+        return privacy.attack_figure(results)
+    if tradeoff:
+        return privacy.tradeoff(results, chosen, error)
+    if attribute is not None:
+        return plots.frequencies(results, attribute, chosen)
+    return plots.figure_of(results, chosen, x, error)

@@ -1,0 +1,112 @@
+"""The command that makes a results file, from the spec in it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from gpu_rsfd.datasets import available
+from gpu_rsfd.datasets.options import command_words
+from gpu_rsfd.options import show_epsilon
+from gpu_rsfd.protocols import REGISTRY
+from gpu_rsfd.spec import FIELDS, MEASURED
+
+COMMANDS = {"frequencies": "sweep", "inference": "attack"}  # by what they measure
+ALWAYS = ("protocols", "epsilons", "repetitions", "seed")  # named even where they are as usual
+
+
+def command_of(spec: Mapping[str, Any], command: str = "", output: str | os.PathLike[str] | None = None) -> str | None:
+    """The command line that makes these results, quoted for a shell.
+
+    Parameters
+    ----------
+    spec : mapping
+        What was run, as plain data: `Results.spec`.
+    command : str, optional
+        `sweep` or `attack`.  Default: what the spec says.
+    output : str or path, optional
+        The results file.
+
+    Returns
+    -------
+    str or None
+        None where no command can say it: data, priors or protocols that were made in Python; repetitions that do not
+        start at 0; data sets with different seeds, or files that were read with different options.
+    """
+    command = command or COMMANDS[spec.get("measurement", "frequencies")]
+    datasets = list(spec.get("datasets", []))
+    if not datasets or not isinstance(spec.get("prior", ""), str):
+        return None
+    first, stop, step = spec["repetitions"]
+    if first or step != 1 or any(name not in REGISTRY for name in spec["protocols"]):
+        return None
+    data = _data_words(datasets)
+    if data is None:
+        return None
+    words = ["gpu-rsfd", command, *data]
+    plain = {**spec, "repetitions": stop, "epsilons": [_epsilon(e) for e in spec["epsilons"]]}
+    for option in sorted((*FIELDS, MEASURED[command]), key=lambda o: o.name not in ALWAYS):
+        value = plain.get(option.name, option.value())
+        if option.name in ALWAYS or value != option.value(command):
+            words += option.words(value)
+    return shlex.join([*words, *([] if output is None else ["--output", os.fspath(output)])])
+
+
+def reads_files(spec: Mapping[str, Any]) -> bool:
+    """Whether the command needs options that an older results file does not hold: how columns became values."""
+    files = [d for d in spec.get("datasets", []) if d["name"] not in available() and _distribution(d) is None]
+    return any("loaded" not in d for d in files)
+
+
+def _data_words(datasets: Sequence[Mapping[str, Any]]) -> list[str] | None:
+    """The options that give these data sets; None if there are none that do."""
+    seeds = {d["seed"] for d in datasets if "seed" in d}
+    seed = ["--data-seed", str(min(seeds))] if seeds - {0} else []
+    sizes = [d for d in datasets if d["name"] not in available() and _distribution(d) is not None]
+    shapes = [(d["domain"], _distribution(d)) for d in sizes]
+    if len(seeds) > 1 or (sizes and len(sizes) != len(datasets)) or any(shape != shapes[0] for shape in shapes):
+        return None
+    if sizes:
+        if any(d["name"] != name_by_size(d["users"], d["domain"], str(_distribution(d))) for d in sizes):
+            return None
+        words = ["--users", ",".join(str(d["users"]) for d in sizes), "--domain", _domain(sizes[0]["domain"])]
+        return [*words, "--distribution", str(shapes[0][1]), *seed]
+    words = []
+    for d in datasets:
+        if d["name"] not in available() and d.get("source") in (None, "in memory", "counts in memory"):
+            return None
+        file = str(d.get("loaded", {}).get("file", d.get("source")))
+        if d["name"] not in available() and not file.startswith(f"{d['name']}."):
+            return None  # it was given a name of its own
+        name = d["name"] if d["name"] in available() else file
+        words += ["--dataset", f'"{name}"' if "," in name else name]
+    loaded = [{k: v for k, v in d["loaded"].items() if k != "file"} for d in datasets if "loaded" in d]
+    if any(options != loaded[0] for options in loaded):
+        return None  # each file with options of its own: from Python
+    return [*words, *(command_words(loaded[0]) if loaded else []), *seed]
+
+
+def name_by_size(users: int, domain: Sequence[int], distribution: str) -> str:
+    """The name of a data set made by size."""
+    return f"{distribution.replace(':', '')}-n{users}-d{len(domain)}"
+
+
+def _distribution(dataset: Mapping[str, Any]) -> str | None:
+    """The distribution of a data set made by size."""
+    if "distribution" in dataset:
+        return str(dataset["distribution"])
+    source = str(dataset.get("source"))
+    return source.removeprefix("expected counts: ") if source.startswith("expected counts: ") else None
+
+
+def _domain(sizes: Sequence[int]) -> str:
+    runs = [(k, len(list(run))) for k, run in groupby(sizes)]
+    return ",".join(str(k) if times == 1 else f"{k}x{times}" for k, times in runs)
+
+
+def _epsilon(epsilon: float) -> str:
+    shown = show_epsilon(epsilon)
+    return shown.replace(" ", "") if shown.startswith("ln") else repr(epsilon)

@@ -1,0 +1,142 @@
+"""The attacker who knows the marginals, fast: all users of a chunk at once, all cells that share a report together.
+
+For an attribute's report, L(v) = P(report | v) / P(report | not sampled) takes two values: that of the values that the
+report supports, and that of all others.  So a guess is one of two candidates, the most frequent value of each kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.measure.literal_attack import TIE
+from gpu_rsfd.measure.reports import Chunk
+from gpu_rsfd.planning import Plan
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled, prior_frequencies
+from gpu_rsfd.protocols.form import implementation
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[Any]
+Frequencies = Callable[[int, int], Floats]  # (attribute, recipe) -> what the attacker takes for its marginal
+
+_NEVER = 1e-250  # stands for the probability 0 of a fake: the report then outweighs everything else
+
+STEPS = 32  # values that are looked at one by one: most users are done after a few
+BYTES_PER_RECIPE = 28  # of a user, while a chunk is attacked
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the report of one attribute says, for each user."""
+
+    frequency: Floats  # [value], and -1 for "no such value"
+    likeliest: int  # a priori
+    supported: Indices  # the most frequent value that the report supports; k if there is none
+    other: Indices  # the most frequent one that it does not support
+    high: Floats | float  # L of supported values
+    low: Floats | float
+    mean: Floats  # Lbar, the mean of L over the attribute's marginal: how much the attribute looks like the sampled one
+
+    def guess(self, elsewhere: Floats | float) -> Indices:
+        """The most probable value; `elsewhere`: the sum of Lbar over the other attributes, 0 if there is no hiding."""
+        a = self.frequency[self.supported] * (self.high + elsewhere)
+        b = self.frequency[self.other] * (self.low + elsewhere)
+        either = np.minimum(self.supported, self.other)
+        return np.where(b < a * (1 - TIE), self.supported, np.where(a < b * (1 - TIE), self.other, either))
+
+
+def first(sent: npt.NDArray[np.bool_], order: Indices, bit: bool) -> Indices:
+    """Of bits [value, user]: the first value in an order that has this bit, for each user; k if there is none."""
+    k, users = sent.shape
+    found = np.full(users, k, np.uint16)
+    left = np.arange(users)
+    for v in order[:STEPS]:
+        hit = sent[v, left] == bit
+        found[left[hit]] = v
+        left = left[~hit]
+        if not len(left):
+            return found
+    rest = order[STEPS:]
+    if len(rest):
+        bits = sent[rest][:, left] == bit
+        place = bits.argmax(axis=0)
+        found[left] = np.where(bits[place, np.arange(len(left))], rest[place], np.uint16(k))
+    return found
+
+
+def look(chunk: Chunk, j: int, recipe: Recipe, f: Floats) -> Evidence:
+    """The evidence in the reports of attribute j, to an attacker who knows its marginal f."""
+    evidence = implementation(LOOKS, recipe.noise, "the attack")
+    order = np.argsort(-f, kind="stable").astype(np.uint16)
+    supported, other, high, low, mean, fake = evidence(chunk.sent(j, recipe), recipe, f, order)
+    mean *= high - low
+    mean += low
+    mean /= fake
+    return Evidence(np.append(f, -1.0), int(order[0]), supported, other, high / fake, low / fake, mean)
+
+
+Seen = tuple[Indices, Indices, float, float, Floats, Any]  # supported, other, high, low, mean, P(report | fake)
+
+
+def _values_seen(sent: Indices, recipe: Recipe, f: Floats, order: Indices) -> Seen:
+    k: int = len(f)
+    fake: Any = 1.0
+    supported = sent.astype(np.uint16)
+    other = np.where(supported == order[0], order[1], order[0])
+    if recipe.unsampled is Unsampled.FAKE:
+        fake = np.maximum(prior_frequencies(recipe.prior, k)[sent], _NEVER)
+    return supported, other, recipe.noise.p(k), recipe.noise.q(k), f[sent], fake
+
+
+def _bits_seen(sent: Indices, recipe: Recipe, f: Floats, order: Indices) -> Seen:
+    k: int = len(f)
+    fake: Any = 1.0
+    p, q = recipe.noise.p(k), recipe.noise.q(k)
+    high, low = p / q, (1 - p) / (1 - q)
+    if recipe.unsampled is Unsampled.FAKE and recipe.prior is None:
+        fake = low + (high - low) / k * sent.sum(axis=0)
+    elif recipe.unsampled is Unsampled.FAKE:
+        prior = prior_frequencies(recipe.prior, k)
+        fake = np.maximum(low + (high - low) * (prior @ sent.astype(np.float64)), _NEVER)
+    mean = f @ sent.astype(np.float64)
+    return first(sent, order, True), first(sent, order, False), high, low, mean, fake
+
+
+# noise class -> what a report of it says
+LOOKS: dict[type, Callable[[Indices, Recipe, Floats, Indices], Seen]] = {Keep: _values_seen, Bits: _bits_seen}
+
+
+def guesses(
+    plan: Plan, chunk: Chunk, frequencies: Frequencies
+) -> Iterator[tuple[int, int, Indices | None, list[Indices]]]:
+    """(protocol, epsilon, each user's sampled attribute or None for Spl, each attribute's values), as guessed.
+
+    Cells with the same recipe of an attribute share its evidence.
+    """
+    seen = [
+        [look(chunk, a.index, recipe, frequencies(a.index, r)) for r, recipe in enumerate(a.recipes)]
+        for a in plan.attributes
+    ]
+    for p, row in enumerate(plan.cells):
+        for e, cell in enumerate(row):
+            if not cell:  # not asked for
+                continue
+            evidence = [seen[j][r] for j, r in enumerate(cell)]
+            others = plan.attributes[0].recipes[cell[0]].unsampled
+            if others.hides:
+                means = np.stack([one.mean for one in evidence])
+                total = means.sum(axis=0)
+                sampled = np.argmax(means >= means.max(axis=0) * (1 - TIE), axis=0)
+                yield p, e, sampled, [one.guess(np.maximum(total - one.mean, 0)) for one in evidence]
+            elif others.samples:  # which attribute it is is sent
+                values = [
+                    np.where(chunk.sampled == j, one.guess(0.0), np.uint16(one.likeliest))
+                    for j, one in enumerate(evidence)
+                ]
+                yield p, e, chunk.sampled, values
+            else:
+                yield p, e, None, [one.guess(0.0) for one in evidence]

@@ -1,0 +1,280 @@
+"""An option, declared once: in Python, on the command line, in spec files, in results files and in the docs."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import inspect
+import io
+import math
+import re
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from gpu_rsfd.checks import check_epsilon
+from gpu_rsfd.errors import InputError
+
+F = TypeVar("F", bound=Callable[..., Any])
+DATA, SIMULATION, MACHINE, OUTPUT = "Data", "Simulation", "Machine", "Output"  # panels of `--help`
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def read_text(value: Any, names: Container[str] = ()) -> str:
+    """A text as it is."""
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: `missing_values` in Python, `--missing-values` on the command line, `missing-values` in spec files.
+
+    Attributes
+    ----------
+    name : str
+        The keyword in Python.
+    metavar : str
+        What stands for the value in `--help`; empty for a switch.
+    help : str
+        One sentence without the example and the default.
+    example : str
+        A value as it is written on the command line.
+    check : callable
+        From the value of a keyword to a checked one; raises `InputError`.
+    read : callable
+        From the value of the command line (a text, or a list of them) or of a spec file to that of the keyword.  Its
+        second argument holds the columns of the file, which may have a comma in their names.
+    many : bool
+        Whether the option can be repeated on the command line.
+    default : object
+        The value of the keyword if the option is not given, or a function that returns it.
+    default_text : str
+        The same in words.
+    known : tuple of str, or callable
+        The valid values, where they are a fixed list, or a function that returns them.
+    type_text : str
+        The type of the keyword's value, for the documentation.
+    option : str
+        The name on the command line, where it is not the keyword: `epsilon` for `epsilons`.
+    panel : str
+        Where `--help` lists it.
+    defaults : mapping of str to object
+        Defaults of single commands: `{"attack": 10}`.
+    unused : tuple of str
+        The commands that have no use for it, and refuse it.
+    matters : callable, optional
+        Whether it changes anything in a `Spec`.  Default: always.
+    needs : callable, optional
+        What it needs to matter, in words.
+    shared : bool
+        Whether all of a results file must have the same value.  Not where the cells' integers tell the difference.
+    brief : bool
+        Whether the JSON in a results file leaves it out where it has its default value.
+    plain : callable
+        From a checked value to plain data, as JSON has it.
+    kind : type, optional
+        What the command line makes of the text.  Default: a text, or a list of them.
+    in_python : bool
+        Whether there is such a keyword in Python.
+    """
+
+    name: str
+    metavar: str
+    help: str
+    example: str = ""
+    check: Callable[[Any], Any] = _same
+    read: Callable[[Any, Container[str]], Any] = read_text
+    many: bool = False
+    default: Any = None
+    default_text: str = ""
+    known: Sequence[str] | Callable[[], Sequence[str]] = ()
+    type_text: str = "str, optional"
+    option: str = ""
+    panel: str | None = DATA
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
+    matters: Callable[[Any], bool] | None = None
+    needs: Callable[[], str] | None = None
+    shared: bool = True
+    brief: bool = False
+    plain: Callable[[Any], Any] = _same
+    kind: Any = None
+    in_python: bool = True
+
+    @property
+    def key(self) -> str:
+        """The name in a spec file and, after two hyphens, on the command line."""
+        return (self.option or self.name).replace("_", "-")
+
+    @property
+    def flag(self) -> str:
+        return f"--{self.key}/--no-{self.key}" if self.kind is bool and self.default else f"--{self.key}"
+
+    @property
+    def values(self) -> Sequence[str]:
+        """The values that a shell completes."""
+        return self.known() if callable(self.known) else self.known
+
+    def value(self, command: str = "") -> Any:
+        """The default of a command."""
+        default = self.default() if callable(self.default) else self.default
+        return self.defaults.get(command, default)
+
+    def help_line(self, command: str = "") -> str:
+        """The help text with its example and default, as `--help` shows it."""
+        example = f"  --{self.key} {self.example}" if self.example else ""
+        words = str(self.defaults.get(command, self.default_text))
+        return f"{self.help}{example}" + (f"  (default: {words})" if words else "")
+
+    def given(self, value: Any) -> bool:
+        """Whether a value changes anything."""
+        return not (value is None or value == self.default or (isinstance(value, (Sequence, Mapping)) and not value))
+
+    def words(self, value: Any) -> list[str]:
+        """The option on a command line that gives this stored value."""
+        if isinstance(value, Mapping):
+            value = [f"{column}={entry}" for column, entry in value.items()]
+        if not isinstance(value, (list, tuple)):
+            return [f"--{self.key}", str(value)]
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow([str(entry) for entry in value])
+        return [f"--{self.key}", line.getvalue()]
+
+
+def unknown_name(name: str, known: Iterable[str], what: str = "option", where: str = "") -> str:
+    """What is said of a name that nobody knows: the nearest one that somebody does, and all of them."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"unknown {what} {name!r}{where}; {hint}available: {', '.join(names)}"
+
+
+def keywords(options: Iterable[Option], command: str = "") -> list[inspect.Parameter]:
+    """Keyword-only parameters for the signature of a function that takes every option."""
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return [inspect.Parameter(o.name, kind, default=o.value(command)) for o in options if command not in o.unused]
+
+
+def numpydoc(options: Iterable[Option], command: str = "") -> str:
+    """The options as the Parameters of a NumPy docstring."""
+    return "\n".join(
+        f"    {o.name} : {o.type_text}\n        {o.help}"
+        + (f"  Default: {o.defaults.get(command, o.default_text)}." if o.default_text else "")
+        for o in options
+        if command not in o.unused
+    )
+
+
+def with_keywords(options: Sequence[Option], command: str = "") -> Callable[[F], F]:
+    """The signature and the docstring of a function with `**options` or `**fields` name every option."""
+
+    def named(function: F) -> F:
+        signature = inspect.signature(function)
+        fixed = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+        parameters = [*fixed, *keywords(options, command)]
+        function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        if function.__doc__ is not None:  # not with python -OO
+            function.__doc__ = re.sub(r" {4}\*\*\w+\n {8}.*", lambda _: numpydoc(options, command), function.__doc__)
+        return function
+
+    return named
+
+
+def markdown(options: Iterable[Option]) -> str:
+    """The options as a table of the documentation."""
+    listed, rows = list(options), []
+    others = any(o.unused for o in listed)
+    for o in listed:
+        defaults = [o.default_text, *(f"`{name}`: {value}" for name, value in o.defaults.items())]
+        example = f"`--{o.key}{f' {o.example}' if o.example else ''}`"
+        cells = (example, f"`{o.name}`" if o.in_python else "", o.help, "; ".join(filter(None, defaults)))
+        rows.append(" | ".join((*cells, *([", ".join(f"`{name}`" for name in o.unused)] if others else []))))
+    head = ["| option | in Python | what | default |" + " not in |" * others, "|---|---|---|---|" + "---|" * others]
+    return "\n".join([*head, *(f"| {row} |" for row in rows)])
+
+
+def entries(value: Any) -> list[Any]:
+    """A list of what is given as one, or as a single value."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def split_list(texts: Iterable[object], name: str = "list", exact: Container[str] = ()) -> list[str]:
+    """Repeated options and comma lists, flattened: ["a,b", "c"] -> [a, b, c].  An empty text is an error.
+
+    A text in `exact` is one item as it is; quotes keep a comma within an item: 'a,"b, c"' -> [a, b, c].
+    """
+    found: list[str] = []
+    for text in map(str, texts):
+        if text in exact:
+            found.append(text)
+            continue
+        cut = text.split(",") if '"' not in text else next(csv.reader([text], skipinitialspace=True), [])
+        parts = [part.strip() for part in cut if part.strip()]
+        if not parts:
+            raise InputError(f"{name}={text!r} is an empty list; at least one entry is needed")
+        found += parts
+    return found
+
+
+def read_list(name: str) -> Callable[[Any, Container[str]], list[str]]:
+    """Lists, cut at their commas."""
+
+    def read(value: Any, names: Container[str] = ()) -> list[str]:
+        return split_list(entries(value), name, names)
+
+    return read
+
+
+def whole(name: str, text: object) -> int:
+    """A count such as 1000, 1e6 or 1_000_000."""
+    plain = str(text).replace("_", "")
+    try:
+        number = float(plain)
+        value = int(plain) if plain.lstrip("+-").isdigit() else int(number)
+    except (ValueError, OverflowError):
+        raise InputError(f"{name}={text} must be a whole number, such as 1000, 1e6 or 1_000_000") from None
+    if value != number and not plain.lstrip("+-").isdigit():
+        raise InputError(f"{name}={text} must be a whole number, such as 1000, 1e6 or 1_000_000")
+    return value
+
+
+def read_whole(name: str) -> Callable[[Any, Container[str]], int]:
+    """Whole numbers, also as 1e6."""
+    return lambda value, names: whole(name, value)
+
+
+def read_epsilons(value: Any, names: Container[str] = ()) -> list[float]:
+    """Numbers and logarithms: 0.5, ln2, ln(2)."""
+    return [_epsilon(text) for text in split_list(entries(value), "epsilon")]
+
+
+def _epsilon(text: str) -> float:
+    logarithm = re.fullmatch(r"ln\s*\(?\s*([0-9.eE+]+)\s*\)?", text)
+    try:
+        value = math.log(float(logarithm[1])) if logarithm else float(text)
+    except ValueError:
+        raise InputError(f"epsilon={text} must be a number > 0 or a logarithm such as ln2") from None
+    return check_epsilon(value)
+
+
+def show_epsilon(epsilon: float) -> str:
+    """`ln 2` for logarithms of whole numbers, else the number."""
+    power = round(math.exp(epsilon)) if epsilon < 10 else 0
+    if power >= 2 and math.isclose(epsilon, math.log(power), rel_tol=1e-12):
+        return f"ln {power}"
+    return f"{epsilon:g}"
+
+
+def one_of(name: str, known: Sequence[str] | Callable[[], Sequence[str]]) -> Callable[[Any], str]:
+    """A check for one of some names."""
+
+    def check(value: Any) -> str:
+        valid = known() if callable(known) else known
+        if value not in valid:
+            raise InputError(f"unknown {name} {value!r}; available: {', '.join(valid)}")
+        return str(value)
+
+    return check

@@ -1,0 +1,357 @@
+"""Protocols of one's own: from two probabilities to an object that is accepted wherever a name is."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+import traceback
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.protocols.adaptive import Variant
+from gpu_rsfd.protocols.budgets import AMPLIFIED, SPLIT, WHOLE, Budget
+from gpu_rsfd.protocols.form import Bits, Keep, Noise, Unsampled
+from gpu_rsfd.protocols.noise import NoiseRule, bits_loss, keep_loss, one_bit_each, towards_privacy
+from gpu_rsfd.protocols.registry import REGISTRY, Protocol, as_protocol
+from gpu_rsfd.tape import KEEP_ONE
+
+# solution -> what is sent for attributes that were not sampled, and the paper's budget
+SOLUTIONS: dict[str, tuple[Unsampled, Budget]] = {
+    "spl": (Unsampled.OWN, SPLIT),
+    "smp": (Unsampled.NOTHING, WHOLE),
+    "rsfd-z": (Unsampled.ZERO, AMPLIFIED),
+    "rsfd-r": (Unsampled.FAKE, AMPLIFIED),
+}
+COLOURS = ("#c1121f", "#0077b6", "#588157", "#7209b7", "#bc6c25", "#264653", "#d81159", "#3a5a40")
+MARKERS = "oPsD^vX*d<>ph8H1234+x|_"  # those of Matplotlib that need no more than a letter
+_NAME = re.compile(r"\w[\w.+-]*")
+
+Probabilities = Callable[[float, int], Any]
+
+
+def protocol(
+    name: str,
+    *,
+    solution: str | None = None,
+    bits: Callable[[float, int], tuple[float, float]] | None = None,
+    keep: Callable[[float, int], float] | None = None,
+    adaptive: Sequence[str | Protocol] | None = None,
+    budget: Callable[[float, int], float] | None = None,
+    loss: Callable[[float, int], float] | None = None,
+    label: str | None = None,
+    colour: str | None = None,
+    marker: str | None = None,
+    summary: str | None = None,
+) -> Protocol:
+    """Define a protocol of your own.
+
+    It is accepted wherever the name of a protocol is: on all cores, on a GPU, on a cluster, in the results file.
+    `gpu_rsfd.check` tests it.
+
+    Parameters
+    ----------
+    name : str
+        What it is called in results; letters, digits and . _ + - alone, and no name of `PROTOCOLS`.
+    solution : {'spl', 'smp', 'rsfd-z', 'rsfd-r'}
+        What a user sends: every attribute (`spl`); the sampled one alone (`smp`); the sampled one hidden among noise on
+        the empty encoding (`rsfd-z`) or among fake values (`rsfd-r`; with `keep` they are sent as they are).
+    bits : callable, (e, k) -> (p, q)
+        A bit for each of the k values is sent: 1 with probability p for the user's own value, with q for any other.
+    keep : callable, (e, k) -> probability
+        A value is sent: the user's own is kept with this probability, else it is a uniform one of all k.
+    adaptive : pair of str or Protocol
+        Instead of `solution` and `bits` or `keep`: two protocols of the same solution and budget.  Of each attribute,
+        the one with the smaller variance at f = 0 is taken; the second wins a tie.
+    budget : callable, (epsilon, d) -> e, optional
+        What one attribute may spend under the guarantee `paper`.  Default: epsilon / d for `spl`, epsilon for `smp`,
+        ln(d (e^epsilon - 1) + 1) for `rsfd-z` and `rsfd-r`.  The budgets of `user` and `attribute` follow from the
+        exact loss.
+    loss : callable, (e, k) -> float, optional
+        For `bits` of which each is computed from the message that is sent, as in local hashing: the loss of that
+        message.  It can't be computed here, so it is printed as *claimed*, and refused under `user` and `attribute`.
+    label, colour, marker, summary : str, optional
+        How it is named and drawn: colour as #rrggbb, a marker of Matplotlib, one sentence.
+
+    Returns
+    -------
+    Protocol
+        The protocol.  Its probabilities are realised by integers out of 2**24 (`bits`) or 2**32 (`keep`), rounded
+        towards privacy, and never certain.
+
+    Raises
+    ------
+    InputError
+        If an argument is not valid; later, if a function raises, or gives anything but probabilities with p > q.
+
+    See Also
+    --------
+    check : tests a protocol.
+
+    Examples
+    --------
+    >>> import math
+    >>> mine = gpu_rsfd.protocol("mine", solution="rsfd-z", bits=lambda e, k: (0.5, 1 / (math.exp(e) + 1)))
+    >>> theirs = gpu_rsfd.mechanism("rsfd-oue-z", 1.0, d=3, k=10)
+    >>> gpu_rsfd.mechanism(mine, 1.0, d=3, k=10).recipe == theirs.recipe
+    True
+
+    The better of two for each attribute:
+
+    >>> either = gpu_rsfd.protocol("either", adaptive=(mine, "rsfd-grr"))
+    >>> [m.name for m in gpu_rsfd.mechanisms(either, 1.0, (2, 50))]
+    ['grr', 'mine-z']
+    """
+    _check_name(name)
+    looks = _looks(name, label, colour, marker)
+    if adaptive is not None:
+        given = {"solution": solution, "bits": bits, "keep": keep, "budget": budget, "loss": loss}
+        extra = [key for key, value in given.items() if value is not None]
+        if extra:
+            raise InputError(
+                f"protocol {name!r}: adaptive and {extra[0]} exclude each other; both protocols have theirs"
+            )
+        a, b, rule = _pair(name, adaptive)
+        words = f"{a.label} or {b.label} for each attribute, by variance." if summary is None else summary
+        return Protocol(name, *looks, rule, (*a.variants, *b.variants), _line(name, "summary", words))
+    if solution not in SOLUTIONS:
+        raise InputError(f"protocol {name!r}: unknown solution {solution!r}; available: {', '.join(SOLUTIONS)}")
+    if (bits is None) == (keep is None):
+        raise InputError(f"protocol {name!r}: give either bits or keep, {'not both' if bits else 'one of them'}")
+    for key, function in (("bits", bits), ("keep", keep), ("budget", budget), ("loss", loss)):
+        if function is not None and not callable(function):
+            raise InputError(f"protocol {name!r}: {key}={function!r} must be a function")
+    others, usual = SOLUTIONS[str(solution)]
+    if keep is not None and others is Unsampled.ZERO:
+        raise InputError(f"protocol {name!r}: keep sends a value, so fakes are values: use rsfd-r instead of rsfd-z")
+    if keep is not None and loss is not None:
+        raise InputError(f"protocol {name!r}: loss is for bits; that of a value that is sent is known exactly")
+    noise = _kept(name, keep) if keep is not None else _set(name, bits, loss)
+    spending = Budget(usual.rule, usual.text)
+    if budget is not None:
+        spending = Budget(OwnBudget(budget, name), f"{getattr(budget, '__name__', 'budget')}(eps, d)")
+    words = (
+        f"A protocol of one's own: {'keep' if keep is not None else 'bits'}, {solution}."
+        if summary is None
+        else summary
+    )
+    return Protocol(name, *looks, spending, (Variant(noise, others),), _line(name, "summary", words))
+
+
+def load_protocols(path: str | os.PathLike[str]) -> dict[str, Protocol]:
+    """Every protocol that a Python file defines.
+
+    The file is run, but not as `__main__`.
+
+    Parameters
+    ----------
+    path : str or path
+        A Python file that calls `gpu_rsfd.protocol`.
+
+    Returns
+    -------
+    dict of Protocol
+        The protocols among the file's variables, by their names, in the order of the file.
+
+    Raises
+    ------
+    InputError
+        If the file can't be read or run (with its line number), or defines no protocol.
+    """
+    path = Path(path)
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"protocols of {path} can't be read: {error.strerror}") from None
+    space: dict[str, Any] = {"__name__": path.stem, "__file__": str(path)}
+    sys.path.insert(0, str(path.resolve().parent))  # its own helpers
+    try:
+        exec(compile(text, str(path), "exec"), space)
+    except SyntaxError as error:
+        raise InputError(f"{error.filename}, line {error.lineno}: {error.msg}") from None
+    except (Exception, SystemExit) as error:
+        raise InputError(_told(error, str(path))) from None
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+    found: dict[str, Protocol] = {}
+    for value in space.values():
+        if not isinstance(value, Protocol) or REGISTRY.get(value.name) is value:
+            continue
+        if found.setdefault(value.name, value) is not value:
+            raise InputError(f"{path} defines two protocols of the name {value.name!r}")
+    if not found:
+        raise InputError(f"{path} defines no protocol; one is made with gpu_rsfd.protocol(name, solution=…, bits=…)")
+    return found
+
+
+def _told(error: BaseException, path: str | None = None) -> str:
+    """An error in somebody's file as one line: where (the last line of `path`, or the last of all), and what."""
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if path is None or frame.filename == path]
+    place = f"{inside[-1].filename}, line {inside[-1].lineno}: " if inside else ""
+    words = " ".join(str(error).split())
+    return f"{place}{words}" if isinstance(error, InputError) else f"{place}{type(error).__name__}: {words}"
+
+
+def _check_name(name: object) -> None:
+    valid = "letters, digits and . _ + - are valid, the first one a letter or digit"
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InputError(f"protocol {name!r} can't be the name of a protocol; {valid}")
+    if name in REGISTRY:
+        raise InputError(f"protocol {name!r} is the name of a protocol of gpu-rsfd; take another one")
+
+
+def _line(name: str, key: str, text: object) -> str:
+    if not isinstance(text, str) or not text.strip() or not text.isprintable():
+        raise InputError(f"protocol {name!r}: {key}={text!r} must be one line of text")
+    return text
+
+
+def _looks(name: str, label: object, colour: object, marker: object) -> tuple[str, str, str]:
+    """(label, colour, marker); what is not given follows from the name, so that it is the same in every figure."""
+    chosen = zlib.crc32(name.encode())
+    colour = COLOURS[chosen % len(COLOURS)] if colour is None else colour
+    marker = MARKERS[chosen // len(COLOURS) % len(MARKERS)] if marker is None else marker
+    if not isinstance(colour, str) or not re.fullmatch(r"#[0-9a-fA-F]{6}", colour):
+        raise InputError(f"protocol {name!r}: colour={colour!r} must be like #1b1b1b")
+    if not isinstance(marker, str) or len(marker) != 1 or marker not in MARKERS:
+        raise InputError(f"protocol {name!r}: marker={marker!r} is unknown; available: {' '.join(MARKERS)}")
+    return _line(name, "label", name if label is None else label), colour, marker
+
+
+def _number(value: object) -> float:
+    """A float; NaN for what is no number."""
+    if isinstance(value, (bool, str, bytes)):
+        return math.nan
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return math.nan
+
+
+@dataclass(frozen=True)
+class Called:
+    """A function of the user's, whose errors are told in one line."""
+
+    function: Callable[..., Any]
+    protocol: str = field(compare=False)
+
+    def __call__(self, what: str, **arguments: float) -> Any:
+        try:
+            return self.function(*arguments.values())
+        except OverflowError:
+            raise  # too large a budget: the caller says so
+        except Exception as error:
+            raise InputError(f"{self.words(what, arguments)} raised {_told_after(error)}") from None
+
+    def words(self, what: str, arguments: dict[str, float]) -> str:
+        given = ", ".join(f"{name}={value:g}" for name, value in arguments.items())
+        return f"protocol {self.protocol!r}: {what}({given})"
+
+
+def _told_after(error: Exception) -> str:
+    """What was raised, and then where."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {' '.join(str(error).split())} ({Path(last.filename).name}, line {last.lineno})"
+
+
+@dataclass(frozen=True)
+class OwnBudget:
+    """A budget rule of the user's, checked.  Equal for the same function."""
+
+    function: Callable[[float, int], float]
+    protocol: str = field(compare=False)
+
+    def __call__(self, epsilon: float, d: int) -> float:
+        called = Called(self.function, self.protocol)
+        given = called("budget", epsilon=epsilon, d=d)
+        e = _number(given)
+        if not 0 < e < math.inf:
+            words = called.words("budget", {"epsilon": epsilon, "d": d})
+            raise InputError(f"{words} gave {given!r}; it must be a finite number > 0")
+        return e
+
+
+def _set(name: str, bits: Any, loss: Any) -> NoiseRule:
+    """A noise from (e, k) -> (p, q)."""
+    called = Called(bits, name)
+
+    def ideal(e: float, k: int) -> tuple[float, float]:
+        given = called("bits", e=e, k=k)
+        pair = tuple(map(_number, given)) if isinstance(given, (tuple, list)) else ()
+        if len(pair) != 2 or not (0 < pair[1] < pair[0] < 1):
+            words = called.words("bits", {"e": e, "k": k})
+            raise InputError(f"{words} gave {given!r}; it must be (p, q) with 0 < q < p < 1")
+        return pair[0], pair[1]
+
+    stated = Called(loss, name)
+
+    def claimed(noise: Noise, e: float, k: int) -> float:
+        given = stated("loss", e=e, k=k)
+        number = _number(given)
+        if not 0 < number < math.inf:
+            words = stated.words("loss", {"e": e, "k": k})
+            raise InputError(f"{words} gave {given!r}; it must be a finite number > 0")
+        return number
+
+    return NoiseRule(
+        name,
+        Bits,
+        ideal,
+        towards_privacy(ideal),
+        one_bit_each,
+        "p(e, k)",
+        "q(e, k)",
+        "own",
+        bits_loss if loss is None else claimed,
+        claimed=loss is not None,
+    )
+
+
+def _kept(name: str, keep: Any) -> NoiseRule:
+    """A noise from (e, k) -> the probability to keep."""
+    called = Called(keep, name)
+
+    def probability(e: float, k: int) -> float:
+        given = called("keep", e=e, k=k)
+        number = _number(given)
+        if not 0 < number < 1:
+            words = called.words("keep", {"e": e, "k": k})
+            raise InputError(f"{words} gave {given!r}; it must be a probability > 0 and < 1")
+        return number
+
+    def ideal(e: float, k: int) -> tuple[float, float]:
+        kept = probability(e, k)
+        return kept + (1 - kept) / k, (1 - kept) / k
+
+    def thresholds(e: float, k: int) -> Keep:
+        return Keep(min(math.floor(probability(e, k) * KEEP_ONE), KEEP_ONE - 1))
+
+    return NoiseRule(
+        name, Keep, ideal, thresholds, lambda e, k: math.log2(k), "keep + q", "(1 - keep) / k", "own", keep_loss
+    )
+
+
+def _pair(name: str, adaptive: object) -> tuple[Protocol, Protocol, Budget]:
+    """Two protocols of one family and budget, and that budget."""
+    if isinstance(adaptive, str) or not isinstance(adaptive, Sequence) or len(adaptive) != 2:
+        raise InputError(f"protocol {name!r}: adaptive={adaptive!r} must be two protocols")
+    a, b = map(as_protocol, adaptive)
+    for one in (a, b):
+        if one.adaptive:
+            raise InputError(f"protocol {name!r}: adaptive={one.name!r} is adaptive itself; give two that are not")
+        if one.prior or one.memoised:
+            raise InputError(
+                f"protocol {name!r}: adaptive={one.name!r} is longitudinal or has a prior; give another one"
+            )
+    families = [way.unsampled if not way.unsampled.hides else Unsampled.FAKE for way in (*a.variants, *b.variants)]
+    if families[0] is not families[1]:
+        raise InputError(f"protocol {name!r}: {a.name} and {b.name} are of different solutions; both must be of one")
+    if a.budget.rule != b.budget.rule:
+        raise InputError(f"protocol {name!r}: {a.name} and {b.name} have different budgets; both must have the same")
+    return a, b, Budget(a.budget.rule, a.budget.text)

@@ -1,0 +1,145 @@
+"""A sample of benchmarks/faults.py, with a fixed seed: faults at file operations, and signals at random moments."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from command import call, start
+
+import gpu_rsfd
+import gpu_rsfd.experiments
+from gpu_rsfd.backends.pool import Worker
+from gpu_rsfd.backends.sharing import Shared
+from gpu_rsfd.cli.signals import Terminated, ended_by_signals
+
+SCRIPT = Path(gpu_rsfd.__file__).parents[1] / "benchmarks" / "faults.py"
+COMPILER = os.environ.get("CC", "cc")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux") or shutil.which(COMPILER) is None,
+        reason=f"faults are injected below the C library: needs Linux and a C compiler ({COMPILER})",
+    ),
+]
+# the scenarios that start quickly
+QUICK = [f"--scenario={name}" for name in ("sweep", "extend", "part", "merge", "others", "attack")]
+
+
+def walked(*arguments, code=0):
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *QUICK, *arguments], capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return int(re.search(r"^(\d+) injected of \d+ .*violations$", done.stdout, re.M)[1]), done.stdout
+
+
+def test_faults():
+    assert walked("--sample", "30", "--seed", "1")[0] == 30
+
+
+def test_signals():
+    assert walked("--signals", "20", "--seed", "1")[0] == 20
+
+
+@pytest.mark.parametrize("mistake,found", [
+    ('blocks.tidy = lambda *_: None; files.os.fsync = lambda number: None', "moved before it was synced"),
+    ('files.DeferredErrors.write = lambda self, content: len(content)', "failed"),
+])  # fmt: skip
+def test_the_walker_sees_mistakes(tmp_path, mistake, found):
+    """Negative control: a store that does not sync, or loses what it writes."""
+    (tmp_path / "sitecustomize.py").write_text(
+        f"import os\nif 'FAULTS_LIBRARY' in os.environ:\n    from gpu_rsfd.store import blocks, files\n    {mistake}\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "--scenario", "sweep", "--sample", "0"],
+        capture_output=True, text=True, timeout=200, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 1 or found == "failed", done.stdout
+    assert found in done.stdout + done.stderr or "can't be run here" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+def test_signals_keep_what_is_done(tmp_path, number):
+    """SIGHUP as SIGTERM: what is kept is said, with the command to resume."""
+    command = ["sweep", "--users", "20000", "--domain", "20x5", "--repetitions", "4000", "--workers", "1"]
+    process = start(*command, "--backend", "numpy", "--save-every", "0.05", "--no-plot", "--yes", cwd=tmp_path)
+    folder, end = tmp_path / "results.h5.blocks", time.monotonic() + 60
+    while not list(folder.glob("*-*-*.h5")) and not (tmp_path / "results.h5").exists():
+        assert time.monotonic() < end
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number, err
+    assert "what is done is kept in results.h5" in err
+    assert "to continue:\n  gpu-rsfd sweep" in err
+    assert "Traceback" not in err
+    assert [p.name for p in tmp_path.iterdir()] == ["results.h5"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+def test_exit_codes_of_any_command(monkeypatch, tmp_path, number):
+    """Also where nothing is run that could be kept."""
+    monkeypatch.setattr(gpu_rsfd.experiments, "merge", lambda *_: os.kill(os.getpid(), number) or time.sleep(20))
+    monkeypatch.chdir(tmp_path)
+    assert call(monkeypatch, "merge", "r.h5") == 128 + number
+
+
+INTERRUPTED = """
+import sys
+sys.argv = ['gpu-rsfd', 'sweep']
+class Finder:
+    def find_spec(self, name, *_):
+        if name == {name!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Finder())
+from gpu_rsfd.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("name", ["gpu_rsfd.cli.sweep", "gpu_rsfd.cli.program", "typer"])
+def test_ctrl_c_while_it_is_imported(tmp_path, name):
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED.format(name=name)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize("number,error", [(signal.SIGINT, KeyboardInterrupt), (signal.SIGHUP, Terminated)])
+def test_a_signal_at_a_bad_moment_comes_again(number, error):
+    """Where Python would only complain of an exception and go on."""
+    heard = []
+
+    class Removed:
+        def __del__(self):
+            os.kill(os.getpid(), number)
+            heard.append(sum(range(1000)))  # the handler has been called by now
+
+    def work():
+        Removed()
+        heard.append("after")
+        time.sleep(20)
+
+    with ended_by_signals(), pytest.raises(error):
+        work()
+    assert heard == [499500, "after"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_to_a_worker_alone(capfd, number):
+    """It goes on, without a word: its parent ends it."""
+    worker = Worker()
+    try:
+        data = Shared(gpu_rsfd.SyntheticDataset(1000, (3, 4)))
+        assert worker.run(data, getattr, ("dataset",)).n == 1000
+        worker._process.send_signal(number)
+        time.sleep(0.2)
+        assert worker.run(data, getattr, ("dataset",)).n == 1000
+    finally:
+        worker.close()
+    assert capfd.readouterr().err == ""

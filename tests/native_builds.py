@@ -1,0 +1,144 @@
+"""Helpers of the native backend's tests: counts.c built in many ways, cases made at random, and their right counts.
+
+`python tests/native_builds.py LIBRARY CASES` compares a library with NumPy: for one that must be loaded by a process of
+its own, since it is built with sanitizers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpu_rsfd.backends.cpu.counting import Task, TaskCounts, run
+from gpu_rsfd.backends.native import build, known
+from gpu_rsfd.backends.native.tables import Tables, declare
+from gpu_rsfd.datasets.synthetic import zipf_thresholds
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled
+from gpu_rsfd.tape import LANES, Tape, by_thresholds, scale
+
+EMULATED = Path(__file__).parent / "emulated"
+
+
+def _compiler():
+    try:
+        return build.find_compiler()
+    except build.NotBuilt as error:
+        return error
+
+
+COMPILER = _compiler()
+needs_compiler = pytest.mark.skipif(isinstance(COMPILER, build.NotBuilt), reason=f"no native backend: {COMPILER}")
+X86 = not isinstance(COMPILER, build.NotBuilt) and "#define __x86_64__ 1" in COMPILER.macros
+AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512dq")
+AS_AVX512 = (
+    *("-march=x86-64", "-D__AVX2__", "-D__AVX512F__", "-D__AVX512BW__", "-D__AVX512DQ__"),
+    *(f"-I{EMULATED}", "-fno-lto"),
+)
+BUILDS = {  # name: flags, macros of a CPU that can run it, what it must say of itself
+    "plain": (("-march=x86-64",) if X86 else (), (), "128 bits (plain C)"),
+    "avx2": (("-mavx2",), ("__AVX2__",), "256 bits (AVX2)"),
+    "avx512": (AVX512, ("__AVX512BW__", "__AVX512DQ__"), "512 bits (AVX-512)"),
+    "avx512-ifma": (
+        (*AVX512, "-mavx512ifma", "-mavx512vpopcntdq"),
+        ("__AVX512BW__", "__AVX512DQ__", "__AVX512IFMA__", "__AVX512VPOPCNTDQ__"),
+        "512 bits (AVX-512 with IFMA and VPOPCNTDQ)",
+    ),
+    "emulated": (AS_AVX512, ("__x86_64__",), "512 bits (AVX-512)"),
+    "emulated-ifma": (
+        (*AS_AVX512, "-D__AVX512IFMA__", "-D__AVX512VPOPCNTDQ__"),
+        ("__x86_64__",),
+        "512 bits (AVX-512 with IFMA and VPOPCNTDQ)",
+    ),
+}
+SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def compiled(folder: Path, flags: tuple[str, ...], source: str | None = None) -> Path:
+    """counts.c, or another source, built with flags of one's own; without optimisation, which takes long."""
+    text = build.SOURCE.read_text(encoding="utf-8") if source is None else source
+    return build.compiled(build.Compiler(COMPILER.command, ("-O0", *flags), ""), text, folder)
+
+
+def codes(case: known.Case, j: int, start: int, stop: int):
+    """The values of `Case.held`, drawn by NumPy."""
+    words, k = Tape(known.DATA_SEED).data(j, start, stop), case.domain[j]
+    return scale(words, k) if j % 2 else by_thresholds(words, zipf_thresholds(k, 1.1), k)
+
+
+def right(case: known.Case, seed: int = known.SEED, repetitions=known.REPETITIONS) -> TaskCounts:
+    """What the NumPy backend counts."""
+    attributes, n = case.attributes, case.users
+    task = Task(0, n, n, len(attributes), case.assignment, tuple(repetitions), attributes, True)
+    return run(task, seed, lambda j, start, stop: codes(case, j, start, stop))
+
+
+def random_case(random: np.random.Generator) -> known.Case:
+    """Any recipes on any shape: thresholds with an edge, few and many of them, none or some fakes."""
+
+    def one_of(*choices: int) -> int:
+        return int(random.choice(choices))
+
+    def bit_threshold() -> int:
+        short = one_of(8, 12, 16, 24)
+        value = int(random.integers(1, 1 << short))
+        return one_of(1, 2**23, 2**24 - 1, value, value << (24 - short))
+
+    def recipe(priors: list[tuple[int, ...] | None]) -> Recipe:
+        others = list(Unsampled)[random.integers(len(Unsampled))]
+        prior = priors[random.integers(2)] if others is Unsampled.FAKE else None
+        if others is not Unsampled.ZERO and random.random() < 0.5:
+            some = int(random.integers(2**32))
+            return Recipe(others, Keep(one_of(0, 1, 2**32 - 1, some, some >> 24 << 24)), prior)
+        return Recipe(others, Bits(one_of(bit_threshold(), 2**24), bit_threshold()), prior)
+
+    def recipes(k: int) -> tuple[Recipe, ...]:
+        priors = [None, tuple(sorted(int(t) for t in random.integers(0, 2**32 + 1, k - 1)))]
+        return tuple(dict.fromkeys(recipe(priors) for _ in range(one_of(1, 3, 3, 10, 80))))
+
+    users = one_of(1, *(int(random.integers(1, most)) for most in (700, 700, 5000, 20_000)))
+    sizes = [one_of(2, 3, int(random.integers(2, 20)), int(random.integers(20, 70))) for _ in range(one_of(1, 2, 3, 5))]
+    domain = (*sizes, *([int(random.integers(250, 300))] if random.random() < 0.1 else []))
+    return known.Case(users, domain, str(random.choice(["uniform", "balanced"])), tuple(map(recipes, domain)))
+
+
+def difference(library: ctypes.CDLL, random: np.random.Generator) -> str:
+    """A case made at random, its users cut in two and its attributes, too; where it differs from NumPy, if anywhere."""
+    case = random_case(random)
+    seed, repetitions = int(random.integers(2**63)), tuple(int(r) for r in random.integers(0, 2**63, 2))
+    tables = Tables(case.attributes, len(case.domain), case.assignment)
+    groups, d = -(-case.users // LANES), len(case.domain)
+    expected, held = right(case, seed, repetitions), case.held(library)
+    cut, split = int(random.integers(groups + 1)), int(random.integers(d))
+    totals = [np.zeros_like(table) for table in expected.counts]
+    sampled = np.zeros_like(expected.sampled)
+    for users in (slice(0, cut), slice(cut, groups)):
+        for part in (slice(0, split), slice(split, d)):
+            if part.start == part.stop:
+                continue
+            found, who = tables.count(
+                library, held, case.users, seed, repetitions, users, part, True, np.zeros(1, np.int32)
+            )
+            for total, table in zip(totals[part], found, strict=True):
+                total += table
+            sampled[:, part] += who
+    for j, (ours, theirs) in enumerate(zip(totals, expected.counts, strict=True)):
+        if not np.array_equal(ours, theirs):
+            recipe = case.recipes[j][np.argwhere(ours != theirs)[0][0]]
+            return f"users={case.users} domain={case.domain} {case.assignment} attribute {j}: {recipe}"
+    return "" if np.array_equal(sampled, expected.sampled) else f"users={case.users} domain={case.domain}: who sampled"
+
+
+def first_difference(library: ctypes.CDLL, cases: int, seed: int = 0) -> str:
+    """Of so many cases, and of the known answers."""
+    if wrong := known.wrong_answers(library):
+        return f"known answers: {', '.join(wrong)}"
+    random = np.random.default_rng(seed)
+    return next(filter(None, (difference(library, random) for _ in range(cases))), "")
+
+
+if __name__ == "__main__":
+    sys.exit(first_difference(declare(ctypes.CDLL(sys.argv[1])), int(sys.argv[2])) or 0)

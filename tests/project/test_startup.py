@@ -1,0 +1,56 @@
+"""The first second: what is imported before anything is done."""
+
+import subprocess
+import sys
+
+import pytest
+
+import gpu_rsfd
+from gpu_rsfd.cli.commands import COMMANDS, load
+
+HEAVY = {"numpy", "h5py", "matplotlib", "pyarrow", "cupy", "pandas", "xarray", "distributed", "filelock"}
+
+
+def loaded(program, *arguments):
+    """The modules that a program has imported when it ends."""
+    code = f"import sys, atexit; atexit.register(lambda: print(*sys.modules, sep='\\n', file=sys.stderr)); {program}"
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
+    return set(done.stderr.split())
+
+
+def test_importing_the_package_imports_nothing_else():
+    found = loaded("import gpu_rsfd")
+    assert {name for name in found if name.startswith("gpu_rsfd")} == {"gpu_rsfd", "gpu_rsfd.version"}
+    assert not found & {*HEAVY, "typer", "rich"}
+
+
+@pytest.mark.parametrize("option,own", [
+    ("--version", "version cli"),
+    ("--help", "version cli cli.program cli.commands cli.helptext cli.signals cli.terminal checks errors options"),
+])  # fmt: skip
+def test_version_and_help_import_little(option, own):
+    found = loaded("from gpu_rsfd.cli import main; main()", option)
+    wanted = {"gpu_rsfd", *(f"gpu_rsfd.{name}" for name in own.split())}
+    assert {name for name in found if name.startswith("gpu_rsfd")} == wanted
+    assert not found & HEAVY
+
+
+def test_the_check_can_fail():
+    assert "numpy" in loaded("import gpu_rsfd; gpu_rsfd.simulate")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_what_the_command_says(name):
+    command = load(name)
+    panel, sentence = COMMANDS[name]
+    assert " ".join(command.help.split("\n\n")[0].split()) == sentence
+    assert command.rich_help_panel == panel
+
+
+def test_every_public_name_is_found():
+    for name in gpu_rsfd.__all__:
+        assert getattr(gpu_rsfd, name) is not None
+    assert set(gpu_rsfd.__all__) <= set(dir(gpu_rsfd))
+    with pytest.raises(AttributeError):
+        gpu_rsfd.nothing  # noqa: B018
+    assert gpu_rsfd.theory.expected_mse("smp-grr", 1.0, 1000, (3, 4)) > 0

@@ -1,0 +1,186 @@
+"""Metrics by their definitions; names, functions and dictionaries are taken alike; what a file can't give is said."""
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gpu_rsfd
+from gpu_rsfd.estimate import DEFAULT, POSTPROCESS, STORED, Context
+from gpu_rsfd.metrics import METRICS, Metric, as_metric, average
+from gpu_rsfd.results import Results
+from gpu_rsfd.show import tables
+
+DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), "zipf:1.0", seed=2, name="one")
+PROTOCOLS = ["rsfd-grr", "smp-oue", "rsrfd-grr"]
+RUN = {"epsilons": [0.5, 2.0], "protocols": PROTOCOLS, "repetitions": 6, "prior": "zipf:1.0"}
+
+
+@pytest.fixture(scope="module")
+def result():
+    return gpu_rsfd.simulate(DATA, **RUN, backend="numpy", workers=1)
+
+
+def literal(metric, truth, estimate):
+    """Value by value, as a textbook has it."""
+    pairs = list(zip(truth, estimate, strict=True))
+    off = [abs(f - t) for t, f in pairs]
+    match metric:
+        case "mse":
+            return sum(x * x for x in off) / len(off)
+        case "mae":
+            return sum(off) / len(off)
+        case "max":
+            return max(off)
+        case "l1":
+            return sum(off)
+        case "kl":
+            return sum(t * math.log(t / f) for t, f in pairs if t > 0 and f > 0)
+        case "js":
+            middle = [(t + f) / 2 for t, f in pairs]
+            first = sum(t * math.log(t / m) for (t, _), m in zip(pairs, middle, strict=True) if t > 0 and m > 0)
+            second = sum(f * math.log(f / m) for (_, f), m in zip(pairs, middle, strict=True) if f > 0 and m > 0)
+            return (first + second) / 2
+    raise AssertionError(f"{metric} has no definition here")
+
+
+@pytest.mark.parametrize("postprocess", ["none", "clip-normalize"])
+@pytest.mark.parametrize("metric", METRICS)
+def test_each_metric_is_its_definition(result, metric, postprocess):
+    estimates, errors = result.estimates(postprocess), result.error(metric, postprocess)
+    assert (estimates < 0).any() == (postprocess == "none")
+    for p, e, r in ((0, 0, 0), (1, 1, 3), (2, 0, 5)):
+        each = [literal(metric, DATA.frequencies[c], estimates[p, e, r, c]) for c in DATA.domain.slices]
+        assert errors[p, e, r] == pytest.approx(sum(each) / 2, rel=1e-12)
+
+
+def test_divergences_of_distributions():
+    truth = np.array([0.5, 0.5, 0.0])
+    for metric in ("kl", "js"):
+        assert average(METRICS[metric], truth, truth, (3,)) == 0
+    assert average(METRICS["js"], truth, np.array([0.0, 0.0, 1.0]), (3,)) == pytest.approx(math.log(2))
+
+
+def test_names_functions_and_defaults(result):
+    def mean_absolute(truth, estimate):
+        return np.abs(estimate - truth).mean(axis=-1)
+
+    assert np.array_equal(result.error(mean_absolute), result.error("mae"))
+    assert np.array_equal(result.error(Metric(mean_absolute)), result.error("mae", DEFAULT))
+    assert np.array_equal(result.mse(), result.error())
+    assert np.array_equal(result.mse(), result.mse("clip-normalize"))
+    assert not np.array_equal(result.mse(), result.mse("none"))
+    assert np.array_equal(result.estimates(), result.estimates("none"))
+    assert np.array_equal(result.estimates(lambda f: np.maximum(f, 0)), result.estimates("clip"))
+    assert np.array_equal(result.mse(lambda f: np.maximum(f, 0)), result.mse("clip"))
+    assert as_metric(mean_absolute).label == "mean_absolute_avg"
+
+
+def test_a_context_is_that_of_the_cell(result):
+    seen = []
+
+    def noted(f, context):
+        seen.append((f.shape, context))
+        return f
+
+    assert np.array_equal(result.estimates(noted), result.estimates())
+    assert len(seen) == len(PROTOCOLS) * 2 * 2
+    for p, name in enumerate(PROTOCOLS):
+        for e, epsilon in enumerate(RUN["epsilons"]):
+            for j, k in enumerate(DATA.domain):
+                found = [c for shape, c in seen if shape == (6, k)][p * 2 + e]
+                mechanism = result.mechanism(name, epsilon, j)
+                assert (found.n, found.noise) == (400, mechanism.recipe.noise.kind)
+                assert found.base == pytest.approx(mechanism.base)
+                assert found.gain == pytest.approx(mechanism.gain)
+                assert found.variance == pytest.approx(mechanism.variance(0.0, 400))
+    balanced = gpu_rsfd.simulate(DATA, **{**RUN, "assignment": "balanced"}, backend="numpy", workers=1)
+    assert Context.of(balanced.plan, 400, 1, 0, 1).variance == pytest.approx(
+        balanced.mechanism("smp-oue", 0.5, 1).fixed_variance(0.0, 400, "balanced", 1)
+    )
+
+
+def test_one_entry_is_all_that_it_takes(result, monkeypatch, capsys):
+    """A metric and a post-processing of the user's, in tables, rows and stars."""
+    from gpu_rsfd.show.comparison import among_best
+
+    def cut(f, context):
+        """Estimates below two standard deviations are set to 0."""
+        return np.where(f < 2 * np.sqrt(context.variance), 0.0, f)
+
+    def found(truth, estimate):
+        """Whether the most frequent value is found."""
+        return np.argmax(estimate, axis=-1) == np.argmax(truth)
+
+    monkeypatch.setitem(POSTPROCESS, "cut", cut)
+    monkeypatch.setitem(METRICS, "found", Metric(found, larger_is_better=True))
+    results = Results({"one": result})
+    tables.show(results, "cut", metric="found")
+    shown = capsys.readouterr().out
+    assert "found_avg, postprocess=cut" in shown.splitlines()[0]
+    rows = list(tables.rows(results, "cut", "found"))
+    assert {(row["metric"], row["postprocess"]) for row in rows} == {("found", "cut")}
+    mean = result.error("found", "cut").mean(axis=-1)
+    assert [row["error"] for row in rows] == pytest.approx(mean.ravel().tolist())
+    best = among_best(result, "cut", "found")
+    assert best[mean.argmax(axis=0), range(2)].all()
+
+
+def test_larger_may_be_better():
+    """The same numbers, called an error and a score: the stars and the margin change sides."""
+    from gpu_rsfd.show import headline
+    from gpu_rsfd.show.comparison import among_best
+
+    data = gpu_rsfd.SyntheticDataset(3000, (6, 6, 6), seed=3)
+    result = gpu_rsfd.simulate(data, epsilons=0.5, protocols=["smp-adp", "spl-adp"], repetitions=8, workers=1)
+    error = METRICS["l1"]
+    score = Metric(error.function, larger_is_better=True, label="score")
+    assert among_best(result, "none", error).tolist() == [[True], [False]]
+    assert among_best(result, "none", score).tolist() == [[False], [True]]
+    means = result.error("l1", "none").mean(axis=-1)[:, 0]
+    for metric, best, second, than in ((error, 0, 1, "less L1_avg than Spl"), (score, 1, 0, "more score than Smp")):
+        ((margin,),) = (stretch.margins for stretch in headline.stretches(result, "none", metric))
+        assert margin.percent == pytest.approx(100 * abs(1 - means[best] / means[second]))
+        assert than in headline.of_dataset("one", result, "none", metric)
+
+
+def test_what_is_wrong_is_said(result):
+    with pytest.raises(gpu_rsfd.InputError, match="unknown metric 'rmse'; available: mse, mae, max, l1, kl, js"):
+        result.error("rmse")
+    with pytest.raises(gpu_rsfd.InputError, match="unknown postprocess 'clipp'; available: none, clip"):
+        result.error("mae", "clipp")
+    with pytest.raises(gpu_rsfd.InputError, match=r"metric 'own' gives shape \(2, 6, 3\) .* reduce the last axis"):
+        result.take([0], [0, 1]).error(lambda truth, estimate: (estimate - truth)[0])
+    with pytest.raises(gpu_rsfd.InputError, match=r"postprocess 'own' gives shape .* must keep the shape"):
+        result.estimates(lambda f: f.sum(axis=-1))
+    with pytest.raises(gpu_rsfd.InputError, match="metric=3 must be a name or a function"):
+        result.error(3)
+
+
+def test_a_file_without_counts_has_its_stored_errors_alone(tmp_path):
+    options = {"output": tmp_path / "r.h5", "keep": "mse", "backend": "numpy", "workers": 1}
+    whole = gpu_rsfd.simulate(DATA, **RUN, backend="numpy", workers=1)
+    kept = gpu_rsfd.sweep(DATA, **RUN, **options)["one"]
+    for name in STORED:
+        assert np.array_equal(kept.mse(name), whole.mse(name))
+    for ask in (lambda: kept.error("mae"), lambda: kept.mse(lambda f: f), lambda: kept.error_per_attribute()):
+        with pytest.raises(gpu_rsfd.InputError, match=r"errors only \(--keep mse\)"):
+            ask()
+
+
+def test_the_docs_run(result):
+    """Every block of Python on the page of metrics, one after the other."""
+    pytest.importorskip("pandas")
+    text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len(blocks) == 4
+    names = {"result": result, "gpu_rsfd": gpu_rsfd}
+    try:
+        for block in blocks:
+            exec(block, names)
+        assert {"top", "threshold"} <= {*METRICS, *POSTPROCESS}
+    finally:
+        METRICS.pop("top", None)
+        POSTPROCESS.pop("threshold", None)

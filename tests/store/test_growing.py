@@ -1,0 +1,262 @@
+"""A results file grows in every direction, and says in plain words why it does not."""
+
+from dataclasses import replace
+
+import h5py
+import numpy as np
+import pytest
+
+import gpu_rsfd
+from gpu_rsfd import collect
+from gpu_rsfd.backends.cpu.backend import NumpyBackend
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.planning import Plan
+from gpu_rsfd.protocols import REGISTRY
+from gpu_rsfd.store import compact
+from gpu_rsfd.store.blocks import folder_of
+
+DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), "zipf:1", name="mine")
+OTHER = gpu_rsfd.SyntheticDataset(300, (4,), name="other")
+ALL = {
+    "protocols": ["spl-adp", "rsfd-grr", "smp-adp", "rsfd-oue-z", "smp-grr"],
+    "epsilons": [0.5, 1.0, 2.0, 3.0],
+    "repetitions": 30,
+    "seed": 3,
+}
+RUN = {"backend": "numpy", "workers": 1}
+
+
+def grow(path, data=DATA, **options):
+    return gpu_rsfd.sweep(data, **{**ALL, **options}, output=path, **RUN)
+
+
+def content(path):
+    """All that a file says, but how long it took."""
+    found = {}
+    with h5py.File(path) as file:
+        found.update({name: file.attrs[name] for name in ("spec", "complete", "format", "stream_version")})
+
+        def visit(name, node):
+            if isinstance(node, h5py.Dataset):
+                found[name] = (
+                    node.shape,
+                    node.dtype,
+                    node[()].tolist() if node.dtype.kind == "O" else node[()].tobytes(),
+                )
+            found[name, "attrs"] = {k: v for k, v in node.attrs.items() if k in ("users", "noises", "sha256")}
+
+        file.visititems(visit)
+    return found
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """One command with everything."""
+    path = tmp_path_factory.mktemp("whole") / "r.h5"
+    grow(path, [DATA, OTHER])
+    return content(path)
+
+
+def test_protocols_then_epsilons_then_data_then_repetitions(tmp_path, whole):
+    path = tmp_path / "r.h5"
+    steps = [
+        ({"protocols": ["rsfd-grr", "smp-adp", "smp-grr"], "epsilons": [1.0, 3.0], "repetitions": 10}, DATA, 10),
+        ({"repetitions": 10}, DATA, 10),
+        ({"repetitions": 10}, [DATA, OTHER], 10),
+        ({}, [DATA, OTHER], 40),
+    ]
+    for options, data, computed in steps:
+        assert grow(path, data, **options).computed == computed
+    assert content(path) == whole
+    assert grow(path, [DATA, OTHER]).computed == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["r.h5"]
+
+
+def test_only_missing_cells_are_computed(tmp_path):
+    """One pass for each data set, with the recipes of the missing cells alone."""
+    seen = []
+
+    class Backend(NumpyBackend):
+        def count(self, plan, dataset, seed, repetitions, progress=None):
+            seen.append((len(repetitions), plan.asked.sum(), sum(len(a.recipes) for a in plan.attributes)))
+            return super().count(plan, dataset, seed, repetitions, progress)
+
+    small = {**ALL, "protocols": ["rsfd-grr", "smp-adp"], "epsilons": [0.5, 1.0], "repetitions": 10}
+    with Backend(workers=1) as backend:
+        gpu_rsfd.sweep(DATA, **small, output=tmp_path / "r.h5", backend=backend)
+        seen.clear()
+        gpu_rsfd.sweep(DATA, **{**ALL, "repetitions": 10}, output=tmp_path / "r.h5", backend=backend)
+    ((repetitions, cells, recipes),) = seen
+    assert (repetitions, cells) == (10, 16)
+    every = Plan.of(DATA.domain, ALL["protocols"], ALL["epsilons"])
+    assert recipes < sum(len(a.recipes) for a in every.attributes)
+
+
+@pytest.mark.parametrize("stop", [1, 3, 5, 7])
+def test_growing_survives_a_kill(tmp_path, monkeypatch, whole, stop):
+    """What the file held is there all the time; what was computed is used."""
+    path = tmp_path / "r.h5"
+    grow(path, protocols=["rsfd-grr", "smp-adp"], epsilons=[1.0, 2.0], repetitions=20)
+    with monkeypatch.context() as then:
+        then.setattr(collect._Collection, "_size", lambda self, index, first, left, rows: min(4, left))
+        made, write = [], collect._Collection._write
+
+        def stopped(*arguments):
+            if len(made) == stop:
+                raise KeyboardInterrupt
+            made.append(write(*arguments))
+            return made[-1]
+
+        then.setattr(collect._Collection, "_write", stopped)
+        then.setattr(compact.Store, "keep_what_is_done", lambda self: None)
+        with pytest.raises(KeyboardInterrupt):
+            grow(path, [DATA, OTHER])
+    assert len(gpu_rsfd.open_results(path)["mine"].repetitions) >= 20
+    results = grow(path, [DATA, OTHER])
+    assert results.computed <= 60 - 4 * stop
+    assert content(path) == whole
+
+
+def test_blocks_of_a_smaller_run_are_used(tmp_path, monkeypatch, whole):
+    path = tmp_path / "r.h5"
+    with monkeypatch.context() as then:
+        then.setattr(compact.Store, "compact", lambda self: False)
+        with pytest.raises(InputError, match="does not exist"):
+            grow(path, OTHER, protocols=["smp-grr", "rsfd-grr"], epsilons=[2.0], repetitions=30)
+    assert not path.exists()
+    assert len(list(folder_of(path).glob("*-0-30-*.h5"))) == 1
+    assert grow(path, [DATA, OTHER]).computed == 60
+    assert content(path) == whole
+
+
+def test_the_order_is_that_of_the_last_command(tmp_path):
+    grow(tmp_path / "a.h5", [DATA, OTHER], repetitions=4)
+    turned = {"protocols": ALL["protocols"][::-1], "epsilons": ALL["epsilons"][::-1], "repetitions": 4}
+    assert grow(tmp_path / "a.h5", [OTHER, DATA], **turned).computed == 0
+    grow(tmp_path / "b.h5", [OTHER, DATA], **turned)
+    assert content(tmp_path / "a.h5") == content(tmp_path / "b.h5")
+
+
+def refused(path, data=DATA, **options):
+    before = path.read_bytes()
+    with pytest.raises(InputError) as error:
+        grow(path, data, **options)
+    assert path.read_bytes() == before
+    return str(error.value)
+
+
+def test_less_of_one_and_more_of_another(tmp_path):
+    """Refused with the command that works."""
+    path = tmp_path / "r.h5"
+    data = gpu_rsfd.load_dataset("nursery")
+    options = {"sampler": "marginals", "repetitions": 2}
+    grow(path, data, **options)
+    line = refused(path, data, **{**options, "protocols": ["rsfd-sue-z", "rsfd-grr"]})
+    assert "holds more than this command asks for" in line
+    assert "protocols: the file also has spl-adp, smp-adp, rsfd-oue-z, smp-grr" in line
+    command = next(x for x in line.splitlines() if "gpu-rsfd sweep" in x)
+    assert "--dataset nursery" in command
+    assert "--protocol spl-adp,rsfd-grr,smp-adp,rsfd-oue-z,smp-grr,rsfd-sue-z" in command
+    assert f"--output {path}" in command
+    assert "repetitions: the file has 2, 1 asked for" in refused(path, data, **{**options, "repetitions": 1})
+
+
+@pytest.mark.parametrize("options,words", [
+    ({"seed": 7}, "seed: 3 in the file, 7 asked for"),
+    ({"assignment": "balanced"}, "assignment: uniform in the file, balanced asked for"),
+    ({"sampler": "counts"}, "sampler: users in the file, counts asked for"),
+    ({"guarantee": "user"}, "guarantee: paper in the file, user asked for"),
+    ({"repetitions": range(1, 31)}, "repetitions: 0 … 1 in the file, 1 … 30 asked for"),
+])  # fmt: skip
+def test_what_differs_is_said(tmp_path, options, words):
+    grow(tmp_path / "r.h5", repetitions=2)
+    line = refused(tmp_path / "r.h5", **{"repetitions": 2, **options})
+    assert words in line
+    assert "{" not in line
+    assert "sha256" not in line
+
+
+def test_data_that_have_changed(tmp_path):
+    codes = np.arange(600).reshape(300, 2) % 3
+    grow(tmp_path / "r.h5", gpu_rsfd.Dataset(codes, (3, 3), name="people"), repetitions=2)
+    other = gpu_rsfd.Dataset(codes[::-1], (3, 3), name="people")
+    assert "people has changed since" in refused(tmp_path / "r.h5", other, repetitions=2)
+    fewer = gpu_rsfd.Dataset(codes[:200], (3, 3), name="people")
+    assert "people: users 300 in the file, 200 asked for" in refused(tmp_path / "r.h5", fewer, repetitions=2)
+
+
+def test_options_of_some_protocols_are_not_in_the_way(tmp_path):
+    """`first_report` and `prior` matter from the first protocol on that uses them."""
+    path = tmp_path / "r.h5"
+    grow(path, protocols=["rsfd-grr"], repetitions=2)
+    more = {"protocols": ["rsfd-grr", "spl-l-grr", "rsrfd-grr"], "first_report": 0.3, "prior": "zipf:1"}
+    grow(path, repetitions=2, **more)
+    line = refused(path, repetitions=2, **{**more, "first_report": 0.4})
+    assert "first report: 0.3 in the file, 0.4 asked for" in line
+
+
+def test_a_redefined_protocol_is_refused(tmp_path):
+    path = tmp_path / "r.h5"
+    mine = replace(REGISTRY["rsfd-oue-z"], name="mine", label="Mine")
+    grow(path, protocols=[mine, "rsfd-grr"], repetitions=2)
+    again = replace(REGISTRY["rsfd-oue-z"], name="mine", label="Better")  # the same integers: another look only
+    assert grow(path, protocols=[again, "rsfd-grr"], repetitions=2).computed == 0
+    other = replace(REGISTRY["rsfd-sue-z"], name="mine", label="Mine")
+    line = refused(path, protocols=[other, "rsfd-grr"], repetitions=2)
+    assert "mine is another protocol in the file: at epsilon=0.5, data set mine, attribute A1" in line
+
+
+def test_an_unknown_protocol_is_shown(tmp_path):
+    """The file says what its protocols are; the registry is not asked."""
+    mine = replace(REGISTRY["rsfd-oue-z"], name="mine", label="Mine", colour="#123456")
+    made = grow(tmp_path / "r.h5", protocols=[mine, "rsfd-grr"], repetitions=2)["mine"]
+    read = gpu_rsfd.open_results(tmp_path / "r.h5")["mine"]
+    known = gpu_rsfd.simulate(DATA, **{**ALL, "protocols": ["rsfd-oue-z", "rsfd-grr"], "repetitions": 2}, **RUN)
+    assert read.protocols == ("mine", "rsfd-grr")
+    assert read.look("mine")[:3] == ("mine", "Mine", "#123456")
+    assert np.array_equal(read.counts, known.counts)
+    assert np.array_equal(read.estimates("simplex"), made.estimates("simplex"))
+    assert read.plan.mechanisms == made.plan.mechanisms
+
+
+def test_a_file_of_format_1_is_read_and_not_extended(tmp_path):
+    path = tmp_path / "r.h5"
+    grow(path, repetitions=2)
+    truth = gpu_rsfd.open_results(path)["mine"]
+    as_format_1(path)
+    read = gpu_rsfd.open_results(path)
+    assert read.format == 1
+    assert np.array_equal(read["mine"].counts, truth.counts)
+    assert np.array_equal(read["mine"].errors, truth.errors)
+    assert read["mine"].plan == truth.plan
+    assert "such files are read, not extended" in refused(path, repetitions=2)
+
+
+def as_format_1(path):
+    """The file as the version before wrote it."""
+    import json
+
+    with h5py.File(path, "r+") as file:
+        file.attrs["format"] = 1
+        spec = json.loads(file.attrs["spec"])
+        del spec["measurement"], file.attrs["sha256"]
+        file.attrs["spec"] = json.dumps(spec)
+        group = file["mine"]
+        errors = np.moveaxis(group["mse"][()], -1, 0)
+        kept = {"counts", "reporters", "domain", "frequency", "value_attribute", "mechanism"}
+        scales = {"protocol", "epsilon", "repetition", "postprocess", "attribute", "value"}
+        for name in set(group) - kept - scales:
+            del group[name]
+        group["mse"] = errors
+
+
+def test_workers_are_sent_integers_alone(tmp_path):
+    """No spec, no protocol, no code: only what is in the package can be needed there."""
+    import pickle
+
+    mine = replace(REGISTRY["rsfd-oue-z"], name="mine")
+    plan = Plan.of(DATA.domain, [mine], [1.0])
+    sent = pickle.dumps(plan)
+    assert b"registry" not in sent
+    assert b"NoiseRule" not in sent
+    assert pickle.loads(sent).attributes == plan.attributes
