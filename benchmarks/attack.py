@@ -13,9 +13,9 @@ VARIANTS = ("rsfd-grr", "rsfd-oue-z", "rsfd-oue-r", "rsfd-adp", "rsfd-sue-z", "r
 if __name__ == "__main__":
     data = gpu_rsfd.load_dataset("nursery")
     started = time.perf_counter()
-    result = gpu_rsfd.attack(data, np.linspace(1, 10, 10).tolist(), VARIANTS, 20)
+    result = gpu_rsfd.attack(data, epsilons=np.linspace(1, 10, 10).tolist(), protocols=VARIANTS, repetitions=20)
     took = time.perf_counter() - started
-    reports = result.value.size * data.n
+    reports = result.value_success.size * data.n
     print(f"{took:.1f} s for {reports:,} reports of {data.d} attributes ({reports / took:,.0f} a second); goal: 60 s")
-    for name, shares in zip(VARIANTS, result.sampled.mean(axis=2), strict=True):
+    for name, shares in zip(VARIANTS, result.sampled_success.mean(axis=2), strict=True):
         print(f"{gpu_rsfd.label(name):14}", " ".join(f"{share:.3f}" for share in shares))

@@ -18,8 +18,8 @@ from collections.abc import Callable
 import gpu_rsfd
 from gpu_rsfd import PAPER, PAPER_EPSILONS
 from gpu_rsfd.backends.cpu.backend import NumpyBackend, cores
-from gpu_rsfd.backends.law.samplers import CountsSampler, MarginalsSampler, Sampler
-from gpu_rsfd.plan import Plan
+from gpu_rsfd.backends.exact.samplers import CountsSampler, MarginalsSampler, Sampler
+from gpu_rsfd.planning import Plan
 
 N, DOMAIN = 1_000_000, (10,) * 10
 COUNTS_GOAL, MARGINALS_GOAL, BILLION_GOAL = 50, 2000, 10.0

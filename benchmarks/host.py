@@ -30,9 +30,10 @@ def measure(name: str) -> tuple[float, float]:
 
     from gpu_rsfd import PAPER, PAPER_EPSILONS, SyntheticDataset, load_dataset
     from gpu_rsfd.backends.cuda.backend import CupyBackend
-    from gpu_rsfd.plan import Plan
+    from gpu_rsfd.planning import Plan
 
-    cupy.ones = lambda shape, dtype: cupy.asarray(np.ones(shape, dtype))  # commits before this file have need of it
+    cupy.ones = lambda shape, dtype: cupy.asarray(np.ones(shape, dtype))  # older commits have need of these two
+    cupy.ndarray.fill = lambda array, value: None
     cupy._reset(idle=True, memory=16 << 30)
     data = load_dataset(name)
     plan = Plan.of(data.domain, PAPER, PAPER_EPSILONS)

@@ -21,7 +21,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_rsfd.backends.cuda.kernels import OPTIONS, source
+from gpu_rsfd.backends.cuda.kernels import KERNELS, OPTIONS, module_of, source
 
 ARCHITECTURES = ("75", "80", "86", "89", "90", "100", "103", "110", "120", "121")
 Mix = dict[str, float]  # kind of instruction -> executed
@@ -76,7 +76,7 @@ def build(arch: str, text: str | None = None) -> dict[str, Kernel]:
 
     log = io.StringIO()
     options = (f"-arch=sm_{arch}", *OPTIONS, "--device-as-default-execution-space", "--ptxas-options=-v")
-    program = compiler._NVRTCProgram(text or source(), "gpu_rsfd.cu", method="cubin")
+    program = compiler._NVRTCProgram(text or source(*KERNELS), "gpu_rsfd.cu", method="cubin")
     cubin, _ = program.compile(options, log)
     cubin += b"\0" * (-len(cubin) % 8)  # CuPy drops the last byte, and nvdisasm minds
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
@@ -150,17 +150,18 @@ def executed(arch: str = "80", users: int = MIX_SHAPE[0], domain: tuple[int, ...
     from gpu_rsfd import PAPER, PAPER_EPSILONS, SyntheticDataset
     from gpu_rsfd.backends.cuda import runner
     from gpu_rsfd.backends.cuda.backend import CupyBackend
-    from gpu_rsfd.plan import Plan
+    from gpu_rsfd.planning import Plan
 
-    runner._modules.clear()
+    runner._kernels.clear()
     flags = ("-O1", "-DCOUNT_BLOCKS")
     cupy._reset(ptx=arch, flags=flags)
     plan = Plan.of(domain, PAPER, PAPER_EPSILONS)
-    library = _compile.library(source(), flags, arch, OPTIONS)
     result = {}
     with CupyBackend() as backend:
         backend.count(plan, SyntheticDataset(users, domain), 1, range(1))
-    for name, kernel in _compile.kernels(source(), arch, OPTIONS).items():
+    for _, name in runner._kernels:
+        text = source(*module_of(name))
+        library, kernel = _compile.library(text, flags, arch, OPTIONS), _compile.kernels(text, arch, OPTIONS)[name]
         mix = dict.fromkeys(KINDS, 0.0)
         for times, opcodes in zip(_compile.executed(library, name, len(kernel.blocks)), kernel.blocks, strict=True):
             for opcode, count in opcodes.items():

@@ -40,14 +40,14 @@ print(f"{8 * 14 * 20 * 200 * 5000 / 1e9:.2f} GB of counts swept in {swept:.1f} s
 
 def syn3() -> None:
     from gpu_rsfd.backends.cpu.backend import NumpyBackend
-    from gpu_rsfd.plan import Plan
+    from gpu_rsfd.planning import Plan
     from gpu_rsfd.spec import Spec
 
     data, spec = gpu_rsfd.load_dataset("syn3"), Spec.of()
     plan = Plan.of(data.domain, spec.protocols, spec.epsilons)
     shares = []
     with NumpyBackend() as backend, tempfile.TemporaryDirectory() as folder:
-        backend.count(plan, data, 0, range(backend.grain(data.n)))  # starts the processes
+        backend.count(plan, data, 0, range(backend.batch_multiple(data.n)))  # starts the processes
         for i in range(ROUNDS):
             start = time.perf_counter()
             backend.count(plan, data, 0, spec.repetitions)

@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpu_rsfd import __version__
+from gpu_rsfd import METRICS, POSTPROCESS, __version__
+from gpu_rsfd.estimate import described
 
 HERE = Path(__file__).parent
-COMMANDS = ("sweep", "merge", "paper", "plan", "attack", "show", "plot", "page", "doctor")
+COMMANDS = ("sweep", "paper", "attack", "merge", "show", "plot", "page", "plan", "data", "protocols", "doctor")
 
 project, author, release = "gpu-rsfd", "The gpu-rsfd authors", __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
@@ -23,6 +24,10 @@ myst_heading_anchors = 4
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "undoc-members": False}
+ENTRIES = {
+    "METRICS": {name: metric.summary for name, metric in METRICS.items()},
+    "POSTPROCESS": {name: described(function) for name, function in POSTPROCESS.items()},
+}
 MOVED = {  # links of files outside docs/ that are pages here
     "](docs/": "](",
     "[examples](examples)": "`examples/`",  # notebooks, in the repository alone
@@ -33,9 +38,15 @@ MOVED = {  # links of files outside docs/ that are pages here
 
 
 def take_in(_app: Any, _page: str, source: list[str]) -> None:
-    """`<<README.md>>` in a page stands for that file of the repository, its links as they are here."""
+    """`<<README.md>>` in a page stands for that file of the repository, its links as they are here.
+
+    `<<METRICS>>` and `<<POSTPROCESS>>` stand for what is in these dictionaries.
+    """
 
     def text(place: re.Match[str]) -> str:
+        if place[1] in ENTRIES:
+            lines = [f"| `{name}` | {summary} |" for name, summary in ENTRIES[place[1]].items()]
+            return "\n".join(["| name | what it is |", "|---|---|", *lines])
         found = (HERE.parent / place[1]).read_text("utf-8")
         for old, new in MOVED.items():
             found = found.replace(old, new)

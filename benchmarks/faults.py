@@ -1,0 +1,482 @@
+"""Faults at every file operation, and signals at random moments: nothing is lost, wrong, unreadable or left over.
+
+    python benchmarks/faults.py                          every call of every scenario, every kind of fault; hours
+    python benchmarks/faults.py --sample 60 --seed 1     that many of them, drawn at random; a minute
+    python benchmarks/faults.py --signals 1000           SIGINT, SIGTERM, SIGHUP and SIGKILL instead
+
+Needs Linux and a C compiler (CC, default cc).  faults.c is built and preloaded; commands run in forked children.  The
+Nth call on a file of the output's folder fails, is cut short, or kills the process.  Checked afterwards: the results
+file can be read and holds a prefix of the true integers; no block that was finished is lost; a file of the user is
+untouched; no traceback, no hang, no failure without a word, nothing left over; and the same command again completes the
+work with the same integers and no other file.  Violations are printed, then a line of figures; exit code 1 if there are
+any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import ctypes
+import errno
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).resolve().parent
+KINDS = ("openr", "openw", "read", "write", "trunc", "sync", "rename", "unlink", "mkdir", "rmdir", "close", "lock",
+         "chmod")  # fmt: skip
+COUNT, FAIL, FAIL_ON, SHORT, KILL, KILL_AFTER, TORN = range(7)
+GROWING = ("openw", "write", "trunc", "mkdir", "rename")
+CHANGING = (*GROWING, "unlink", "rmdir", "chmod")
+HUNG = 120.0  # seconds
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
+BLOCK = re.compile(r"([0-9a-f]{12})-(\d+)-(\d+)-[0-9a-f]{12}\.h5")
+MINE = "not yours\n"
+
+
+class Fault(NamedTuple):
+    """What happens to a call, and to which calls; with FAIL_ON, which fail from then on."""
+
+    mode: int
+    kinds: tuple[str, ...]
+    code: int = 0
+    after: tuple[str, ...] = ()
+
+
+FAULTS = {
+    "no space": Fault(FAIL, (*GROWING, "sync", "close"), errno.ENOSPC),
+    "full disk": Fault(FAIL_ON, GROWING, errno.ENOSPC, GROWING),
+    "read-only disk": Fault(FAIL_ON, CHANGING, errno.EROFS, CHANGING),
+    "write error": Fault(FAIL, (*CHANGING, "sync", "close", "lock"), errno.EIO),
+    "read error": Fault(FAIL, ("openr", "read"), errno.EIO),
+    "lost disk": Fault(FAIL_ON, KINDS, errno.EIO, KINDS),
+    "refused": Fault(FAIL, ("openr", "openw", "rename", "unlink", "mkdir", "chmod"), errno.EACCES),
+    "short": Fault(SHORT, ("read", "write")),
+    "interrupted": Fault(FAIL, ("openr", "openw", "read", "write", "sync", "lock"), errno.EINTR),
+    "killed before": Fault(KILL, KINDS),
+    "killed after": Fault(KILL_AFTER, (*CHANGING, "sync", "lock")),
+    "torn write": Fault(TORN, ("write",)),
+}
+STUCK = {"lost disk", "read-only disk"}  # nothing can be cleaned up
+
+SMALL = ["--domain", "3,4", "--epsilon", "1", "--protocol", "rsfd-grr,smp-adp", "--workers", "1", "--quiet"]
+
+
+def sweep(repetitions: int, *more: str, output: str = "r.h5", users: str = "300") -> list[str]:
+    numbers = ["--users", users, "--repetitions", str(repetitions), "--save-every", "0", "--output", output]
+    return ["sweep", *SMALL, *numbers, "--no-plot", *more]
+
+
+def attack(repetitions: int) -> list[str]:
+    return ["attack", *SMALL, "--users", "300", "--repetitions", str(repetitions), "--no-plot", "--output", "r.h5"]
+
+
+class Scenario(NamedTuple):
+    """Commands that prepare, the one that is disturbed, what finishes it, and the files that are there at the end."""
+
+    before: list[list[str]]
+    command: list[str]
+    after: list[list[str]] = []  # noqa: RUF012
+    files: tuple[str, ...] = ("r.h5",)
+
+
+SCENARIOS = {
+    "sweep": Scenario([], sweep(2, users="300,400")),
+    "mse": Scenario([], sweep(2, "--keep", "mse")),
+    "extend": Scenario([sweep(1)], sweep(3)),
+    "grow": Scenario([sweep(2)], sweep(3, "--protocol", "spl-grr")),
+    "overwrite": Scenario([sweep(1, "--seed", "5")], sweep(2, "--overwrite")),
+    "part": Scenario([sweep(4, "--part", f"{i}/3") for i in (1, 3)], sweep(4, "--part", "2/3"), [["merge", "r.h5"]]),
+    "merge": Scenario([sweep(4, "--part", f"{i}/3") for i in (1, 2, 3)], ["merge", "r.h5"]),
+    "others": Scenario(
+        [sweep(4, "--part", "1/2"), sweep(4, "--part", "2/2", output="other/r.h5")], ["merge", "r.h5", "other/r.h5"]
+    ),
+    "attack": Scenario([], attack(2)),
+    "plot": Scenario([sweep(2)], ["plot", "r.h5", "--output", "f.png"], files=("r.h5", "f.png")),
+    "page": Scenario([sweep(2)], ["page", "r.h5", "--output", "f.html"], files=("r.h5", "f.html")),
+    "show": Scenario([sweep(2)], ["show", "r.h5"]),
+}
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    code: int | None  # None: it hung
+    said: str
+    calls: list[list[str]]  # number among those that the fault is for, else 0; kind, path, to
+
+
+class Walker:
+    """Runs commands in children, disturbs them, and looks at what they leave."""
+
+    def __init__(self, work: Path, library: Path) -> None:
+        # children share what is imported here
+        import matplotlib.figure  # noqa: F401
+
+        from gpu_rsfd import collect, open_results
+        from gpu_rsfd.cli import main
+        from gpu_rsfd.show import page, plots  # noqa: F401
+        from gpu_rsfd.store.blocks import short
+        from gpu_rsfd.store.files import clean_up
+
+        collect.SHORTEST_BLOCK = 0.0  # a block for each repetition
+        self.work, self.faults = work, ctypes.CDLL(str(library))
+        self.main, self.open_results, self.short = main, open_results, short
+        self.clean_up = clean_up  # at the end of a process, which a forked child does not come to
+        self.violations: dict[tuple[str, str], list[str]] = collections.OrderedDict()
+        self.injected: collections.Counter[str] = collections.Counter()
+        self.known: dict[str, Known] = {}
+
+    # ------------------------------------------------------------------------------------------------ commands
+
+    def run(self, folder: Path, argv: Sequence[str], fault: Fault | None = None, nth: int = 0,
+            signalled: tuple[int, float] | None = None) -> Ended:  # fmt: skip
+        """A command in a child, with a fault at the nth call or a signal after some seconds."""
+        out, log = self.work / "out", self.work / "log"
+        for path in (out, log):
+            path.write_bytes(b"")
+        child = os.fork()
+        if child == 0:
+            self._child(folder, argv, fault, nth, out, log)
+        began, code = time.monotonic(), None
+        while time.monotonic() - began < HUNG:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                code = os.waitstatus_to_exitcode(status)
+                break
+            if signalled is not None and time.monotonic() - began >= signalled[1]:
+                os.kill(child, signalled[0])
+                signalled = None
+            time.sleep(0.001)
+        else:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        calls = [line.split("\t") for line in log.read_text().splitlines()]
+        return Ended(code, out.read_text(errors="replace"), calls)
+
+    def _child(self, folder: Path, argv: Sequence[str], fault: Fault | None, nth: int, out: Path, log: Path) -> None:
+        code = 70
+        try:
+            os.chdir(folder)
+            number = os.open(out, os.O_WRONLY | os.O_APPEND)
+            for stream in (1, 2):
+                os.dup2(number, stream)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            sys.argv = ["gpu-rsfd", *argv]
+            fault = fault or Fault(COUNT, KINDS)
+            listed = os.open(log, os.O_WRONLY | os.O_APPEND)
+            self.faults.faults_set(
+                str(folder).encode(), fault.mode, _bits(fault.kinds), _bits(fault.after), ctypes.c_long(nth),
+                fault.code, listed,
+            )  # fmt: skip
+            try:
+                self.main()
+            except SystemExit as end:
+                code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            self.clean_up()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            self.faults.faults_clear()
+            os._exit(code)
+
+    # ------------------------------------------------------------------------------------------------ scenarios
+
+    def prepare(self, name: str) -> Known | None:
+        """The folder before the command, and the truth; None if the scenario can't be run here."""
+        if name in self.known:
+            return self.known[name]
+        scenario, base, sure = SCENARIOS[name], self.work / "base" / name, self.work / "sure"
+        (base / "other").mkdir(parents=True)
+        (base / "mine.txt").write_text(MINE)
+        for argv in scenario.before:
+            ended = self.run(base, argv)
+            if ended.code != 0:
+                raise SystemExit(f"{name}: {argv} failed:\n{ended.said}")
+        shutil.rmtree(sure, ignore_errors=True)
+        shutil.copytree(base, sure)
+        began = time.monotonic()
+        ended = self.run(sure, scenario.command)
+        seconds = time.monotonic() - began
+        if ended.code != 0:
+            print(f"{name}: left out, it can't be run here: {ended.said.strip()[-200:]}", flush=True)
+            return None
+        self.in_order(name, ended.calls)
+        for argv in scenario.after:
+            self.run(sure, argv)
+        truth = self.content(sure / "r.h5")
+        before = self.content(base / "r.h5") if (base / "r.h5").exists() else None
+        kept = self.covered(base) if name != "overwrite" else {}
+        calls = collections.Counter(call[1] for call in ended.calls)
+        self.known[name] = Known(base, truth, before, kept, calls, seconds)
+        print(f"{name}: {sum(calls.values())} calls ({', '.join(f'{n} {k}' for k, n in calls.items())})", flush=True)
+        return self.known[name]
+
+    def places(self, names: Sequence[str], faults: Sequence[str]) -> Iterator[tuple[str, str, str, int]]:
+        """Every scenario, fault and kind of call, with the number of such calls."""
+        for name in names:
+            known = self.prepare(name)
+            for fault in faults if known is not None else ():
+                for kind in FAULTS[fault].kinds:
+                    if known.calls[kind]:
+                        yield name, fault, kind, known.calls[kind]
+
+    def fresh(self, known: Known) -> Path:
+        folder = self.work / "now"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(known.base, folder)
+        return folder
+
+    def disturb(self, name: str, what: str, kind: str, nth: int) -> None:
+        """One fault at the nth call of a kind, and all checks."""
+        known, fault = self.known[name], FAULTS[what]._replace(kinds=(kind,))
+        folder = self.fresh(known)
+        ended = self.run(folder, SCENARIOS[name].command, fault, nth)
+        self.injected[what] += 1
+        at = next((i for i, call in enumerate(ended.calls) if int(call[0]) == nth), len(ended.calls))
+        path = os.path.relpath(ended.calls[at][2], folder) if at < len(ended.calls) else "there was none"
+        killed = fault.mode in (KILL, KILL_AFTER, TORN)
+        cleaned = not killed and what not in STUCK and kind not in ("unlink", "rmdir")
+        finished = [call[3] for call in ended.calls[:at] if call[1] == "rename"]
+        codes = (-signal.SIGKILL,) if killed else ()
+        self.check(name, f"{what}, {kind} {nth}: {path}", folder, ended, codes, cleaned, finished)
+
+    def signal(self, name: str, number: int, delay: float) -> None:
+        """One signal, and all checks."""
+        folder = self.fresh(self.known[name])
+        ended = self.run(folder, SCENARIOS[name].command, signalled=(number, delay))
+        what = signal.Signals(number).name
+        self.injected[what] += 1
+        renames = [c[3] for c in ended.calls if c[1] == "rename"]
+        codes = (-number, 128 + number)
+        self.check(name, f"{what} after {delay:.3f} s", folder, ended, codes, number != signal.SIGKILL, renames[:-1])
+
+    def check(self, name: str, where: str, folder: Path, ended: Ended, codes: Sequence[int], cleaned: bool,
+              finished: Sequence[str]) -> None:  # fmt: skip
+        """All that is promised, after a command and after it has run again."""
+        known, scenario = self.known[name], SCENARIOS[name]
+        said = " | ".join(ended.said.strip().splitlines()[-3:])[-300:]
+        if ended.code is None:
+            self.violated(name, "hung", where, said)
+        elif "Traceback" in ended.said or "this is a bug" in ended.said or ended.code == 70:
+            self.violated(name, "traceback", where, said)
+        elif ended.code not in (0, 1, 2, *codes):
+            self.violated(name, f"exit code {ended.code}", where, said)
+        elif ended.code in (1, 2) and not said:
+            self.violated(name, "failed without a word", where)
+        files = {p.name for p in (*folder.iterdir(), *folder.glob("r.h5.blocks/*"))}
+        if ended.code == 0 and not scenario.after and not set(scenario.files) <= files:
+            self.violated(name, "exit code 0 without its output", where, str(sorted(files)))
+        if cleaned and (stray := sorted(f for f in files if f.endswith((".tmp", ".lock")))):
+            self.violated(name, "left over after an error", where, str(stray))
+        if (folder / "mine.txt").read_text() != MINE:
+            self.violated(name, "a file of the user changed", where)
+        self.check_prefix(name, where, folder / "r.h5", known)
+        if name not in ("overwrite", "plot", "page", "show"):
+            self.check_kept(name, where, folder, known, finished)
+        for argv in (scenario.command, *scenario.after):
+            again = self.run(folder, argv)
+            if again.code != 0:
+                self.violated(name, f"run again: exit code {again.code}", where, again.said.strip()[-300:])
+                return
+        try:
+            if not same(self.content(folder / "r.h5"), known.truth):
+                self.violated(name, "run again: other numbers", where)
+        except Exception as error:
+            self.violated(name, "run again: unreadable", where, repr(error))
+        left = {str(p.relative_to(folder)) for p in folder.rglob("*") if "other" not in p.parts}
+        if stray := left - {*scenario.files, "mine.txt"}:
+            self.violated(name, "left over after running again", where, str(sorted(stray)))
+        if "f.html" in left and not (folder / "f.html").read_text().rstrip().endswith("</html>"):
+            self.violated(name, "torn page", where)
+
+    def check_prefix(self, name: str, where: str, path: Path, known: Known) -> None:
+        if not path.exists():
+            return
+        try:
+            content = self.content(path)
+        except Exception as error:
+            self.violated(name, "unreadable", where, repr(error))
+            return
+        if not any(truth is not None and prefix(content, truth) for truth in (known.truth, known.before)):
+            self.violated(name, "other numbers", where)
+
+    def check_kept(self, name: str, where: str, folder: Path, known: Known, finished: Sequence[str]) -> None:
+        wanted: dict[str, set[int]] = collections.defaultdict(set)
+        for key, numbers in known.kept.items():
+            wanted[key] |= numbers
+        for path in finished:
+            if (match := BLOCK.fullmatch(os.path.basename(path))) and "/other/" not in path:
+                wanted[match[1]] |= set(range(int(match[2]), int(match[3])))
+        have = self.covered(folder)
+        for key, numbers in wanted.items():
+            if lost := numbers - have[key]:
+                self.violated(name, "finished repetitions lost", where, f"{key}: {sorted(lost)}")
+
+    def covered(self, folder: Path) -> dict[str, set[int]]:
+        """Repetitions on disk, in the file or in blocks."""
+        found: dict[str, set[int]] = collections.defaultdict(set)
+        with contextlib.suppress(Exception):
+            for name, result in self.open_results(folder / "r.h5").items():
+                found[self.short(name)] |= set(range(len(result.repetitions)))
+        for path in folder.glob("r.h5.blocks/*-*-*.h5"):
+            if (match := BLOCK.fullmatch(path.name)) and path.stat().st_size:
+                found[match[1]] |= set(range(int(match[2]), int(match[3])))
+        return found
+
+    def content(self, path: Path) -> dict[str, list[Any]]:
+        """The numbers in a file, [protocol, epsilon, repetition, …], per data set."""
+        import numpy as np
+
+        found = {}
+        for name, result in self.open_results(path).items():
+            if hasattr(result, "reporters"):
+                arrays = [np.array(result.reporters), np.array(result.errors)]
+                arrays += [np.array(result.counts)] if result.has_counts else []
+            else:
+                arrays = [np.array(result.sampled_success), np.array(result.value_success)]
+            found[name] = arrays
+        return found
+
+    def in_order(self, name: str, calls: Sequence[Sequence[str]]) -> None:
+        """A file is synced before it is moved, and its folder before any block is removed."""
+        dirty: set[str] = set()
+        moved: set[str] = set()
+        for _, kind, path, to in calls:
+            if kind in ("write", "trunc"):
+                dirty.add(path)
+            elif kind == "sync":
+                dirty.discard(path)
+                moved = {p for p in moved if os.path.dirname(p) != path}
+            elif kind == "rename":
+                if path in dirty:
+                    self.violated(name, "moved before it was synced", path)
+                moved.add(to)
+            elif kind == "unlink" and BLOCK.fullmatch(os.path.basename(path)) and moved:
+                self.violated(name, "blocks removed before the folder was synced", path)
+        for path in moved:
+            self.violated(name, "folder not synced after a move", path)
+
+    def violated(self, scenario: str, what: str, where: str, detail: str = "") -> None:
+        if (scenario, what) not in self.violations:
+            print(f"violation, {scenario}: {what}: {where}: {detail}", flush=True)
+        self.violations.setdefault((scenario, what), []).append(f"{where}: {detail}")
+
+
+class Known(NamedTuple):
+    """What is known of a scenario."""
+
+    base: Path
+    truth: dict[str, list[Any]]
+    before: dict[str, list[Any]] | None
+    kept: dict[str, set[int]]
+    calls: collections.Counter[str]
+    seconds: float
+
+
+def _bits(kinds: Sequence[str]) -> int:
+    return sum(1 << KINDS.index(kind) for kind in kinds)
+
+
+def same(a: dict[str, list[Any]], b: dict[str, list[Any]]) -> bool:
+    return a.keys() == b.keys() and prefix(a, b) and prefix(b, a)
+
+
+def prefix(a: dict[str, list[Any]], b: dict[str, list[Any]]) -> bool:
+    """Whether all numbers of one are the first of the other."""
+    import numpy as np
+
+    def first(x: Any, y: Any) -> bool:
+        return bool(np.array_equal(x, y[:, :, : x.shape[2]], equal_nan=x.dtype.kind == "f"))
+
+    return all(name in b and all(map(first, arrays, b[name])) for name, arrays in a.items())
+
+
+def built(folder: Path) -> Path:
+    """The library that is preloaded."""
+    library = folder / "faults.so"
+    compiler = os.environ.get("CC", "cc")
+    if not sys.platform.startswith("linux") or shutil.which(compiler) is None:
+        raise SystemExit(f"faults.py needs Linux and a C compiler; there is no {compiler} (set CC)")
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-O2", "-o", str(library), str(HERE / "faults.c"), "-ldl"], check=True
+    )
+    return library
+
+
+def start_again() -> int:
+    """This script under LD_PRELOAD."""
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        library = str(built(Path(folder)))
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+        environment = {**os.environ, "LD_PRELOAD": library, "FAULTS_LIBRARY": library, "MPLBACKEND": "agg", **threads}
+        path = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment["PYTHONPATH"] = os.pathsep.join(path)
+        return subprocess.run([sys.executable, __file__, *sys.argv[1:]], env=environment).returncode
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sample", type=int, help="faults, drawn at random (default: all)", metavar="N")
+    parser.add_argument("--signals", type=int, help="signals at random moments instead of faults", metavar="N")
+    parser.add_argument("--seed", type=int, default=1, help="of what is drawn (default: 1)")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="only this; repeatable")
+    parser.add_argument("--fault", action="append", choices=FAULTS, help="only this; repeatable")
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = parsed()
+    if "FAULTS_LIBRARY" not in os.environ:
+        return start_again()
+    library = Path(os.environ["FAULTS_LIBRARY"])
+    walker, rng = Walker(library.parent, library), random.Random(options.seed)
+    names, end = options.scenario or list(SCENARIOS), time.monotonic() + options.seconds
+    if options.signals is None:
+        groups = list(walker.places(names, options.fault or list(FAULTS)))
+        places = [(*place, nth) for *place, number in groups for nth in range(1, number + 1)]
+        every = len(places)
+        if options.sample is not None and options.sample < every:  # every kind of call alike: most are small reads
+            drawn: dict[tuple[Any, ...], None] = {}
+            while len(drawn) < options.sample:
+                *place, number = rng.choice(groups)
+                drawn[(*place, rng.randint(1, number))] = None
+            places = list(drawn)
+        todo: list[Any] = [(walker.disturb, place) for place in places]
+    else:
+        able = [name for name in names if walker.prepare(name) is not None]
+        every, todo = options.signals, []
+        for _ in range(options.signals):
+            name = rng.choice(able)
+            delay = rng.uniform(0, 1.1 * walker.known[name].seconds)
+            todo.append((walker.signal, (name, rng.choice(SIGNALS), delay)))
+    for action, arguments in todo:
+        if time.monotonic() > end:
+            break
+        action(*arguments)
+    for (scenario, what), cases in walker.violations.items():
+        print(f"VIOLATION {scenario}: {what} ({len(cases)} times)")
+        for case in cases[:3]:
+            print(f"    {case}")
+    done, bad = sum(walker.injected.values()), sum(map(len, walker.violations.values()))
+    kinds = ", ".join(f"{number} {kind}" for kind, number in walker.injected.items())
+    print(f"{done} injected of {every} ({kinds}); {bad} violations")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
