@@ -13,8 +13,8 @@ import typer
 from gpu_rsfd.datasets import available
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import POSTPROCESS
-from gpu_rsfd.metrics import METRICS
+from gpu_rsfd.estimate import ALIASES, POSTPROCESS
+from gpu_rsfd.metrics import metric_names
 from gpu_rsfd.options import MACHINE, OUTPUT, SIMULATION, F, Option, read_whole
 from gpu_rsfd.spec import FIELDS, MEASURED
 
@@ -74,12 +74,12 @@ FILTERS = (  # what is shown of a results file
     Option("epsilon", "LIST", "Only these epsilons.", "ln2,1", many=True, default_text="all", panel=None),
 )  # fmt: skip
 SHOWN_POSTPROCESS = Option(
-    "postprocess", "NAME", f"Post-processing of the estimates: {', '.join(POSTPROCESS)}.", "none",
-    default_text="clip-normalize", known=lambda: list(POSTPROCESS), panel=None,
+    "postprocess", "NAME", f"Post-processing of the estimates: {', '.join(POSTPROCESS)}.", "norm-sub",
+    default_text="clip-normalize", known=lambda: [*POSTPROCESS, *ALIASES], panel=None,
 )  # fmt: skip
 SHOWN_METRIC = Option(
-    "metric", "NAME", f"Error of the estimates: {', '.join(METRICS)}.", "mae", default_text="mse",
-    known=lambda: list(METRICS), panel=None,
+    "metric", "NAME", f"Error of the estimates: {', '.join(metric_names())}.", "mae", default_text="mse",
+    known=metric_names, panel=None,
 )  # fmt: skip
 
 

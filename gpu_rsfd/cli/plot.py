@@ -13,7 +13,7 @@ from gpu_rsfd.cli.commands import LOOK
 from gpu_rsfd.cli.options import FILTERS, SHOWN_METRIC, SHOWN_POSTPROCESS, option, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import check_postprocess
+from gpu_rsfd.estimate import as_postprocess
 from gpu_rsfd.metrics import as_metric
 from gpu_rsfd.options import split_list
 
@@ -59,7 +59,7 @@ def plot(
 
     targets = output or []
     if options["postprocess"] is not None:
-        check_postprocess(options["postprocess"])
+        options["postprocess"] = as_postprocess(options["postprocess"])
     as_metric(options["metric"] or "mse")
     if attribute is not None and options["metric"] is not None:
         raise InputError("--attribute and --metric exclude each other: frequencies are drawn, no errors")

@@ -16,8 +16,8 @@ import numpy as np
 
 from gpu_rsfd.command import command_of, reads_files
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import DEFAULT, POSTPROCESS, STORED, described
-from gpu_rsfd.metrics import METRICS, as_metric
+from gpu_rsfd.estimate import DEFAULT, POSTPROCESS, STORED
+from gpu_rsfd.metrics import METRICS, as_metric, first_line
 from gpu_rsfd.planning import Look
 from gpu_rsfd.results import AttackResult, Result, Results
 from gpu_rsfd.show import charts, headline
@@ -123,7 +123,7 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
             {"name": m, "label": known.label, "summary": known.summary, "larger": known.larger_is_better}
             for m, known in ((m, as_metric(m)) for m in shown)
         ],
-        "postprocess": [{"name": name, "summary": described(POSTPROCESS[name])} for name in STORED],
+        "postprocess": [{"name": name, "summary": first_line(POSTPROCESS[name])} for name in STORED],
         "kept": kept,
         "default": {"metric": metric, "postprocess": DEFAULT},
         "overUsers": over_users,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import DEFAULT, Floats, PostprocessLike, check_postprocess
+from gpu_rsfd.estimate import DEFAULT, Floats, PostprocessLike, as_postprocess
 from gpu_rsfd.metrics import MetricLike, as_metric, name_of
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.results import Measured, Result, Results
@@ -125,7 +125,7 @@ def figure_of(
     results: Results, postprocess: PostprocessLike = DEFAULT, x: str = "auto", metric: MetricLike = "mse"
 ) -> Any:
     """Errors against epsilon, a panel per data set; or against n, a panel per epsilon, for a sweep over n."""
-    check_postprocess(postprocess)
+    postprocess = as_postprocess(postprocess)
     as_metric(metric)
     if not results:
         raise InputError("the results file has no finished repetitions yet; nothing to plot")
@@ -269,7 +269,7 @@ def frequencies(results: Results, attribute: str, postprocess: PostprocessLike =
     Error bars are 95 % prediction intervals: where the estimate of one more collection falls.  The panels of a data set
     share their vertical axis.  Very many values leave no room for bars: means as lines, then.
     """
-    check_postprocess(postprocess)
+    postprocess = as_postprocess(postprocess)
     having = {name: r for name, r in results.items() if attribute in r.names}
     if not having:
         names = dict.fromkeys(n for r in results.values() for n in r.names)
