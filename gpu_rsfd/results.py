@@ -78,8 +78,8 @@ class Viewed:
         ----------
         postprocess, metric : str or callable
             As for `Result.error`.
-        x : {"auto", "epsilon", "users"}
-            The horizontal axis.
+        x : {"auto", "epsilon", "n", "d", "k"}
+            The horizontal axis: n, d and k are for synthetic data sets, made by size, that differ in it.
         attribute : str, optional
             Draws true and estimated frequencies of this attribute's values instead of errors.
         """

@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": (LOOK, "Table of mean errors with standard errors; marked: not significantly worse than the best."),
     "plot": (
         LOOK,
-        "The paper's figure: errors against epsilon on a log scale, with error bars; or against n, for a sweep over n.",
+        "The paper's figure: errors against epsilon on a log scale, with error bars; or against n, d or k.",
     ),
     "page": (
         LOOK,

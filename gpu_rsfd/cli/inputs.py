@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from gpu_rsfd.checks import check_seed
+from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_seed
 from gpu_rsfd.cli import options as declared
 from gpu_rsfd.cli import parse
 from gpu_rsfd.command import name_by_size
@@ -15,13 +16,14 @@ from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.datasets.paper.published import PUBLISHED
 from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC
 from gpu_rsfd.datasets.table.load import parse_options
+from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import entries, split_list, unknown_name, whole
 from gpu_rsfd.spec import FIELDS, MEASURED, Spec
 from gpu_rsfd.textfiles import toml_loads
 
 DEFAULT_DATASET = "syn1"
-BY_SIZE = ("users", "domain", "distribution")  # options of a synthetic data set
+BY_SIZE = ("users", "domain", "attributes", "values", "distribution")  # options of a synthetic data set
 OF_TABLES = tuple(option.key for option in TABLE)  # options of one's own data
 
 
@@ -98,18 +100,31 @@ def _data_seed(options: Mapping[str, Any]) -> int:
 
 
 def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
-    for key in ("users", "domain"):
+    grid = "attributes" in options or "values" in options
+    if grid and "domain" in options:
+        raise InputError("--domain and --attributes exclude each other; --attributes goes with --values")
+    needed = ("users", "attributes", "values") if grid else ("users", "domain")
+    for key in needed:
         if key not in options:
-            raise InputError(f"a synthetic data set needs --users and --domain; --{key} is missing")
+            listed = f"{', '.join(f'--{other}' for other in needed[:-1])} and --{needed[-1]}"
+            raise InputError(f"a synthetic data set needs {listed}; --{key} is missing")
     _refuse(options, OF_TABLES, "needs a file of data (--dataset people.csv)")
     _refuse(options, ["data-dir"], "needs a data set of the paper (--dataset adult)")
     if options.get("sampler") == "marginals":
         _refuse(options, ["data-seed"], "has no use with --sampler marginals, which takes expected counts")
-    domain = parse.domain(entries(options["domain"]))
+    domains = (
+        [
+            (Domain.of([k] * d), k)
+            for d in parse.sizes("attributes", entries(options["attributes"]), 1, MAX_ATTRIBUTES)
+            for k in parse.sizes("values", entries(options["values"]), MIN_DOMAIN, MAX_DOMAIN)
+        ]
+        if grid
+        else [(parse.domain(entries(options["domain"])), None)]
+    )
     distribution, seed = str(options.get("distribution", "uniform")), _data_seed(options)
     found: list[Dataset] = []
-    for n in parse.users(entries(options["users"])):
-        name = name_by_size(n, domain, distribution)
+    for n, (domain, k) in product(parse.users(entries(options["users"])), domains):
+        name = name_by_size(n, domain, distribution, k)
         if options.get("sampler") == "marginals":  # needs no users: their expected counts, whatever n is
             found.append(CountedDataset.of_distribution(n, domain, distribution, name=name))
         else:

@@ -33,7 +33,8 @@ def plot(
         option("--output", "Figure to write, .png, .pdf or .svg; repeatable.  (default: FILE with .png)"),
     ] = None,
     x: Annotated[
-        str, option("--x", "Horizontal axis: auto, epsilon, or users for a sweep over n.  (default: auto)")
+        str,
+        option("--x", "Horizontal axis: auto, epsilon, or n, d or k of synthetic data.  --x k  (default: auto)"),
     ] = "auto",
     attribute: Annotated[
         str | None,
@@ -51,7 +52,7 @@ def plot(
     ] = False,
     **options: Any,
 ) -> None:
-    """The paper's figure: errors against epsilon on a log scale, with error bars; or against n, for a sweep over n.
+    """The paper's figure: errors against epsilon on a log scale, with error bars; or against n, d or k.
 
     Of an attack: the shares that are guessed.
     """

@@ -106,6 +106,20 @@ def epsilon_ticks(axis: Any, epsilons: Sequence[float]) -> None:
     axis.xaxis.set_major_formatter(FixedFormatter(shown))
 
 
+def size_ticks(axis: Any, sizes: Sequence[int]) -> None:
+    """A tick for each size on a logarithmic axis; labels that would collide are left out."""
+    from matplotlib.ticker import FixedLocator, NullFormatter, ScalarFormatter
+
+    room = math.log(sizes[-1] / sizes[0]) * NARROWEST / SIZE[0]
+    shown: list[int] = []
+    for size in sizes:
+        if not shown or math.log(size / shown[-1]) >= room:
+            shown.append(size)
+    axis.xaxis.set_major_locator(FixedLocator(shown))
+    axis.xaxis.set_major_formatter(ScalarFormatter())
+    axis.xaxis.set_minor_formatter(NullFormatter())
+
+
 def log_ticks(axis: Any, values: Any) -> bool:
     """A logarithmic axis around the positive values, its ticks plain text; False if there is no such value."""
     from matplotlib.ticker import FixedFormatter, FixedLocator
