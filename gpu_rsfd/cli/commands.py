@@ -42,7 +42,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         DECIDE,
         "What is in a table: kind and values of each column, and the options that help before it is used.",
     ),
-    "protocols": (DECIDE, "List the protocols, or those of a Python file, and test them."),
+    "protocols": (
+        DECIDE,
+        "List the protocols: what each sends, its budget, bits, expected error and exact loss; or test them.",
+    ),
     "doctor": (
         MAINTAIN,
         "Versions, CUDA devices, which backend `auto` takes and why; ends non-zero if a self-test fails.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC
 from gpu_rsfd.datasets.table.load import parse_options
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import entries, split_list, unknown_name, whole
+from gpu_rsfd.options import entries, expanded, split_list, unknown_name, whole
 from gpu_rsfd.spec import FIELDS, MEASURED, Spec
 from gpu_rsfd.textfiles import toml_loads
 
@@ -57,8 +57,15 @@ def spec_of(options: Mapping[str, Any], command: str = "sweep") -> Spec:
     """The spec of a command."""
     fields = {field.name: field.read(options[field.key], ()) for field in FIELDS if field.key in options}
     if own := own_protocols(options):
-        fields["protocols"] = [own.get(name, name) for name in fields.get("protocols", own)]
+        fields["protocols"] = own_or_known(fields.get("protocols", own), own)
     return Spec.of_command(command, None, fields)
+
+
+def own_or_known(names: Iterable[str], own: Mapping[str, Any]) -> list[Any]:
+    """Protocols by their names, by families of them, or `all`, those of one's own among them."""
+    from gpu_rsfd.protocols import PROTOCOLS
+
+    return [own.get(name, name) for name in expanded(names, [*own, *PROTOCOLS], "protocol")]
 
 
 def own_protocols(options: Mapping[str, Any]) -> dict[str, Any]:

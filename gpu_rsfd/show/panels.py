@@ -108,7 +108,7 @@ def epsilon_ticks(axis: Any, epsilons: Sequence[float]) -> None:
 
 def size_ticks(axis: Any, sizes: Sequence[int]) -> None:
     """A tick for each size on a logarithmic axis; labels that would collide are left out."""
-    from matplotlib.ticker import FixedLocator, NullFormatter, ScalarFormatter
+    from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
     room = math.log(sizes[-1] / sizes[0]) * NARROWEST / SIZE[0]
     shown: list[int] = []
@@ -117,7 +117,7 @@ def size_ticks(axis: Any, sizes: Sequence[int]) -> None:
             shown.append(size)
     axis.xaxis.set_major_locator(FixedLocator(shown))
     axis.xaxis.set_major_formatter(ScalarFormatter())
-    axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.xaxis.set_minor_locator(NullLocator())
 
 
 def log_ticks(axis: Any, values: Any) -> bool:
@@ -147,6 +147,7 @@ def log_ticks(axis: Any, values: Any) -> bool:
     if sum(map(bool, names)) + len(decades) < 2:  # a narrow range: three ticks of its own
         between = [10.0 ** (low + share * (high - low)) for share in (0.2, 0.5, 0.8)]
         names = [_number(value) for value in between]
+        axis.yaxis.set_major_locator(FixedLocator([]))  # a power of ten among them would collide
     axis.yaxis.set_minor_locator(FixedLocator(between))
     axis.yaxis.set_minor_formatter(FixedFormatter(names))
     return True
