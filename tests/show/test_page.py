@@ -15,7 +15,7 @@ from files import describe, store, with_errors
 
 import gpu_rsfd
 from gpu_rsfd.command import command_of, reads_files
-from gpu_rsfd.estimate import POSTPROCESS
+from gpu_rsfd.estimate import POSTPROCESS, STORED
 from gpu_rsfd.metrics import metric_names
 from gpu_rsfd.results import Results
 from gpu_rsfd.show import headline
@@ -171,6 +171,9 @@ def test_large_results_keep_to_what_fits(monkeypatch, results):
     pytest.importorskip("vl_convert")
     from gpu_rsfd.show import page
 
+    most = [page.MOST_ERRORS // (len(metric_names()) * len(kinds)) for kinds in (POSTPROCESS, STORED)]
+    said = (Path(__file__).parents[2] / "docs" / "page.md").read_text("utf-8")
+    assert re.findall(r"more than (\d,\d+)", said) == [f"{cells:,}" for cells in most]
     monkeypatch.setattr(page, "MOST_NUMBERS", 3 * 4 * 3 * 7)
     assert page.document(results, "t")["kept"] == ["clip-normalize"]
     monkeypatch.setattr(page, "MOST_NUMBERS", 10)
