@@ -12,10 +12,11 @@ from gpu_rsfd.estimate import ALIASES, NOT_NEGATIVE, POSTPROCESS, SUM_TO_ONE, po
 from gpu_rsfd.postprocessing import Context, UndefinedError, simplex
 from gpu_rsfd.results import Results
 
-GRR = Context(n=2000, base=0.12, gain=0.28, variance=0.12 * 0.88 / 2000 / 0.28**2, noise="keep")  # 6 values
-OUE = Context(n=2000, base=0.25, gain=0.25, variance=0.25 * 0.75 / 2000 / 0.25**2, noise="bits")
+# 2,000 users, 60 of whom report the attribute of 6 values
+GRR = Context(n=2000, base=0.12, gain=0.28, variance=0.12 * 0.88 / 60 / 0.28**2, noise="keep")
+OUE = Context(n=2000, base=0.25, gain=0.25, variance=0.25 * 0.75 / 60 / 0.25**2, noise="bits")
 PRIOR = np.array([0.3, 0.2, 0.1, 0.06, 0.04, 0.02])
-SKEWED = Context(n=2000, base=PRIOR, gain=0.28, variance=PRIOR * (1 - PRIOR) / 2000 / 0.28**2, noise="keep")
+SKEWED = Context(n=2000, base=PRIOR, gain=0.28, variance=PRIOR * (1 - PRIOR) / 60 / 0.28**2, noise="keep")
 TRUTH = np.array([0.55, 0.3, 0.1, 0.05, 0.0, 0.0])
 
 
