@@ -252,7 +252,7 @@ def per_attribute(metric: Metric, truth: Floats, estimates: Floats, domain: Sequ
     return np.stack(each, axis=-1)
 
 
-def average(metric: Metric, truth: Floats, estimates: Floats, domain: Sequence[int]) -> Floats:
+def average(metric: Metric, truth: Floats, estimates: Floats, domain: Sequence[int], n: int = 0) -> Floats:
     """The mean of `per_attribute` over attributes; of `mse`, the MSE_avg of Section 4.1."""
-    mean: Floats = per_attribute(metric, truth, estimates, domain).mean(axis=-1)
+    mean: Floats = per_attribute(metric, truth, estimates, domain, n).mean(axis=-1)
     return mean
