@@ -12,13 +12,13 @@ import gpu_rsfd
 PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
     *("version", "errors", "checks", "options", "textfiles", "domain", "tape", "protocols", "datasets", "spec"),
-    *("planning",),
+    *("planning", "metrics", "postprocessing"),
     *(
         "backends",
         "engines",
         "metrics",
-        "postprocessing",
         "estimate",
+        "aggregation",
         "results",
         "measure",
         "command",
