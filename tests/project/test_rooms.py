@@ -13,19 +13,7 @@ PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
     *("version", "errors", "checks", "options", "textfiles", "domain", "tape", "protocols", "datasets", "spec"),
     *("planning", "metrics", "postprocessing"),
-    *(
-        "backends",
-        "engines",
-        "metrics",
-        "estimate",
-        "aggregation",
-        "results",
-        "measure",
-        "command",
-        "store",
-        "collect",
-        "experiments",
-    ),
+    *("backends", "engines", "estimate", "results", "measure", "command", "store", "collect", "experiments"),
     *("theory", "contract", "show", "doctor", "cli"),
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
