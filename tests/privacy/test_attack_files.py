@@ -132,9 +132,9 @@ def test_sweeps_and_attacks_are_not_mixed(tmp_path):
     gpu_rsfd.sweep(ONE, epsilons=1.0, protocols="rsfd-grr", repetitions=2, output=tmp_path / "s.h5", workers=1)
     assert gpu_rsfd.open_results(tmp_path / "a.h5").measurement == "inference"
     assert gpu_rsfd.open_results(tmp_path / "s.h5").measurement == "frequencies"
-    with pytest.raises(InputError, match="it holds an attack, not a sweep"):
+    with pytest.raises(InputError, match="holds an attack, not a sweep; give another"):
         gpu_rsfd.sweep(ONE, epsilons=1.0, protocols="rsfd-grr", repetitions=2, output=tmp_path / "a.h5", workers=1)
-    with pytest.raises(InputError, match="it holds a sweep, not an attack"):
+    with pytest.raises(InputError, match="holds a sweep, not an attack; give another"):
         run(tmp_path / "s.h5")
 
 
