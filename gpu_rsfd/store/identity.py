@@ -11,10 +11,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpu_rsfd.measure import MEASUREMENTS
 from gpu_rsfd.results import Header
 from gpu_rsfd.spec import FIELDS, MEASURED
 
-NOUNS = {"frequencies": "a sweep", "inference": "an attack"}
 # What must be equal, and what it is where a spec does not say.
 SHARED: dict[str, Any] = {
     **{option.name: option.value() for option in (*FIELDS, *MEASURED.values()) if option.shared},
@@ -61,7 +61,7 @@ def conflicts(
     """What can't be reconciled between a file and a command, a line each; `had` and `wanted` are headers by name."""
     before, now = _settings(have), _settings(want)
     if before["measurement"] != now["measurement"]:
-        return [f"it holds {NOUNS.get(before['measurement'], before['measurement'])}, not {NOUNS[now['measurement']]}"]
+        return [f"it holds {_noun(before['measurement'])}, not {_noun(now['measurement'])}"]
     lines = [
         f"{_words(key)}: {_differ(before[key], now[key])}"
         for key in SHARED
@@ -82,6 +82,11 @@ def conflicts(
                 if have.get(key, default) != want.get(key, default)
             ] or cells[:1]
     return lines
+
+
+def _noun(kind: str) -> str:
+    noun = MEASUREMENTS[kind].noun
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def _range(spec: Mapping[str, Any]) -> str:
