@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -320,6 +320,3 @@ def each_protocol(plan: Plan) -> Iterator[tuple[int, Plan]]:
     """One protocol after the other, so that little is in memory."""
     for p in range(len(plan.looks)):
         yield p, plan.take([p])
-
-
-Late = Callable[[], Any]
