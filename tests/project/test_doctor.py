@@ -296,7 +296,7 @@ def test_priors_of_a_case():
 @pytest.mark.parametrize("name", ["--stress", "--speed", "--faults"])
 def test_options_that_need_the_self_test(monkeypatch, capsys, tmp_path, name):
     lines = refusal(monkeypatch, capsys, tmp_path, ["doctor", name])
-    assert lines == [f"gpu-rsfd: {name} goes with --self-test; give both"]
+    assert lines == [f"gpu-rsfd: {name} needs --self-test"]
 
 
 def test_the_command_passes_its_options_on(monkeypatch, capsys):
