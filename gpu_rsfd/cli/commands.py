@@ -19,7 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "attack": (
         RUN,
-        "Simulate an attacker who knows the marginals and guesses the sampled attribute and the values from each report.",
+        "Simulate an attacker who knows the marginals and guesses sampled attributes and values from the reports.",
     ),
     "merge": (
         RUN,
@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "plot": (
         LOOK,
-        "Draw the paper's figure: errors against epsilon on a log scale, with error bars; or against n, for a sweep over n.",
+        "Draw errors against epsilon on a log scale with error bars, as in the paper; or against n for a sweep over n.",
     ),
     "page": (
         LOOK,

@@ -27,8 +27,8 @@ SELECTION = (
            defaults={"plan": "10,000, or the data set's own"}, unused=("paper",), in_python=False),
     Option("domain", "LIST", "Domain sizes of a synthetic data set; 10x5 means five times 10.", "10,10,20", many=True,
            unused=("paper",), in_python=False),
-    Option("distribution", "NAME", "Distribution of a synthetic data set: uniform or zipf:S.", "zipf:1.2", default_text="uniform",
-           unused=("paper",), in_python=False),
+    Option("distribution", "NAME", "Distribution of a synthetic data set: uniform or zipf:S.", "zipf:1.2",
+           default_text="uniform", unused=("paper",), in_python=False),
     Option("data_seed", "N", "Seed of synthetic data.", "7", read=read_whole("data-seed"), default=0,
            default_text="0", in_python=False),
     *(replace(option, unused=("paper",)) for option in TABLE),
@@ -38,8 +38,8 @@ PROTOCOL_FROM = Option(
     many=True, panel=SIMULATION, in_python=False,
 )  # fmt: skip
 SPEC_FILE = Option(
-    "spec", "FILE", "TOML file with the options above; the command line takes precedence.", "sweep.toml", panel=SIMULATION,
-    unused=("paper",), kind=Path, in_python=False,
+    "spec", "FILE", "TOML file with the options above; the command line takes precedence.", "sweep.toml",
+    panel=SIMULATION, unused=("paper",), kind=Path, in_python=False,
 )  # fmt: skip
 RUN = (
     Option("backend", "NAME", "auto, cupy, native or numpy.", "numpy", panel=MACHINE, kind=str, default="auto",
@@ -61,9 +61,9 @@ RUN = (
            default_text="plot", in_python=False),
     Option("save_every", "SECONDS", "Seconds of work between saves.", "30", panel=OUTPUT, kind=float, default=2.0,
            default_text="2"),
-    Option("dry_run", "", "Print the size of the work, the expected time and memory; run nothing.", panel=OUTPUT, kind=bool,
-           default=False, in_python=False),
-    Option("yes", "", "Start even if it is expected to take more than a day or more memory than is free.", panel=OUTPUT, kind=bool,
+    Option("dry_run", "", "Print the size of the work, the expected time and memory; run nothing.", panel=OUTPUT,
+           kind=bool, default=False, in_python=False),
+    Option("yes", "", "Start even if it may take more than a day, or more memory than is free.", panel=OUTPUT, kind=bool,
            default=False, in_python=False),
     Option("quiet", "", "Print only errors.", panel=OUTPUT, kind=bool, default=False, in_python=False),
 )  # fmt: skip

@@ -51,7 +51,7 @@ def plot(
     ] = False,
     **options: Any,
 ) -> None:
-    """Draw the paper's figure: errors against epsilon on a log scale, with error bars; or against n, for a sweep over n.
+    """Draw errors against epsilon on a log scale with error bars, as in the paper; or against n for a sweep over n.
 
     For an attack: the shares guessed correctly.
     """
