@@ -204,7 +204,7 @@ class Spec:
     )
     guarantee: str = declared(
         "NAME",
-        "What epsilon bounds: as in the paper (paper), any two users (user), users who differ in one attribute (attribute).",
+        "What epsilon bounds: paper, user (any two users) or attribute (two users who differ in one attribute).",
         "user",
         check=one_of("guarantee", _guarantees),
         default="paper",

@@ -63,8 +63,8 @@ RUN = (
            default_text="2"),
     Option("dry_run", "", "Print the size of the work, the expected time and memory; run nothing.", panel=OUTPUT,
            kind=bool, default=False, in_python=False),
-    Option("yes", "", "Start even if it may take more than a day, or more memory than is free.", panel=OUTPUT, kind=bool,
-           default=False, in_python=False),
+    Option("yes", "", "Start even if it may take more than a day, or more memory than is free.", panel=OUTPUT,
+           kind=bool, default=False, in_python=False),
     Option("quiet", "", "Print only errors.", panel=OUTPUT, kind=bool, default=False, in_python=False),
 )  # fmt: skip
 FILTERS = (  # what is shown of a results file
