@@ -112,7 +112,10 @@ def declared(metavar: str, help: str, example: str, **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class Spec:
-    """Protocols x epsilons x repetitions under one seed.  Make it with `Spec.of`, which checks."""
+    """What to run: protocols x epsilons x repetitions under one seed.
+
+    Make one with `Spec.of`, which checks its fields; they are the keywords of `simulate`.
+    """
 
     protocols: tuple[Protocol, ...] = declared(
         "LIST",
@@ -244,12 +247,30 @@ class Spec:
 
     @classmethod
     def default(cls, command: str = "") -> Spec:
-        """What a command runs if nothing is said: `attack` and `paper` have a default of their own."""
+        """The defaults of a command: some of `attack` and `paper` are their own."""
         return cls(**{f.name: f.check(f.defaults[command]) for f in FIELDS if command in f.defaults})
 
     @classmethod
     def of(cls, spec: Spec | None = None, **given: Any) -> Spec:
-        """A checked spec: from its fields, or another spec with some fields replaced."""
+        """Check fields and make a spec of them.
+
+        Parameters
+        ----------
+        spec : Spec, optional
+            Provides the fields that are not given.  Default: the defaults.
+        **given
+            Fields, as in `simulate`.
+
+        Returns
+        -------
+        Spec
+            The spec.
+
+        Raises
+        ------
+        InputError
+            If a field is unknown or not valid, or has no effect on any of the protocols.
+        """
         if spec is not None and not isinstance(spec, cls):
             raise InputError(f"spec={spec!r} must be a Spec; pass epsilons, protocols and other fields by keyword")
         for name in given:
@@ -264,14 +285,14 @@ class Spec:
 
     @classmethod
     def of_command(cls, command: str, spec: Spec | None, given: dict[str, Any]) -> Spec:
-        """The spec of a command, which has defaults of its own, and refuses fields that it has no use for."""
+        """The spec of a command, which may have its own defaults, and refuses fields that it does not use."""
         for f in FIELDS:
             if f.name in given and command in f.unused:
                 raise InputError(f"{f.name}={given[f.name]} can't be used in {command}; leave it out")
         return cls.of(cls.default(command) if spec is None else spec, **given)
 
     def settings_for(self, data: Dataset) -> PrivacySettings:
-        """What all its protocols are run under: a prior may depend on the data set."""
+        """The settings of its protocols for a data set, on which a prior may depend."""
         counts = data.counts if self.prior.needs_data else None
         return self.settings_with(self.prior.thresholds(data.domain, counts, self.prior_seed))
 
