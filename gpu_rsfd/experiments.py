@@ -76,7 +76,7 @@ def simulate(
     """Simulate every user's report under each protocol and epsilon, and count the reports.
 
     Results depend on (data, seed, repetition, protocol, epsilon, assignment, sampler) only: not on what else is
-    simulated, nor on the machine.  ``repetitions=range(57, 58)`` gives repetition 57 of a longer run.
+    simulated, nor on the machine.  `repetitions=range(57, 58)` gives repetition 57 of a longer run.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ FREQUENCY_TOLERANCE = 1e-9
 
 
 class CountedDataset(Dataset):
-    """A data set of which only the marginals are known, for ``sampler="marginals"``.
+    """A data set of which only the marginals are known, for `sampler="marginals"`.
 
     Parameters
     ----------
