@@ -231,10 +231,10 @@ class _Collection:
             raise InputError(
                 f"output={self.path} holds more than this command asks for; {hint}\n  " + "\n  ".join(lines)
             )
-        raise InputError(
-            f"output={self.path} holds another {self.measurement.noun}; give another --output, or --overwrite to "
-            "replace it\n  " + "\n  ".join(lines)
-        )
+        head, hint = f"output={self.path} holds", "give another --output, or --overwrite to replace it"
+        if existing.spec.get("measurement", "frequencies") != self.measurement.kind:
+            raise InputError(f"{head} {lines[0].removeprefix('it holds ')}; {hint}")
+        raise InputError(f"{head} another {self.measurement.noun}; {hint}\n  " + "\n  ".join(lines))
 
     def _whole(self, overwrite: bool) -> Results:
         store, existing = self._store(overwrite)

@@ -22,7 +22,7 @@ from gpu_rsfd.textfiles import toml_loads
 
 DEFAULT_DATASET = "syn1"
 BY_SIZE = ("users", "domain", "distribution")  # options of a synthetic data set
-OF_TABLES = tuple(option.key for option in TABLE)  # options of one's own data
+OF_TABLES = tuple(option.key for option in TABLE)  # options of tables
 
 
 def read_options(command: str, options: Mapping[str, Any]) -> dict[str, Any]:

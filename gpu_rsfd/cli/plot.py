@@ -41,19 +41,19 @@ def plot(
     ] = None,
     each: Annotated[bool, option("--each", "A figure for each data set: FILE-NAME.png.")] = False,
     surface: Annotated[
-        bool, option("--surface", "The paper's surface VAR1 - VAR2 over d and k instead; needs no FILE.")
+        bool, option("--surface", "The paper's surface VAR1 - VAR2 over d and k instead; without FILE.")
     ] = False,
     tradeoff: Annotated[
         bool, option("--tradeoff", "Error against the exact privacy loss instead, a curve per protocol over epsilon.")
     ] = False,
     overwrite: Annotated[
-        bool, option("--overwrite", "Replace figures that gpu-rsfd did not make, too.  --output mine.png --overwrite")
+        bool, option("--overwrite", "Replace files even if gpu-rsfd did not make them.  --output mine.png --overwrite")
     ] = False,
     **options: Any,
 ) -> None:
-    """The paper's figure: errors against epsilon on a log scale, with error bars; or against n, for a sweep over n.
+    """Draw errors against epsilon on a log scale with error bars, as in the paper; or against n for a sweep over n.
 
-    Of an attack: the shares that are guessed.
+    For an attack: the shares guessed correctly.
     """
     from gpu_rsfd.show import plots
 
@@ -62,16 +62,18 @@ def plot(
         check_postprocess(options["postprocess"])
     as_metric(options["metric"] or "mse")
     if attribute is not None and options["metric"] is not None:
-        raise InputError("--attribute and --metric exclude each other: frequencies are drawn, no errors")
+        raise InputError("--attribute and --metric exclude each other: it draws frequencies, not errors")
     if attribute is not None and x != "auto":
         raise InputError("--attribute and --x exclude each other")
     if attribute is not None and each:
-        raise InputError("--attribute and --each exclude each other; --dataset NAME chooses a data set")
+        raise InputError("--attribute and --each exclude each other; --dataset NAME selects a data set")
     if tradeoff and (attribute is not None or x != "auto"):
         raise InputError(f"--tradeoff and --{'x' if attribute is None else 'attribute'} exclude each other")
     if surface:
         if file is not None or attribute is not None or x != "auto" or each or tradeoff or any(options.values()):
-            raise InputError("--surface needs no results file and no other option but --output; formulas alone draw it")
+            raise InputError(
+                "--surface needs no results file and no other option but --output; it is drawn from formulas"
+            )
         written = [plots.check_target(path, overwrite) for path in targets or [Path("surface.png")]]
         figure = plots.surface()
         for path in written:

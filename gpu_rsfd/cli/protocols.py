@@ -19,7 +19,7 @@ def protocols(
     check: Annotated[bool, option("--check", "Test each: reports, estimates and loss, on every backend.")] = False,
     **options: Any,
 ) -> None:
-    """List the protocols, or those of a Python file, and test them."""
+    """List the protocols, or those defined in a Python file, and test them."""
     from gpu_rsfd.protocols import REGISTRY
 
     found = own_protocols(given(options, [PROTOCOL_FROM])) or REGISTRY

@@ -44,7 +44,7 @@ def table(
     from gpu_rsfd.show.privacy import show_attacks
 
     chosen, error = postprocess or DEFAULT_POSTPROCESS, metric or "mse"
-    if results.measurement == "inference":
+    if results.measurement != "frequencies":
         _refuse_of_attack(postprocess=postprocess, metric=metric, compare=compare, per=per)
         show_attacks(results, form)
     elif compare:
@@ -67,7 +67,7 @@ def figure(
     from gpu_rsfd.show import plots, privacy
 
     chosen, error = postprocess or DEFAULT_POSTPROCESS, metric or "mse"
-    if results.measurement == "inference":
+    if results.measurement != "frequencies":
         _refuse_of_attack(
             postprocess=postprocess,
             metric=metric,

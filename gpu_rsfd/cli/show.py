@@ -36,7 +36,7 @@ def show(
         str | None,
         option(
             "--per",
-            "The error of each attribute, or of each value, instead; one --protocol: estimates with intervals.  "
+            "The error of each attribute, or of each value, instead; with one --protocol, estimates with intervals.  "
             "--per attribute",
             None,
             "NAME",
@@ -46,9 +46,9 @@ def show(
     json: Annotated[bool, option("--json", "JSON, with the whole spec.")] = False,
     **options: Any,
 ) -> None:
-    """Table of mean errors with standard errors; marked: not significantly worse than the best.
+    """Print mean errors with standard errors; a star marks protocols not significantly worse than the best.
 
-    Of an attack: the shares that are guessed.
+    For an attack: the shares guessed correctly.
     """
     from gpu_rsfd.show import details
 

@@ -139,7 +139,15 @@ SENT: dict[type, Callable[[Chunk, int, Recipe, npt.NDArray[np.bool_] | None], np
 
 @dataclass(frozen=True, eq=False)
 class ReportChunk(Reports):
-    """The reports of the users start … stop - 1: `users` has their numbers, `sampled` is theirs alone."""
+    """Reports of the users `start` … `stop` - 1.
+
+    Attributes
+    ----------
+    start, stop : int
+        The users of this chunk.
+    values, users, sampled, mechanisms
+        As in `Reports`; `sampled` has an entry for each user of the chunk.
+    """
 
     start: int
     stop: int
@@ -157,8 +165,8 @@ def report_chunks(
 ) -> Iterator[ReportChunk]:
     """What each user sends in one repetition, some users at a time.
 
-    The same reports as those of `reports`, bit by bit, for attacks and estimators of one's own: data sets of any size,
-    and dozens of times faster.
+    These are the reports of `reports`, bit by bit, for data sets of any size and much faster: for your own attacks and
+    estimators.
 
     Parameters
     ----------

@@ -145,7 +145,7 @@ def label(protocol: str | Protocol) -> str:
     Parameters
     ----------
     protocol : str or Protocol
-        A name of `PROTOCOLS`, or a protocol of one's own.
+        Name of a protocol, or a user-defined protocol.
 
     Returns
     -------
@@ -162,7 +162,10 @@ def label(protocol: str | Protocol) -> str:
 
 @dataclass(frozen=True)
 class PrivacySettings:
-    """What protocols are run under, besides epsilon."""
+    """Settings of all protocols of a run, besides epsilon.
+
+    `Spec.settings_for` makes them for a data set.
+    """
 
     first_report: float = 0.5  # longitudinal protocols: the share of epsilon that the first report loses
     priors: tuple[Thresholds | None, ...] | None = None  # of fake values, per attribute; None: uniform
@@ -178,7 +181,7 @@ def mechanism(protocol: str | Protocol, epsilon: float, d: int, k: int) -> Mecha
     Parameters
     ----------
     protocol : str or Protocol
-        A name of `PROTOCOLS`, or a protocol of one's own.
+        Name of a protocol, or a user-defined protocol.
     epsilon : float
         The total budget.
     d : int
@@ -217,7 +220,7 @@ def mechanisms(
     Parameters
     ----------
     protocol : str or Protocol
-        A name of `PROTOCOLS`, or a protocol of one's own.
+        Name of a protocol, or a user-defined protocol.
     epsilon : float
         The total budget.
     domain : sequence of int

@@ -24,7 +24,7 @@ from gpu_rsfd.show import charts, headline
 from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.plots import differ_in_users
-from gpu_rsfd.show.privacy import GOALS, exact_losses, means
+from gpu_rsfd.show.privacy import GOALS, exact_losses, loss_notes, means
 from gpu_rsfd.show.published import caveats, published
 from gpu_rsfd.show.selection import part_of
 from gpu_rsfd.show.summary import RUN, expected, promised, rough, show_epsilon, source_of, summary
@@ -133,6 +133,7 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
         "run": {key: first.spec.get(key, usual) for key, usual in RUN.items()},
         "datasets": [_dataset(results, name, shown, kept, private[name]) for name in results],
         "losses": losses,
+        "lossNotes": {kind: "; ".join(loss_notes(first)) for kind in (ONE, ANY)},
         "charts": {
             **{f"{x}-{y}": charts.error_chart(x, y, looks, epsilons) for x in kinds for y in ("log", "linear")},
             **{f"{x}-{y}": charts.loss_chart(x, y, looks) for x in losses for y in ("log", "linear")},

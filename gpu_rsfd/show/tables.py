@@ -225,6 +225,8 @@ def show_plan(
     console.print(f"* the smallest at its epsilon; errors are {MEANING[against]}")
     console.print("● Pareto-optimal: no other row of the table has a smaller error or loss without a larger one")
     console.print("loss: the exact worst log-likelihood ratio between users who differ in one attribute, or in any way")
+    if any(row.claimed for plan in plans for row in plan.rows):
+        console.print("claimed: the loss that the protocol's author states; it can't be computed from p and q")
     if any(row.first_report for plan in plans for row in plan.rows):
         console.print("first: the loss of the first report of a longitudinal protocol; epsilon bounds all of them")
     if any(row.attacked_users for plan in plans for row in plan.rows):

@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 def open_results(path: str | os.PathLike[str]) -> Results:
-    """The results in a file, per data set; a file of an unfinished run gives the repetitions that are done.
+    """Open a results file; of an unfinished run, the repetitions that are done.
 
     Parameters
     ----------
