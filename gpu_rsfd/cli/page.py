@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,5 +49,5 @@ def page(
         raise InputError(f"attack={attack} holds a sweep; a results file of gpu-rsfd attack is needed")
     charts.altair()  # said before the work of reading
     results = render.selected(file, options)
-    write_page(results, target, file.name, overwrite, attacks, metric)
+    write_page(results, target, os.fsencode(file.name).decode(errors="replace"), overwrite, attacks, metric)
     print(f"{target} written ({target.stat().st_size / 1e6:.1f} MB)")

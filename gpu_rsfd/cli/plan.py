@@ -31,9 +31,12 @@ def plan(
             "--against",
             "The truth that the error is measured from: these users' own frequencies (users), or those of the "
             "population that they are drawn from (population).  --against population  (default: users)",
+            known=lambda: ("users", "population"),
         ),
     ] = "users",
-    postprocess: Annotated[str, option("--postprocess", "none or clip.  (default: none)")] = "none",
+    postprocess: Annotated[
+        str, option("--postprocess", "none or clip.  (default: none)", known=lambda: ("none", "clip"))
+    ] = "none",
     attack: Annotated[
         bool, option("--attack/--no-attack", "Simulate what an attacker guesses from reports.  (default: attack)")
     ] = True,

@@ -17,6 +17,8 @@ from gpu_rsfd.estimate import check_postprocess
 from gpu_rsfd.metrics import as_metric
 from gpu_rsfd.options import split_list
 
+AXES = ("auto", "epsilon", "users")
+
 
 @app.command(
     rich_help_panel=LOOK,
@@ -33,7 +35,10 @@ def plot(
         option("--output", "Figure to write, .png, .pdf or .svg; repeatable.  (default: FILE with .png)"),
     ] = None,
     x: Annotated[
-        str, option("--x", "Horizontal axis: auto, epsilon, or users for a sweep over n.  (default: auto)")
+        str,
+        option(
+            "--x", "Horizontal axis: auto, epsilon, or users for a sweep over n.  (default: auto)", known=lambda: AXES
+        ),
     ] = "auto",
     attribute: Annotated[
         str | None,

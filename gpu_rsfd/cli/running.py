@@ -96,12 +96,13 @@ def carry_out(
         if options["dry_run"] or not options["yes"]:
             from gpu_rsfd.cli import dryrun
 
-            work = dryrun.Work(datasets, plans, len(spec.repetitions), engine, measurement.noun)
+            work = dryrun.Work(datasets, plans, len(spec.repetitions), engine, measurement.noun, part or (1, 1))
             if options["dry_run"]:
                 dryrun.dry_run(work, reason)
                 return
-            dryrun.check_size(work, 1 if part is None else part[1])
-        reporter.say(f"backend {engine.name} ({engine.device}): {reason}")
+            dryrun.check_size(work)
+        short = reason.partition(": ")[0]  # `gpu-rsfd doctor` says the rest
+        reporter.say(f"backend {engine.name} ({engine.device}): {short}")
         started = time.monotonic()
         before = output.stat() if output.exists() else None
         try:

@@ -15,6 +15,9 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import check_postprocess
 from gpu_rsfd.metrics import as_metric
 from gpu_rsfd.options import split_list
+from gpu_rsfd.spec import FIELDS
+
+PER = ("attribute", "value")
 
 
 @app.command(
@@ -30,7 +33,13 @@ def show(
     ],
     compare: Annotated[
         str | None,
-        option("--compare", "Paired differences of two protocols instead.  --compare rsfd-adp,smp-adp", None, "A,B"),
+        option(
+            "--compare",
+            "Paired differences of two protocols instead.  --compare rsfd-adp,smp-adp",
+            None,
+            "A,B",
+            known=lambda: FIELDS[0].values,
+        ),
     ] = None,
     per: Annotated[
         str | None,
@@ -40,6 +49,7 @@ def show(
             "--per attribute",
             None,
             "NAME",
+            known=lambda: PER,
         ),
     ] = None,
     csv: Annotated[bool, option("--csv", "Comma-separated values.")] = False,
@@ -50,8 +60,6 @@ def show(
 
     Of an attack: the shares that are guessed.
     """
-    from gpu_rsfd.show import details
-
     if options["postprocess"] is not None:
         check_postprocess(options["postprocess"])
     as_metric(options["metric"] or "mse")
@@ -59,8 +67,8 @@ def show(
         raise InputError("--csv and --json exclude each other")
     if compare is not None and (per is not None or options["protocol"]):
         raise InputError(f"--compare and {'--per' if per is not None else '--protocol'} exclude each other")
-    if per is not None and per not in details.PER:
-        raise InputError(f"per={per} must be one of {', '.join(details.PER)}")
+    if per is not None and per not in PER:
+        raise InputError(f"per={per} must be one of {', '.join(PER)}")
     pair = split_list([compare], "compare") if compare is not None else []
     if compare is not None and len(pair) != 2:
         raise InputError(f"compare={compare} names {len(pair)}; two protocols are needed, such as rsfd-adp,smp-adp")

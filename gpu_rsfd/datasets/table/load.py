@@ -137,8 +137,9 @@ def read_table(table: Any, name: str | None, given: Mapping[str, Any], *, guess:
         path = Path(table)
         suffix = _suffix(path)
         _check_scope(str(path), suffix, given)
-        stem = path.name[: -len(suffix)] if path.suffix.lower() == suffix else path.name[: -len(suffix + ".gz")]
-        read = ReadTable(str(path), stem if name is None else name, path.name, str(path))
+        file = os.fsencode(path.name).decode(errors="replace")  # in any locale
+        stem = file[: -len(suffix)] if path.suffix.lower() == suffix else file[: -len(suffix + ".gz")]
+        read = ReadTable(str(path), stem if name is None else name, file, str(path))
         if suffix in OF_CODES:
             read.coded = _coded(read, path, suffix, options)
             return read
