@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from gpu_rsfd.aggregation import Aggregate, aggregate
     from gpu_rsfd.backends.literal import Reports, reports
     from gpu_rsfd.contract import check
-    from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, available, load_dataset, load_table
+    from gpu_rsfd.datasets import (
+        CountedDataset,
+        Dataset,
+        SyntheticDataset,
+        available,
+        describe,
+        load_dataset,
+        load_table,
+    )
     from gpu_rsfd.domain import Domain
     from gpu_rsfd.errors import InputError, RunError
     from gpu_rsfd.estimate import POSTPROCESS
@@ -53,6 +61,7 @@ __all__ = [
     "attack",
     "available",
     "check",
+    "describe",
     "label",
     "load_dataset",
     "load_table",
@@ -73,7 +82,7 @@ _HOMES = {  # where each name is found when it is first used: importing the pack
     "aggregation": "Aggregate aggregate",
     "backends.literal": "Reports reports",
     "contract": "check",
-    "datasets": "CountedDataset Dataset SyntheticDataset available load_dataset load_table",
+    "datasets": "CountedDataset Dataset SyntheticDataset available describe load_dataset load_table",
     "domain": "Domain",
     "errors": "InputError RunError",
     "estimate": "POSTPROCESS",

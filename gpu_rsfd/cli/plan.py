@@ -41,6 +41,7 @@ def plan(
         bool, option("--attack/--no-attack", "Simulate what an attacker guesses from reports.  (default: attack)")
     ] = True,
     json: Annotated[bool, option("--json", "JSON instead of a table.")] = False,
+    quiet: Annotated[bool, option("--quiet", "Don't say what is in a table of one's own.")] = False,
     **options: Any,
 ) -> None:
     """What to decide by before a collection: error, users needed, bits sent, privacy losses, an attacker's success.
@@ -58,7 +59,7 @@ def plan(
     elif "users" in given:  # these frequencies, another n
         users = list(dict.fromkeys(parse.users(entries(given.pop("users")))))
     plans = []
-    for data in datasets_of(given):
+    for data in datasets_of(given, "plan", quiet):
         rows = rows_of(
             data, spec, users=users, target_rmse=target_rmse, against=against, postprocess=postprocess, attack=attack
         )

@@ -81,7 +81,7 @@ def carry_out(
     workers = None if options["workers"] is None else whole("workers", options["workers"])
     devices = [whole("device", text) for text in split_list(options.get("device") or [], "device")] or None
     check_files(options, input_files(given, options.get("spec")), available() if each else ())
-    datasets = check_datasets(datasets_of(given), spec.sampler)
+    datasets = check_datasets(datasets_of(given, command, quiet), spec.sampler)
     plans = [plan_for(spec, data) for data in datasets]
     patience = options["patience"]
     if patience is not None and (options["cluster"] is None or not 0 < patience < math.inf):
