@@ -2,9 +2,10 @@
 
     python benchmarks/aggregated.py [--collections 4000]
 
-For every protocol that the package knows, so many collections are simulated.  *Users*: the same users report again and
-again, and the truth is their own frequencies.  *Population*: each time other users are drawn, and the truth is the
-population's.  A share near .95 is right; the standard error in brackets counts the values of a collection as one.
+For every protocol that the package knows, at three epsilons, so many collections are simulated.  *Users*: the same
+users report again and again, and the truth is their own frequencies.  *Population*: each time other users are drawn,
+and the truth is the population's.  A share near .95 is right.  A row has the lowest, the mean and the highest share of
+a family.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def covered(result: Any, truth: Any, against: str) -> Any:
     shape = result.counts.shape[:3]
     inside = np.empty(shape)
     for p, e, r in np.ndindex(shape):
-        ms = gpu_rsfd.mechanisms(result.protocols[p], result.epsilons[e], DOMAIN)
+        ms = result.plan.mechanisms[p][e]
         _, _, low, high = intervals(ms, result.counts[p, e, r], result.reporters[p, e, r], result.n, against)
         known = np.isfinite(low)  # few users may leave an attribute of Smp without a report
         inside[p, e, r] = ((low <= truth) & (truth <= high))[known].mean()
@@ -52,37 +53,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--collections", type=int, default=4000)
     runs, rng = parser.parse_args().collections, np.random.default_rng(7)
-    how: dict[str, Any] = {"protocols": gpu_rsfd.PROTOCOLS, "epsilons": EPSILONS, "backend": "numpy", "workers": 1}
+    how: dict[str, Any] = {"protocols": gpu_rsfd.PROTOCOLS, "epsilons": EPSILONS, "prior": "zipf:1"}
     shares: dict[str, list[str]] = defaultdict(list)
+    worst = 0.0
     for against in ("users", "population"):
         for n in USERS:
             if against == "users":
                 data = drawn(n, rng)
-                result = gpu_rsfd.simulate(
-                    data, repetitions=runs, seed=n, sampler="counts", **{**how, "backend": "auto"}
-                )
+                result = gpu_rsfd.simulate(data, repetitions=runs, seed=n, sampler="counts", **how)
                 inside = covered(result, data.frequencies, against)
             else:
                 truth = np.concatenate(frequencies())
-                each = [
-                    covered(gpu_rsfd.simulate(drawn(n, rng), repetitions=1, seed=seed, **how), truth, against)
-                    for seed in range(runs)
-                ]
-                inside = np.concatenate(each, axis=2)
-            for p, protocol in enumerate(gpu_rsfd.PROTOCOLS):
-                for e in range(len(EPSILONS)):
-                    cell = inside[p, e]
-                    shares[protocol].append(f"{cell.mean():.3f}({1000 * cell.std(ddof=1) / math.sqrt(runs):.0f})")
-    heads = [
-        f"{against}, n = {n:,}, {eps}"
-        for against in ("users", "population")
-        for n in USERS
-        for eps in ("ln 2", "ln 5", "4")
-    ]
-    print(f"| {' | '.join(['protocol', *heads])} |")
+                each = [gpu_rsfd.simulate(drawn(n, rng), repetitions=1, seed=seed, **how) for seed in range(runs)]
+                inside = np.concatenate([covered(result, truth, against) for result in each], axis=2)
+            worst = max(worst, float(inside.std(axis=2, ddof=1).max()) / math.sqrt(runs))
+            mean = inside.mean(axis=2)
+            for family in ("RS+FD", "RS+RFD", "Spl", "Smp"):
+                rows = [gpu_rsfd.label(name).startswith(f"{family}[") for name in gpu_rsfd.PROTOCOLS]
+                cells = mean[rows]
+                shares[family].append(f"{cells.min():.3f} {cells.mean():.3f} {cells.max():.3f}")
+    heads = [f"{against}, n = {n:,}" for against in ("users", "population") for n in USERS]
+    print(f"| {' | '.join(['family', *heads])} |")
     print("|" + "---|" * (1 + len(heads)))
-    for protocol, row in shares.items():
-        print(f"| {protocol} | {' | '.join(row)} |")
+    for family, row in shares.items():
+        print(f"| {family} | {' | '.join(row)} |")
+    print(f"largest standard error of a cell: {worst:.4f}")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def page(
     """One HTML file to explore and pass on: opens offline, in any browser, on a phone.  Needs the extra `page`."""
     from gpu_rsfd.show import charts, plots
     from gpu_rsfd.show.page import check_page, write_page
-    from gpu_rsfd.store.reading import open_results
+    from gpu_rsfd.store.reading import missing, open_results
 
     target = output or plots.beside(file, suffix=".html")
     if target.exists() and file.exists() and target.samefile(file):
@@ -44,6 +44,8 @@ def page(
     check_page(target, overwrite)
     metric = options["metric"] or "mse"
     as_metric(metric)
+    if attack is not None and not attack.exists():
+        raise missing(attack, "attack")
     attacks = None if attack is None else open_results(attack)
     if attacks is not None and attacks.measurement != "inference":
         raise InputError(f"attack={attack} holds a sweep; a results file of gpu-rsfd attack is needed")

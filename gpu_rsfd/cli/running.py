@@ -73,6 +73,7 @@ def carry_out(
     given = {**read_options(command, options), **fixed}
     spec, measurement = spec_of(given, command), measurement_of(given, command)
     output, quiet = options["output"], options["quiet"]
+    quoted = shlex.quote(str(output))
     if not 0 <= options["save_every"] < math.inf:
         raise InputError(f"save-every={options['save_every']} must be a number of seconds >= 0")
     if options["dry_run"] and quiet:
@@ -125,7 +126,7 @@ def carry_out(
         elapsed, worked = time.monotonic() - started, results.computed > 0
         if part is not None:
             what = f"{results.computed} repetitions done" if worked else "nothing was left to do"
-            reporter.say(f"part {part[0]} of {part[1]} is done: {what}; when all parts are: gpu-rsfd merge {output}")
+            reporter.say(f"part {part[0]} of {part[1]} is done: {what}; when all parts are: gpu-rsfd merge {quoted}")
             return
         problem: Exception | None = None
         figures: list[Path] = []
@@ -147,7 +148,7 @@ def carry_out(
         elif figures:
             reporter.say(f"{output} is complete; {', '.join(map(str, figures))} drawn from it")
         else:
-            reporter.say(f"{output} is complete: nothing to do (gpu-rsfd show {output}, gpu-rsfd plot {output})")
+            reporter.say(f"{output} is complete: nothing to do (gpu-rsfd show {quoted}, gpu-rsfd plot {quoted})")
 
 
 def draw(results: Results, file: Path, each: bool, missing: bool) -> list[Path]:

@@ -337,7 +337,7 @@ def test_broken_json_lines(tmp_path, content, message):
 @pytest.mark.parametrize("name,message", [
     ("t.xlsx", r"t.xlsx has the unknown suffix '.xlsx'; save the sheet as CSV \(UTF-8\) in the program that wrote it"),
     ("t.json", r"'.json'; write one JSON object per line, to a file that ends in .jsonl; available: .csv, "),
-    ("t.dat", r"t.dat has the unknown suffix '.dat'; if it is a text table, rename it to .csv; available: .csv, .tsv, "),
+    ("t.dat", r"t.dat has the unknown suffix '.dat'; if it is a text table, rename it to .csv; available: .csv, "),
     ("people", r"people has the unknown suffix ''; if it is a text table, rename it to .csv; available: "),
     ("t.parquet.gz", r"has the unknown suffix '.gz'; unpack it; available: "),
 ])  # fmt: skip
