@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-COMMAND = [sys.executable, "-W", "error"]
+PYTHON = [sys.executable, "-W", "error"]
+COMMAND = [*PYTHON, "-m", "gpu_rsfd"]
 # Blocks of SIZE repetitions; before block number AFTER is made, something happens.
 STOPPED = """
 import os, signal, sys
@@ -44,13 +45,12 @@ def start(
 ) -> subprocess.Popen:
     """The command; `first` is Python that its process runs before."""
     environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1", **(env or {})}
-    program = (
-        ["-c", f"import sys\nsys.argv[0] = 'gpu-rsfd'\n{first}\nfrom gpu_rsfd.cli import main\nmain()"]
-        if first
-        else ["-m", "gpu_rsfd"]
-    )
+    program = COMMAND
+    if first:
+        lines = ["import sys", "sys.argv[0] = 'gpu-rsfd'", first, "from gpu_rsfd.cli import main", "main()"]
+        program = [*PYTHON, "-c", "\n".join(lines)]
     return subprocess.Popen(
-        [*COMMAND, *program, *map(str, arguments)],
+        [*program, *map(str, arguments)],
         cwd=cwd,
         env=environment,
         text=True,

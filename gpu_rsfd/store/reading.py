@@ -10,6 +10,8 @@ import contextlib
 import json
 import math
 import os
+import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ import h5py
 import numpy as np
 
 from gpu_rsfd.checks import MAX_USERS, check_epsilon
+from gpu_rsfd.command import command_of
 from gpu_rsfd.datasets.base import check_labels
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
@@ -43,6 +46,7 @@ ATTRIBUTES = (  # of the file, all of them under one checksum
     "wall_time",
 )
 
+SIGNATURE = b"\x89HDF\r\n\x1a\n"  # an HDF5 file begins with it
 T = TypeVar("T")
 
 
@@ -75,13 +79,25 @@ def read_header(path: Path, spec: Mapping[str, Any], dataset: dict[str, Any]) ->
         return Reader(path, file).header(file, dataset["name"], dataset, dict(spec))
 
 
+def damaged(path: Path, begin: bytes, error: str) -> str:
+    """What is wrong with a file that HDF5 can't open, and what to do."""
+    if begin != SIGNATURE:
+        return f"{path} is not an HDF5 file; a results file of gpu-rsfd is needed"
+    whole = re.search(r"stored_eof = (\d+)", error)
+    how = f"it ends after {path.stat().st_size:,} of {int(whole[1]):,} bytes" if whole else error.splitlines()[0]
+    remove = shlex.join(["rm", str(path)])
+    return (
+        f"{path} is damaged: {how}, and its repetitions are lost; after `{remove}` the command that made it starts anew"
+    )
+
+
 @contextlib.contextmanager
 def open_hdf5(path: Path) -> Iterator[Any]:
     """An HDF5 file that holds all that it names."""
     with contextlib.ExitStack() as stack:
         try:
             content = stack.enter_context(open_regular(path))
-            content.read(8)
+            begin = content.read(len(SIGNATURE))
         except ValueError as error:
             raise InputError(f"{path} {error}; a results file of gpu-rsfd is needed") from None
         except OSError as error:
@@ -91,7 +107,7 @@ def open_hdf5(path: Path) -> Iterator[Any]:
         except (OSError, RuntimeError) as error:
             if isinstance(error, OSError) and error.errno is not None:  # of the machine
                 raise unreadable(path, error) from error
-            raise InputError(f"{path} is not an HDF5 file; a results file of gpu-rsfd is needed") from error
+            raise InputError(damaged(path, begin, str(error))) from error
         Reader(path, file).read("a name", lambda: check_links(file))
         yield file
 
@@ -102,12 +118,26 @@ def unreadable(path: Path, error: OSError) -> InputError:
     return InputError(f"{path} can't be read: {reason}")
 
 
+def missing(path: Path, command: str = "sweep") -> InputError:
+    """What is said of a results file that is not there: the command that makes it, or that continues."""
+    from gpu_rsfd.store.blocks import NAME, folder_of, parts_of, spec_of
+
+    folder, quoted = folder_of(path), shlex.quote(str(path))
+    if not folder.is_dir() or not any(NAME.fullmatch(file.name) for file in folder.iterdir()):
+        return InputError(f"{path} does not exist; `gpu-rsfd {command} --output {quoted}` makes it")
+    spec = spec_of(folder)
+    again = None if spec is None else command_of(spec, output=path)
+    how = f"`{again}`" if again is not None else "the command that began it"
+    how += f" with each --part, then `gpu-rsfd merge {quoted}`" if parts_of(folder) else ""
+    return InputError(f"{path} does not exist yet; {folder} holds finished repetitions of it; to continue: {how}")
+
+
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[Any]:
     if path.is_dir():
         raise InputError(f"{path} is a directory; a results file is needed")
     if not path.exists():
-        raise InputError(f"{path} does not exist; `gpu-rsfd sweep --output {path}` makes it")
+        raise missing(path)
     with open_hdf5(path) as file:
         try:
             ours = "spec" in file.attrs and "stream_version" in file.attrs
