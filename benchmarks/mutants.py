@@ -32,6 +32,8 @@ STAGES = (  # name, tests, which of them
     ("source", ["test_cuda_backend", "test_cuda_kernels"], DESELECTED, ""),
     ("ptx", ["test_cuda_ptx", "test_cuda_host"], DESELECTED, ""),
     ("binary", ["test_cuda_compile"], DESELECTED, ""),
+    ("contract", ["test_contract"], "does_not_know", ""),
+    ("doctor", ["../project/test_doctor"], DESELECTED.replace(" and not sabotaged", ""), ""),
 )
 NATIVE_STAGES = (
     ("native", ["test_native", "test_native_build"], DESELECTED, "not slow"),
@@ -52,13 +54,16 @@ class Mutant:
 
     def apply(self, folder: Path) -> None:
         path = folder / self.room / self.file
-        text = path.read_text(encoding="utf-8")
+        path.write_text(self.text(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+    def text(self, text: str) -> str:
+        """The file with the mistake in it."""
         for old, new, which in ((self.old, self.new, self.which), *((*change, 0) for change in [self.also] if change)):
             parts = text.split(old)
             if len(parts) <= which + 1:
                 raise SystemExit(f"{self.file} has no {old!r} number {which}: this list is out of date")
             text = old.join(parts[: which + 1]) + new + old.join(parts[which + 1 :])
-        path.write_text(text, encoding="utf-8")
+        return text
 
     def __str__(self) -> str:
         number = f" ({self.which + 1})" if self.which else ""
@@ -369,7 +374,7 @@ HOST = [  # each of these once passed every test
     Mutant("runner.py", "ThreadPoolExecutor(1, thread", "ThreadPoolExecutor(2, thread"),
     Mutant("backend.py", "Job(plan, known[1],", "Job(plan, self._known[1],"),
     Mutant("backend.py", "if self._process != os.getpid():", "if False:"),
-    Mutant("backend.py", "if type(noise) not in self.noises:", "if False:"),
+    Mutant("backend.py", "            check_noises(plan, self.name, self.noises)\n", "", first="contract"),
     Mutant("backend.py", "            wait(futures)\n        for", "        for"),
     Mutant(
         "devices.py",
@@ -415,6 +420,61 @@ HOST = [  # each of these once passed every test
     ),
     Mutant("kernels/__init__.py", '"PAIRED_BLOCKS" if paired else "PLAIN_BLOCKS"', '"PAIRED_BLOCKS"', first="binary"),
     Mutant("kernels/__init__.py", "2, 4, 6, 8, 10, 12, 13, 14, 16, 18)", "2, 6, 12, 18)"),
+    # limits, times and what the doctor does with them
+    Mutant("backend.py", "            self._least = None\n", "            pass\n"),
+    Mutant("backend.py", "                runner.watch = None\n", "                pass\n"),
+    Mutant("backend.py", "first, self._told = not self._told, True", "first = True"),
+    Mutant("backend.py", "found = probe()  # to say", "pass  # to say"),
+    Mutant("backend.py", "+ 2 * 8 * BATCH_WORDS", ""),
+    Mutant("runner.py", "self._items[name] += items", "self._items[name] = items"),
+    Mutant("runner.py", "if index == self.device.index}\n        took", "}\n        took"),
+    Mutant("runner.py", "size = share[1] - share[0]", "size = batch"),
+    Mutant("runner.py", "job.most_repetitions(groups), self.limits", "self.limits"),
+    Mutant("runner.py", "            self._room = rows\n", "            self._room = 2 * rows\n"),
+    Mutant("runner.py", "sampled[here] = sampled[here] + found if add else found", "sampled[here] = found"),
+    Mutant("runner.py", "get_default_pinned_memory_pool().free_all_blocks()", "get_default_pinned_memory_pool()"),
+    Mutant("devices.py", "if words.get().tolist() != [1, 3, 5]:", "if False:"),
+    Mutant("devices.py", "if 0 < driver < runtime", "if driver < runtime"),
+    Mutant("devices.py", '    if "InitializationError" in str(error):', "    if False:"),
+    Mutant("speed.py", "mine / rate if range_", "rate / mine if range_", first="doctor"),
+    Mutant("speed.py", "/ needed\n", "* needed\n", first="doctor"),
+    Mutant("speed.py", "    runner.kernel(BARE)((blocks,), (BLOCK,), args)  # compiles\n", "", first="doctor"),
+    Mutant("faults.py", "            runner.submit(limit, 0).result()\n", "            pass\n", first="doctor"),
+    Mutant("faults.py", "result or (None if short else", "result or (None if True else", first="doctor"),
+    Mutant("faults.py", "    with no_pinned_memory():", "    if True:", first="doctor"),
+    Mutant("faults.py", "if took is None or took > SOON:", "if False:", first="doctor"),
+    Mutant(
+        "doctor.py",
+        "for device in found.devices]))\n    return",
+        "for device in found.devices[:1]]))\n    return",
+        first="doctor",
+        room="gpu_rsfd",
+    ),
+    Mutant("doctor.py", "    if len(found.devices) > 1:\n", "    if False:\n", first="doctor", room="gpu_rsfd"),
+    Mutant("doctor.py", "replace(case, limits=SHARED)", "case", first="doctor", room="gpu_rsfd"),
+    Mutant(
+        "doctor.py",
+        '            found.failures.append(f"{fault}: {wrong}")\n',
+        "            pass\n",
+        first="doctor",
+        room="gpu_rsfd",
+    ),
+    Mutant("doctor.py", "for _ in range(times - 1)", "for _ in range(0)", first="doctor", room="gpu_rsfd"),
+    Mutant(
+        "doctor.py",
+        "        for assignment in ASSIGNMENTS:",
+        "        for assignment in ASSIGNMENTS[:1]:",
+        first="doctor",
+        room="gpu_rsfd",
+    ),
+    Mutant("doctor.py", "every = [*cases, *device_cases]", "every = [*cases]", first="doctor", room="gpu_rsfd"),
+    Mutant(
+        "doctor.py",
+        "range(repetitions))\n        took +=",
+        "range(1))\n        took +=",
+        first="doctor",
+        room="gpu_rsfd",
+    ),
 ]
 
 
@@ -435,7 +495,7 @@ def try_out(mutant: Mutant, libraries: str) -> tuple[str, str]:
         folder = copied(Path(temporary))
         mutant.apply(folder)
         environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": libraries}
-        stages = STAGES if mutant.room == CUDA else NATIVE_STAGES
+        stages = NATIVE_STAGES if mutant.room == NATIVE else STAGES
         for stage, tests, selected, marked in sorted(stages, key=lambda stage: stage[0] != mutant.first):
             command = [
                 sys.executable,
@@ -481,6 +541,8 @@ def main() -> int:
     options = parser.parse_args()
     every = NATIVE_MUTANTS if options.native else [*KNOWN, *MORE, *HOST]
     mutants = [m for m in every if options.only in str(m)][options.skip :]
+    for mutant in mutants:  # before hours are spent
+        mutant.text((ROOT / mutant.room / mutant.file).read_text(encoding="utf-8"))
     started = time.monotonic()
     found: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as libraries, ThreadPoolExecutor(options.jobs) as threads:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -119,7 +120,8 @@ def merge(output: Path, others: Sequence[Path] = ()) -> Results:
         want = spec_of(folder_of(target))
         if want is None:
             raise InputError(
-                f"{output} has no blocks beside it; `gpu-rsfd sweep --part 1/16 --output {output}` makes some"
+                f"{output} has no blocks beside it; `gpu-rsfd sweep --part 1/16 --output {shlex.quote(str(output))}` "
+                "makes some"
             )
         headers, measurement = headers_of(folder_of(target), want), measurement_of(want)
         if existing is not None:
@@ -231,10 +233,10 @@ class _Collection:
             raise InputError(
                 f"output={self.path} holds more than this command asks for; {hint}\n  " + "\n  ".join(lines)
             )
-        raise InputError(
-            f"output={self.path} holds another {self.measurement.noun}; give another --output, or --overwrite to "
-            "replace it\n  " + "\n  ".join(lines)
-        )
+        head, hint = f"output={self.path} holds", "give another --output, or --overwrite to replace it"
+        if existing.spec.get("measurement", "frequencies") != self.measurement.kind:
+            raise InputError(f"{head} {lines[0].removeprefix('it holds ')}; {hint}")
+        raise InputError(f"{head} another {self.measurement.noun}; {hint}\n  " + "\n  ".join(lines))
 
     def _whole(self, overwrite: bool) -> Results:
         store, existing = self._store(overwrite)

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from gpu_rsfd.datasets import available
 from gpu_rsfd.datasets.options import command_words
+from gpu_rsfd.measure import MEASUREMENTS
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.spec import FIELDS, MEASURED
 
-COMMANDS = {"frequencies": "sweep", "inference": "attack"}  # by what they measure
 ALWAYS = ("protocols", "epsilons", "repetitions", "seed")  # named even where they are as usual
 
 
@@ -33,12 +33,13 @@ def command_of(spec: Mapping[str, Any], command: str = "", output: str | os.Path
     Returns
     -------
     str or None
-        None where no command can say it: data, priors or protocols that were made in Python; repetitions that do not
-        start at 0; data sets with different seeds, or files that were read with different options.
+        None where no command can say it: a measurement without a command; data, priors or protocols that were made in
+        Python; repetitions that do not start at 0; data sets with different seeds, or files that were read with
+        different options.
     """
-    command = command or COMMANDS[spec.get("measurement", "frequencies")]
+    command = command or MEASUREMENTS[spec.get("measurement", "frequencies")].noun
     datasets = list(spec.get("datasets", []))
-    if not datasets or not isinstance(spec.get("prior", ""), str):
+    if command not in MEASURED or not datasets or not isinstance(spec.get("prior", ""), str):
         return None
     first, stop, step = spec["repetitions"]
     if first or step != 1 or any(name not in REGISTRY for name in spec["protocols"]):

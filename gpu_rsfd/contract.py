@@ -1,4 +1,4 @@
-"""What every protocol must keep, one's own included: `check` tests it in some seconds, and says what it tested."""
+"""The contract of every protocol, user-defined ones included: `check` tests it in a few seconds."""
 
 from __future__ import annotations
 
@@ -56,22 +56,22 @@ ROUNDING = 1e-9
 def check(protocol: str | Protocol, *, echo: Callable[[str], None] = print) -> None:
     """Test a protocol: its probabilities, reports, estimates and loss.
 
-    Every backend of this machine must count what the literal reports, made user by user, hold.  Estimates must be
-    unbiased with the stated variance.  The loss must be that of all possible reports, enumerated on small domains, and
-    no more than the budget.
+    The counts of every backend of this machine must equal those of the literal reports, which are made user by user.
+    Estimates must be unbiased with the stated variance.  The loss must equal that of all possible reports, enumerated
+    on small domains, and must not exceed the budget.
 
     Parameters
     ----------
     protocol : str or Protocol
-        A protocol of one's own, or a name of `PROTOCOLS`.
+        A user-defined protocol, or the name of a protocol.
     echo : callable
-        Called with each line that says what was checked.
+        Called with a line for each check.
 
     Raises
     ------
     InputError
-        With the first thing that is wrong.  Statistical checks have a false-alarm rate of 1e-6, and fixed seeds: what
-        passes once passes always.
+        At the first check that fails.  Statistical checks have a false-alarm rate of 1e-6 and fixed seeds, so the
+        outcome is always the same.
 
     Examples
     --------

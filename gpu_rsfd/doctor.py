@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_rsfd.backends import open_backend
+from gpu_rsfd.backends import BackendUnavailable, open_backend
 from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.backends.cpu.backend import NumpyBackend, cores
 from gpu_rsfd.backends.cuda import about as cuda
@@ -21,6 +21,7 @@ from gpu_rsfd.backends.cuda.backend import CupyBackend, Limits
 from gpu_rsfd.backends.cuda.devices import probe, wsl
 from gpu_rsfd.backends.cuda.speed import GOAL, kernel_speeds
 from gpu_rsfd.backends.literal import reports
+from gpu_rsfd.backends.native import build
 from gpu_rsfd.datasets import Dataset, SyntheticDataset
 from gpu_rsfd.planning import Counts, Plan
 from gpu_rsfd.protocols import DEFAULT_SETTINGS, PAPER, PROTOCOLS, PrivacySettings
@@ -41,6 +42,7 @@ LITERAL_POSITIONS = 30_000  # the literal reports, user by user, are checked up 
 # What is known of each backend before it does anything.
 SECTIONS: dict[str, Callable[[], Section]] = {
     "numpy": lambda: {"NumPy": np.__version__, "cores": str(cores())},
+    "native": build.describe,
     "cupy": cuda.about,
 }
 
@@ -175,6 +177,10 @@ class Checked:
 def available(echo: Echo) -> list[Backend]:
     """All that this machine can run: each device alone and, if there are several, all of them together."""
     backends: list[Backend] = [NumpyBackend()]
+    try:
+        backends.append(open_backend("native")[0])
+    except BackendUnavailable as error:
+        echo(f"native: not tested, since {str(error).partition(': ')[2]}")
     found = probe()
     if not found.devices:
         echo(f"cupy: not tested, since {found.reason}")
@@ -233,6 +239,8 @@ def self_test(
                     echo(f"{found.backend}: {name}: {text}")
             if speed and found.good:
                 measure(echo, backend, found)
+    if faults and not any(found.backend.startswith("cupy") for found in checked):
+        echo("faults: none provoked, since they are those of CUDA devices, and none was tested")
     return checked
 
 

@@ -1,4 +1,4 @@
-"""What users call: `simulate` in memory, `sweep` and `attack` into a file, `merge`."""
+"""The public functions: `simulate` in memory, `sweep` and `attack` into a file, `merge`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def check_datasets(datasets: object, sampler: str) -> list[Dataset]:
     for data in found:
         check_rows(data, sampler)
         if names.count(data.name) > 1:
-            raise InputError(f"data set {data.name!r} is given twice")
+            files = dict.fromkeys(other.origin[0] for other in found if other.name == data.name and other.origin)
+            how = f": {' and '.join(files)}; rename one of the files, or give each an output" if len(files) > 1 else ""
+            raise InputError(f"data set {data.name!r} is given twice{how}")
         if "/" in data.name or data.name in ("", ".", ".."):
             raise InputError(f"data set {data.name!r} can't be a group of the results file; its name must have no /")
     return found
@@ -75,8 +77,8 @@ def simulate(
 ) -> Result:
     """Simulate every user's report under each protocol and epsilon, and count the reports.
 
-    Results are a function of (data, seed, repetition, protocol, epsilon, assignment, sampler): never of what else is
-    simulated, nor of the machine.  Repetition 57 alone, `repetitions=range(57, 58)`, equals the 57th of a long run.
+    Results depend on (data, seed, repetition, protocol, epsilon, assignment, sampler) only: not on what else is
+    simulated, nor on the machine.  `repetitions=range(57, 58)` gives repetition 57 of a longer run.
 
     Parameters
     ----------
@@ -85,7 +87,7 @@ def simulate(
     spec : Spec, optional
         What to run.  Fields that are given as keywords replace its own.
     backend : str
-        `auto` takes the fastest backend that works here.
+        `auto` uses the fastest backend that works on this machine.
     workers : int, optional
         Processes or threads on the CPU.  Default: one per core.
     devices : list of int, optional
@@ -128,10 +130,10 @@ def sweep(
     reporter: Reporter | None = None,
     **fields: Any,
 ) -> Results:
-    """Simulate data sets x protocols x epsilons x repetitions into one HDF5 file, and give what it then holds.
+    """Simulate data sets x protocols x epsilons x repetitions into one HDF5 file.
 
-    A file that holds a part of this is resumed or extended: by data sets, protocols, epsilons and repetitions.  One
-    that holds all of it is read; one of another sweep is refused unless `overwrite` is given.
+    An existing file that holds a part of this sweep is resumed or extended, by data sets, protocols, epsilons and
+    repetitions.  A complete file is read.  A file of another sweep is refused unless `overwrite` is given.
 
     Parameters
     ----------
@@ -150,11 +152,11 @@ def sweep(
     save_every : float
         Seconds of work between saves.
     keep : {'counts', 'mse'}
-        `mse` keeps the errors alone, in a far smaller file.
+        `mse` stores only the errors, in a much smaller file.
     part : (int, int), optional
         (3, 16) simulates the third of sixteen parts into blocks beside the file, which `merge` joins.
     reporter : Reporter, optional
-        Told what happens.
+        Receives progress and messages.
     **fields
         The fields of `Spec`.
 
@@ -193,10 +195,10 @@ def attack(
     attacker: Attacker | None = None,
     **fields: Any,
 ) -> Any:
-    """How often an attacker who knows the marginals guesses what was sampled and what users hold, from every report.
+    """Simulate an attacker who knows the marginals and guesses sampled attributes and values from the reports.
 
-    The reports are those that `simulate` counts.  For the sampled attribute no attacker does better.  For values, one
-    who knows the joint distribution of correlated attributes does.
+    The reports are those that `simulate` counts.  For the sampled attribute, no attacker does better.  For values, an
+    attacker who knows the joint distribution of correlated attributes does.
 
     Parameters
     ----------
@@ -211,14 +213,14 @@ def attack(
     overwrite, workers, save_every, part, cluster, progress, reporter
         As in `sweep` and `simulate`.
     attacker : Attacker, optional
-        An open one, which stays open.
+        An open attacker, which stays open.
     **fields
         The fields of `Spec`.
 
     Returns
     -------
     AttackResult or Results
-        The shares that are guessed; with `output`, one for each data set.
+        The shares guessed correctly; with `output`, a result for each data set.
     """
     measurement = Inference(knowledge)
     spec = Spec.of_command("attack", spec, fields)
@@ -252,25 +254,24 @@ def attacked(
 
 
 def merge(output: str | os.PathLike[str], others: Sequence[str | os.PathLike[str]] = ()) -> Results:
-    """Join the blocks that parts of a run left beside `output` into this file, and give what it then holds.
+    """Merge the parts of a run (`part=`) into its results file.
 
     Parameters
     ----------
     output : str or path
-        The file that the parts were told to write.
+        The `output` of the parts.
     others : list of str or path
-        Outputs in other folders, whose blocks are of the same run and are copied first.
+        The same output in other folders, whose blocks are copied first.
 
     Returns
     -------
     Results
-        What the file then holds.
+        What the file holds.
 
     Raises
     ------
     RunError
-        If something is missing, which it names; what is there is in the file nevertheless, as far as nothing before it
-        is missing.
+        If something is missing; the message names it.  The file then holds the repetitions before the first gap.
     """
     from gpu_rsfd import collect
 

@@ -34,15 +34,22 @@ from gpu_rsfd.tape import Tape, check_assignment, fake_values, keep_draw, scale
 _BLOCK = 4096  # users whose words are drawn together
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reports:
     """The reports of one repetition.
 
-    values[j]  what the users `users[j]` send for attribute j: a value each (GRR, int64 [m]) or a bit vector each
-               (unary encodings, uint8 0/1 [m, k_j]).  m is n, except for Smp: there only the users who sampled
-               attribute j report it, and m is n_j.
-    users[j]   the users behind values[j], ascending.
-    sampled    the attribute that each user sampled, [n]: secret under RS+FD, sent under Smp, unused by Spl.
+    Attributes
+    ----------
+    values : list of ndarray
+        ``values[j]`` is what the users ``users[j]`` send for attribute j: a value each (GRR, int64 of shape (m,)) or a
+        bit vector each (unary encodings, uint8 of shape (m, k)).  m is n, or for Smp the number of users who sampled
+        attribute j.
+    users : list of ndarray
+        The users who report each attribute, in ascending order.
+    sampled : ndarray
+        The attribute that each user sampled: secret under RS+FD, sent under Smp, unused by Spl.
+    mechanisms : tuple of Mechanism
+        The mechanism of each attribute.
     """
 
     values: list[npt.NDArray[Any]]
@@ -50,8 +57,12 @@ class Reports:
     sampled: npt.NDArray[np.int64]
     mechanisms: tuple[Mechanism, ...]
 
+    def __repr__(self) -> str:
+        kinds = ", ".join(dict.fromkeys(m.name for m in self.mechanisms))
+        return f"{type(self).__name__}({len(self.sampled):,} users, d={len(self.values)}; {kinds})"
+
     def counts(self) -> npt.NDArray[np.int64]:
-        """How often each value was reported, over all attributes' values in order."""
+        """Number of reports of each value; the values of all attributes, in order."""
         return np.concatenate([reported(sent, m.k) for sent, m in zip(self.values, self.mechanisms, strict=True)])
 
 
@@ -216,20 +227,20 @@ def reports(
 ) -> Reports:
     """What each user sends in one repetition: the reports behind the counts of `simulate`, bit by bit.
 
-    Made user by user, as the paper has it; `report_chunks` is dozens of times faster.
+    They are made user by user, as in the paper's algorithms.  `report_chunks` is much faster.
 
     Parameters
     ----------
     data : Dataset, str or path
         As in `simulate`.
     protocol : str or Protocol
-        A name of `PROTOCOLS`, or a protocol of one's own.
+        Name of a protocol, or a user-defined protocol.
     epsilon : float
         The total budget.
     seed, repetition : int
         Which repetition, of which seed.
     assignment : {'uniform', 'balanced'}
-        How users are dealt out to attributes.
+        How users sample an attribute.
     settings : PrivacySettings
         The guarantee, the prior of fake values, and the first report of longitudinal protocols.
 

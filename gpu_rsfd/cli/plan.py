@@ -23,26 +23,30 @@ from gpu_rsfd.options import entries
 @with_options("plan", *inputs_of("plan"), SPEC_FILE)
 def plan(
     target_rmse: Annotated[
-        float | None, option("--target-rmse", "Also the users needed for this error.  --target-rmse 0.01")
+        float | None, option("--target-rmse", "Also print the users needed for this error.  --target-rmse 0.01")
     ] = None,
     against: Annotated[
         str,
         option(
             "--against",
-            "The truth that the error is measured from: these users' own frequencies (users), or those of the "
-            "population that they are drawn from (population).  --against population  (default: users)",
+            "What errors are measured against: the frequencies of these users (users), or of the population that "
+            "they are drawn from (population).  --against population  (default: users)",
+            known=lambda: ("users", "population"),
         ),
     ] = "users",
-    postprocess: Annotated[str, option("--postprocess", "none or clip.  (default: none)")] = "none",
+    postprocess: Annotated[
+        str, option("--postprocess", "none or clip.  (default: none)", known=lambda: ("none", "clip"))
+    ] = "none",
     attack: Annotated[
-        bool, option("--attack/--no-attack", "Simulate what an attacker guesses from reports.  (default: attack)")
+        bool, option("--attack/--no-attack", "Simulate an attacker's guesses.  (default: attack)")
     ] = True,
     json: Annotated[bool, option("--json", "JSON instead of a table.")] = False,
+    quiet: Annotated[bool, option("--quiet", "Don't say what is in a table of one's own.")] = False,
     **options: Any,
 ) -> None:
-    """What to decide by before a collection: error, users needed, bits sent, privacy losses, an attacker's success.
+    """Plan a collection: expected error, users needed, bits sent, privacy loss and an attacker's success.
 
-    With --dataset, --users is another number of users with its frequencies.
+    With --dataset, --users plans for another number of users with the same frequencies.
     """
     from gpu_rsfd.show import tables
     from gpu_rsfd.theory.decision import plan as rows_of
@@ -55,11 +59,11 @@ def plan(
     elif "users" in given:  # these frequencies, another n
         users = list(dict.fromkeys(parse.users(entries(given.pop("users")))))
     plans = []
-    for data in datasets_of(given):
+    for data in datasets_of(given, "plan", quiet):
         rows = rows_of(
             data, spec, users=users, target_rmse=target_rmse, against=against, postprocess=postprocess, attack=attack
         )
         plans += [tables.Planned(data, n, list(part)) for n, part in groupby(rows, lambda row: row.users)]
     if attack and not json and any(not plan.rows[0].attacked_users for plan in plans):
-        print("no attack was simulated where the domains are too large for that", file=sys.stderr)
+        print("no attack was simulated for data sets with very large domains", file=sys.stderr)
     tables.show_plan(plans, target_rmse, postprocess, against, spec.guarantee, json=json)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.measure.literal_attack import TIE
 from gpu_rsfd.measure.reports import Chunk
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled, prior_frequencies
@@ -23,6 +22,7 @@ Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[Any]
 Frequencies = Callable[[int, int], Floats]  # (attribute, recipe) -> what the attacker takes for its marginal
 
+TIE = 1e-9  # probabilities closer than this, relatively, are equal: floating-point noise must not decide
 _NEVER = 1e-250  # stands for the probability 0 of a fake: the report then outweighs everything else
 
 STEPS = 32  # values that are looked at one by one: most users are done after a few

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.backends.literal import Reports
 from gpu_rsfd.checks import MAX_USERS, check_epsilon, check_seed, integer
+from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.protocols import DEFAULT_SETTINGS, Bits, Keep, PrivacySettings, Protocol, Recipe, Unsampled, mechanisms
@@ -137,16 +139,24 @@ SENT: dict[type, Callable[[Chunk, int, Recipe, npt.NDArray[np.bool_] | None], np
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReportChunk(Reports):
-    """The reports of the users start … stop - 1: `users` has their numbers, `sampled` is theirs alone."""
+    """Reports of the users `start` … `stop` - 1.
+
+    Attributes
+    ----------
+    start, stop : int
+        The users of this chunk.
+    values, users, sampled, mechanisms
+        As in `Reports`; `sampled` has an entry for each user of the chunk.
+    """
 
     start: int
     stop: int
 
 
 def report_chunks(
-    data: Dataset,
+    data: Dataset | str | os.PathLike[str],
     protocol: str | Protocol,
     epsilon: float,
     seed: int = 0,
@@ -157,13 +167,13 @@ def report_chunks(
 ) -> Iterator[ReportChunk]:
     """What each user sends in one repetition, some users at a time.
 
-    The same reports as those of `reports`, bit by bit, for attacks and estimators of one's own: data sets of any size,
-    and dozens of times faster.
+    These are the reports of `reports`, bit by bit, for data sets of any size and much faster: for your own attacks and
+    estimators.
 
     Parameters
     ----------
-    data : Dataset
-        The users and their values.
+    data : Dataset, str or path
+        As in `simulate`.
     protocol, epsilon, seed, repetition, assignment, settings
         As in `reports`.
     users : int, optional
@@ -181,6 +191,7 @@ def report_chunks(
     [(0, 64), (64, 100)]
     """
     check_assignment(assignment)
+    data = as_dataset(data)
     check_rows(data, "users")
     ms = mechanisms(protocol, check_epsilon(epsilon), data.domain, settings)
     seed, repetition = check_seed(seed), integer("repetition", repetition, 0, 2**64 - 1)

@@ -1,4 +1,4 @@
-"""Protocols of one's own: from two probabilities to an object that is accepted wherever a name is."""
+"""User-defined protocols: objects made from two probabilities, accepted wherever a name is."""
 
 from __future__ import annotations
 
@@ -49,32 +49,32 @@ def protocol(
     marker: str | None = None,
     summary: str | None = None,
 ) -> Protocol:
-    """Define a protocol of your own.
+    """Define a protocol.
 
-    It is accepted wherever the name of a protocol is: on all cores, on a GPU, on a cluster, in the results file.
+    It is accepted wherever the name of a protocol is, and runs on all cores, on a GPU and on a cluster.
     `gpu_rsfd.check` tests it.
 
     Parameters
     ----------
     name : str
-        What it is called in results; letters, digits and . _ + - alone, and no name of `PROTOCOLS`.
+        Its name in results: letters, digits and . _ + - only, and not a name of `PROTOCOLS`.
     solution : {'spl', 'smp', 'rsfd-z', 'rsfd-r'}
         What a user sends: every attribute (`spl`); the sampled one alone (`smp`); the sampled one hidden among noise on
         the empty encoding (`rsfd-z`) or among fake values (`rsfd-r`; with `keep` they are sent as they are).
     bits : callable, (e, k) -> (p, q)
-        A bit for each of the k values is sent: 1 with probability p for the user's own value, with q for any other.
+        A bit for each of the k values is sent: 1 with probability p for the user's own value and q for any other.
     keep : callable, (e, k) -> probability
-        A value is sent: the user's own is kept with this probability, else it is a uniform one of all k.
+        A value is sent: the user's own with this probability, else a uniform one of all k values.
     adaptive : pair of str or Protocol
-        Instead of `solution` and `bits` or `keep`: two protocols of the same solution and budget.  Of each attribute,
-        the one with the smaller variance at f = 0 is taken; the second wins a tie.
+        Instead of `solution` and `bits` or `keep`: two protocols of the same solution and budget.  For each attribute,
+        the one with the smaller variance at f = 0 is used; ties go to the second.
     budget : callable, (epsilon, d) -> e, optional
         What one attribute may spend under the guarantee `paper`.  Default: epsilon / d for `spl`, epsilon for `smp`,
         ln(d (e^epsilon - 1) + 1) for `rsfd-z` and `rsfd-r`.  The budgets of `user` and `attribute` follow from the
         exact loss.
     loss : callable, (e, k) -> float, optional
-        For `bits` of which each is computed from the message that is sent, as in local hashing: the loss of that
-        message.  It can't be computed here, so it is printed as *claimed*, and refused under `user` and `attribute`.
+        For `bits` that are computed from another message, as in local hashing: the loss of that message.  It can't be
+        verified, so it is shown as *claimed*, and refused under the guarantees `user` and `attribute`.
     label, colour, marker, summary : str, optional
         How it is named and drawn: colour as #rrggbb, a marker of Matplotlib, one sentence.
 
@@ -87,11 +87,11 @@ def protocol(
     Raises
     ------
     InputError
-        If an argument is not valid; later, if a function raises, or gives anything but probabilities with p > q.
+        If an argument is not valid; later, if a function raises or does not return probabilities with p > q.
 
     See Also
     --------
-    check : tests a protocol.
+    check : Test a protocol.
 
     Examples
     --------
@@ -135,18 +135,14 @@ def protocol(
     spending = Budget(usual.rule, usual.text)
     if budget is not None:
         spending = Budget(OwnBudget(budget, name), f"{getattr(budget, '__name__', 'budget')}(eps, d)")
-    words = (
-        f"A protocol of one's own: {'keep' if keep is not None else 'bits'}, {solution}."
-        if summary is None
-        else summary
-    )
+    words = f"User-defined: {'keep' if keep is not None else 'bits'}, {solution}." if summary is None else summary
     return Protocol(name, *looks, spending, (Variant(noise, others),), _line(name, "summary", words))
 
 
 def load_protocols(path: str | os.PathLike[str]) -> dict[str, Protocol]:
-    """Every protocol that a Python file defines.
+    """Load the protocols that a Python file defines.
 
-    The file is run, but not as `__main__`.
+    The file is executed, but not as `__main__`.
 
     Parameters
     ----------

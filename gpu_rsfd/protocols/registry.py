@@ -21,7 +21,7 @@ from gpu_rsfd.protocols.noise import BLH, GRR, L_GRR, L_OSUE, L_SUE, OLH, OUE, R
 OWN, NOTHING, ZERO, FAKE = Unsampled.OWN, Unsampled.NOTHING, Unsampled.ZERO, Unsampled.FAKE
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Protocol:
     """A protocol as data.  Two are the same if they are one object: a name is only a shortcut for it."""
 
@@ -35,6 +35,9 @@ class Protocol:
 
     def __str__(self) -> str:
         return self.name
+
+    def __repr__(self) -> str:
+        return f"Protocol({self.name!r})"
 
     @property
     def adaptive(self) -> bool:
@@ -145,7 +148,7 @@ def label(protocol: str | Protocol) -> str:
     Parameters
     ----------
     protocol : str or Protocol
-        A name of `PROTOCOLS`, or a protocol of one's own.
+        Name of a protocol, or a user-defined protocol.
 
     Returns
     -------
@@ -162,7 +165,10 @@ def label(protocol: str | Protocol) -> str:
 
 @dataclass(frozen=True)
 class PrivacySettings:
-    """What protocols are run under, besides epsilon."""
+    """Settings of all protocols of a run, besides epsilon.
+
+    `Spec.settings_for` makes them for a data set.
+    """
 
     first_report: float = 0.5  # longitudinal protocols: the share of epsilon that the first report loses
     priors: tuple[Thresholds | None, ...] | None = None  # of fake values, per attribute; None: uniform
@@ -178,7 +184,7 @@ def mechanism(protocol: str | Protocol, epsilon: float, d: int, k: int) -> Mecha
     Parameters
     ----------
     protocol : str or Protocol
-        A name of `PROTOCOLS`, or a protocol of one's own.
+        Name of a protocol, or a user-defined protocol.
     epsilon : float
         The total budget.
     d : int
@@ -217,7 +223,7 @@ def mechanisms(
     Parameters
     ----------
     protocol : str or Protocol
-        A name of `PROTOCOLS`, or a protocol of one's own.
+        Name of a protocol, or a user-defined protocol.
     epsilon : float
         The total budget.
     domain : sequence of int

@@ -25,7 +25,7 @@ from gpu_rsfd.show import charts, headline
 from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.plots import AXES, sizes_of, varying_in
-from gpu_rsfd.show.privacy import GOALS, exact_losses, means
+from gpu_rsfd.show.privacy import GOALS, exact_losses, loss_notes, means
 from gpu_rsfd.show.published import caveats, published
 from gpu_rsfd.show.selection import part_of
 from gpu_rsfd.show.summary import RUN, expected, promised, rough, show_epsilon, source_of, summary
@@ -142,6 +142,7 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
             for name in results
         ],
         "losses": losses,
+        "lossNotes": {kind: "; ".join(loss_notes(first)) for kind in (ONE, ANY)},
         "charts": {
             **{
                 f"{x}-{y}": charts.error_chart(AXES.get(x, x), y, looks, epsilons)

@@ -149,7 +149,7 @@ def show(results: Results, postprocess: PostprocessLike, form: str = "table", me
     guides = False
     for name, result in results.items():
         mean, error = summary(result, postprocess, metric)
-        exponent = _unit(mean)
+        exponent = unit_of(mean)
         unit = "" if exponent is None else f" in units of 1e{exponent:+03d}"
         console.print(heading(results, name, f"{stated(postprocess, metric)}{unit}"), markup=False)
         closed, guide = _theory(result, postprocess, metric)
@@ -163,7 +163,7 @@ def show(results: Results, postprocess: PostprocessLike, form: str = "table", me
         console.print(f"~ a guide only: some value has fewer than {theory.ENOUGH_REPORTS} reports to be expected")
 
 
-def _unit(mean: Any) -> int | None:
+def unit_of(mean: Any) -> int | None:
     """The power of ten of a table; None if its numbers are too far apart for a common one."""
     sizes = np.abs(mean[np.isfinite(mean) & (mean != 0)])
     if not sizes.size:
@@ -233,6 +233,8 @@ def show_plan(
     console.print(f"* the smallest at its epsilon; errors are {MEANING[against]}")
     console.print("● Pareto-optimal: no other row of the table has a smaller error or loss without a larger one")
     console.print("loss: the exact worst log-likelihood ratio between users who differ in one attribute, or in any way")
+    if any(row.claimed for plan in plans for row in plan.rows):
+        console.print("claimed: the loss that the protocol's author states; it can't be computed from p and q")
     if any(row.first_report for plan in plans for row in plan.rows):
         console.print("first: the loss of the first report of a longitudinal protocol; epsilon bounds all of them")
     if any(row.attacked_users for plan in plans for row in plan.rows):

@@ -58,7 +58,7 @@ def attacked(
     """The rows with the success of the attacker who knows the marginals, by simulation; shares are good to 0.01.
 
     Large domains are attacked with fewer users, very large ones not at all: the rows are then as they were.
-    `own`: protocols of one's own, which the rows have by their names.
+    `own`: user-defined protocols, which the rows refer to by name.
     """
     protocols = tuple(dict.fromkeys(row.protocol for row in rows))
     epsilons = tuple(dict.fromkeys(row.epsilon for row in rows))
@@ -99,7 +99,7 @@ def plan(
     attack: bool = True,
     **fields: Any,
 ) -> list[PlanRow]:
-    """What to decide by before a collection: errors, users needed, bits sent, privacy losses, an attacker's success.
+    """Plan a collection: expected error, users needed, bits sent, privacy loss and an attacker's success.
 
     Errors come from theory; the attack is simulated.
 
@@ -114,12 +114,11 @@ def plan(
     target_rmse : float, optional
         Also find the users needed for this root mean square error.
     against : {'users', 'population'}
-        The truth that the error is measured from: these users' own frequencies, or those of the population that they
-        are drawn from.
+        What errors are measured against: the frequencies of these users, or of the population that they are drawn from.
     postprocess : {'none', 'clip'}
-        What is done to the estimates.
+        Post-processing of the estimates.
     attack : bool
-        Simulate what an attacker guesses from reports.  Domains that are too large for that are left out.
+        Simulate an attacker's guesses, unless the domains are too large for that.
     **fields
         The fields of `Spec`.
 
@@ -131,7 +130,7 @@ def plan(
     Raises
     ------
     InputError
-        If an option is not valid, or its value.
+        If an option or its value is not valid.
 
     Examples
     --------

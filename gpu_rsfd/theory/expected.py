@@ -64,7 +64,7 @@ def expected_mse(
     Parameters
     ----------
     protocol : str or Protocol
-        A name of `PROTOCOLS`, or a protocol of one's own.
+        Name of a protocol, or a user-defined protocol.
     epsilon : float
         The total budget.
     n : int

@@ -77,7 +77,7 @@ def plan_table(
     epsilons : sequence of float
         Total budgets.
     protocols : sequence of str or Protocol
-        Names of `PROTOCOLS`, or protocols of one's own.
+        Names of protocols, or user-defined protocols.
     target_rmse : float, optional
         Asks for the users that are needed for this error.
     frequencies, assignment, postprocess, against, settings

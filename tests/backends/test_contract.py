@@ -8,12 +8,12 @@ import native_builds
 import numpy as np
 import pytest
 from cuda_standin import needs_compiler
+from literal_attack import given_fake, given_value
 
 import gpu_rsfd
 from gpu_rsfd import Dataset, SyntheticDataset, contract
 from gpu_rsfd.backends.exact.samplers import SAMPLERS
 from gpu_rsfd.measure.inference import Attacker
-from gpu_rsfd.measure.literal_attack import given_fake, given_value
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PROTOCOLS, REGISTRY, PrivacySettings, Protocol, Unsampled, mechanisms, registry
 from gpu_rsfd.protocols.adaptive import Variant

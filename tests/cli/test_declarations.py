@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from command import call, refusal
 
 import gpu_rsfd
 from gpu_rsfd.cli import app
+from gpu_rsfd.cli.commands import load
 from gpu_rsfd.cli.documented import documented
 from gpu_rsfd.cli.inputs import spec_of
 from gpu_rsfd.cli.options import running_of
@@ -51,7 +53,7 @@ def test_signatures_and_docstrings_name_every_field(function, command):
     for f in FIELDS:
         if command in f.unused:
             assert f.name not in parameters
-            with pytest.raises(InputError, match=f"{f.name}=.* has no use in {command}"):
+            with pytest.raises(InputError, match=f"{f.name}=.* can't be used in {command}"):
                 function(DATA, **{f.name: f.value()}, **({"output": "x.h5"} if command == "sweep" else {}))
         else:
             assert parameters[f.name].default == f.value(command)
@@ -139,6 +141,17 @@ def test_the_docs_are_up_to_date():
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
     assert page == documented(), "run: python -m gpu_rsfd.cli.documented > docs/options.md"
     assert all(f"`--{f.key} " in page for f in FIELDS)
+
+
+@pytest.mark.parametrize("command", ["sweep", "paper", "attack", "plan"])
+def test_the_docs_say_which_commands_have_an_option(command):
+    page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    known = {f"--{p.name.replace('_', '-')}" for p in load(command).params}
+    inputs, running = page.split("## Execution and output (`plan` has `--quiet` alone)")
+    for part in (inputs, running):
+        for flag, refused in re.findall(r"^\| `(--[\w-]+)[^|]*\|.*\|([^|]*)\|$", part, re.M):
+            wanted = f"`{command}`" not in refused and (command != "plan" or part is inputs or flag == "--quiet")
+            assert (flag in known) == wanted, flag
 
 
 def test_names_that_nobody_knows():

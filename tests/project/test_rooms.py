@@ -12,8 +12,8 @@ import gpu_rsfd
 PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
     *("version", "errors", "checks", "options", "textfiles", "domain", "tape", "protocols", "datasets", "spec"),
-    *("planning", "metrics", "postprocessing"),
-    *("backends", "engines", "estimate", "results", "measure", "command", "store", "collect", "experiments"),
+    *("planning", "metrics", "postprocessing", "backends", "engines", "estimate", "aggregation", "results", "measure"),
+    *("command", "store", "collect", "experiments"),
     *("theory", "contract", "show", "doctor", "cli"),
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))

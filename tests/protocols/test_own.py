@@ -17,7 +17,8 @@ from gpu_rsfd.measure import reports as chunks
 from gpu_rsfd.planning import rates_of
 from gpu_rsfd.protocols import Bits, Keep, Mechanism, PrivacySettings, exposure, mechanisms, own, registry
 from gpu_rsfd.protocols.own import load_protocols
-from gpu_rsfd.show import tables
+from gpu_rsfd.results import Results
+from gpu_rsfd.show import page, privacy, tables
 from gpu_rsfd.theory import decision, expected_mse, needs
 
 
@@ -346,6 +347,21 @@ def test_a_claimed_loss_is_said_to_be_claimed():
     ours, theirs = (next(line for line in shown.get().splitlines() if name in line) for name in ("hashed", "OLH"))
     assert ours.count("1.000 claimed") == 2
     assert "claimed" not in theirs
+
+
+def test_figure_and_page_say_which_losses_are_not_exact():
+    """A claimed one, and that of the first report of many."""
+    protocols = [hashed(), "smp-olh", "smp-l-grr"]
+    data = gpu_rsfd.SyntheticDataset(200, (3, 10), name="one")
+    result = gpu_rsfd.simulate(data, protocols=protocols, epsilons=[1.0], repetitions=2, backend="numpy", workers=1)
+    results = Results({"one": result}, spec=result.spec)
+    words = "loss claimed by its author, not computed: hashed; loss of the first report alone: Smp[L-GRR]"
+    (legend,) = privacy.tradeoff(results, "none").legends
+    assert legend.get_title().get_text().replace("\n", " ").endswith(words)
+    pytest.importorskip("altair")
+    notes = page.document(results, "mine")["lossNotes"]
+    assert notes == dict.fromkeys([page.ONE, page.ANY], words)
+    assert privacy.loss_notes(result.take([1], [0])) == []
 
 
 def test_a_wrong_loss_is_found(monkeypatch):

@@ -134,7 +134,8 @@
   function drawPrivacy() {
     const kind = $("loss").value, losses = dataset().losses[kind];
     $("privacy-note").textContent = losses
-      ? `Each curve goes through the epsilons of a protocol: the ${metric().larger ? "higher" : "lower"} and the further left, the better.`
+      ? `Each curve goes through the epsilons of a protocol: the ${metric().larger ? "higher" : "lower"} and the further left, the better.` +
+        (page.lossNotes[kind] ? ` The ${page.lossNotes[kind]}.` : "")
       : `There is none for ${dataset().name} in this file.`;
     if (!losses) {
       $("privacy-chart").replaceChildren();

@@ -14,13 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.backends.literal import Reports
+from gpu_rsfd.measure.guesses import TIE
 from gpu_rsfd.protocols import Bits, Keep, Mechanism, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.form import implementation
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
-
-TIE = 1e-9  # probabilities closer than this, relatively, are equal: floating-point noise must not decide
 
 
 def best(scores: Floats) -> int:
