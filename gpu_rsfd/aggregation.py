@@ -18,7 +18,9 @@ from gpu_rsfd.checks import check_epsilon
 from gpu_rsfd.datasets.base import Labels, check_labels
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import PostprocessLike, postprocess
+from gpu_rsfd.estimate import PostprocessLike, postprocess, why_undefined
+from gpu_rsfd.metrics import name_of
+from gpu_rsfd.postprocessing import Context
 from gpu_rsfd.protocols import (
     DEFAULT_SETTINGS,
     Bits,
@@ -82,10 +84,21 @@ class Aggregate:
     high: Floats
     level: float
     against: str
+    contexts: tuple[Context, ...]  # what a post-processing may know of each attribute
 
     def postprocessed(self, how: PostprocessLike) -> Floats:
-        """The estimates after a post-processing that needs no context, such as `simplex`."""
-        return postprocess(how, self.estimates, self.domain)
+        """The estimates after a post-processing, such as `simplex` or `mle`.
+
+        Raises
+        ------
+        InputError
+            If it is not defined for the protocol; the message says why.
+        """
+        for k, context in zip(self.domain, self.contexts, strict=True):
+            if reason := why_undefined(how, k, context):
+                raise InputError(f"postprocess={name_of(how)} is not defined for {self.protocol}: {reason}")
+        single = self.estimates[None, None, None]  # one protocol, epsilon and repetition
+        return postprocess(how, single, self.domain, lambda _p, _e, j: self.contexts[j])[0, 0, 0]
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """A row for each value, as `pandas.DataFrame` takes them."""
@@ -184,7 +197,8 @@ def aggregate(
     counts, reporters, n = tally.counts, tally.reporters, tally.n
     estimates, errors, low, high = intervals(tally.ms, counts, reporters, n, against, level)
     collected = (chosen.name, float(epsilon), sizes, attributes, named, n, dict(tally.bad))
-    return Aggregate(*collected, counts, reporters, estimates, errors, low, high, level, against)
+    contexts = tuple(Context.of_mechanism(m, n, m_j) for m, m_j in zip(tally.ms, reporters.tolist(), strict=True))
+    return Aggregate(*collected, counts, reporters, estimates, errors, low, high, level, against, contexts)
 
 
 def intervals(

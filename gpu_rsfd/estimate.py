@@ -125,15 +125,23 @@ def needs_context(function: Callable[..., Any]) -> bool:
     return required(function) > 1
 
 
+def why_undefined(how: PostprocessLike, k: int, context: Context) -> str | None:
+    """Why a post-processing gives no number for an attribute of k values; None if it gives one."""
+    function = function_of(how)
+    tried = _applied(how, function, np.full((1, k), 1 / k), context) if needs_context(function) else None
+    return tried if isinstance(tried, str) else None
+
+
 def undefined(plan: Plan, n: int, how: PostprocessLike) -> dict[str, str]:
     """Why a post-processing gives no number, by the protocols' labels; {} if it gives one for all."""
-    function, reasons = function_of(how), dict[str, str]()
-    if needs_context(function):
-        for p, look in enumerate(plan.looks):
-            for e, j in np.ndindex(len(plan.epsilons), plan.d):
-                tried = _applied(how, function, np.full((1, k := plan.domain[j]), 1 / k), Context.of(plan, n, p, e, j))
-                if isinstance(tried, str):
-                    reasons.setdefault(look.label, tried)
+    reasons: dict[str, str] = {}
+    known: dict[Any, str | None] = {}  # equal attributes have equal reasons
+    for p, e, j in np.ndindex(len(plan.looks), len(plan.epsilons), plan.d if needs_context(function_of(how)) else 0):
+        kind = plan.domain[j], plan.recipe(p, e, j)
+        if kind not in known:
+            known[kind] = why_undefined(how, plan.domain[j], Context.of(plan, n, p, e, j))
+        if (reason := known[kind]) is not None:
+            reasons.setdefault(plan.looks[p].label, reason)
     return reasons
 
 
@@ -145,7 +153,9 @@ def postprocess(
     An attribute that nobody reported stays NaN, and one for which the post-processing is undefined becomes NaN.
     """
     function = function_of(how)
-    contextual = contexts is not None and needs_context(function)
+    contextual = needs_context(function)
+    if contextual and contexts is None:
+        raise InputError(f"postprocess {name_of(how)!r} needs to know the protocol; estimates alone are not enough")
     out = np.empty_like(frequencies)
     for j, columns in enumerate(Domain.of(domain).slices):
         f, done = frequencies[..., columns], out[..., columns]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.protocols import group_size, mean_inverse_binomial, prior_frequencies
+from gpu_rsfd.protocols import Mechanism, group_size, mean_inverse_binomial, prior_frequencies
 
 Floats = npt.NDArray[np.float64]
 
@@ -66,6 +66,12 @@ class Context:
             size = group_size(n, plan.d, attribute)
             inverse = mean_inverse_binomial(n, plan.d) if plan.assignment == "uniform" else 1 / size if size else np.nan
         return cls(n, at_zero, gain, at_zero * (1 - at_zero) / gain**2 * inverse, recipe.noise.kind)
+
+    @classmethod
+    def of_mechanism(cls, m: Mechanism, n: int, reporters: int) -> Context:
+        """Of the reports of an attribute by so many of n users."""
+        variance = m.base * (1 - m.base) / m.gain**2 * (1 / reporters if reporters else np.nan)
+        return cls(n, m.base, m.gain, variance, m.recipe.noise.kind)
 
 
 def none(f: Floats, context: Context | None = None) -> Floats:

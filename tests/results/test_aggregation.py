@@ -38,6 +38,15 @@ def test_every_form_gives_the_counts_of_a_simulation(protocol):
         assert np.array_equal(found.reporters, result.reporters[0, 0, 0])
         assert np.allclose(found.estimates, result.estimates()[0, 0, 0], rtol=0, atol=1e-12)
         assert np.array_equal(found.postprocessed("simplex"), result.estimates("simplex")[0, 0, 0])
+    for how in ("mle", "mle-apx"):  # with all that they need to know of the protocol
+        reason = next(iter(result.undefined(how).values()), "")
+        if reason:
+            with pytest.raises(gpu_rsfd.InputError, match=f"{how} is not defined for {protocol}: {reason}"):
+                found.postprocessed(how)
+        else:
+            assert np.allclose(found.postprocessed(how), result.estimates(how)[0, 0, 0], rtol=0, atol=1e-9)
+    near = result.estimates("power-ns")[0, 0, 0]  # the variance follows from the reports that came
+    assert np.allclose(found.postprocessed("PowerNS"), near, rtol=0, atol=0.02)
 
 
 @pytest.mark.parametrize("protocol", CLIENTS)

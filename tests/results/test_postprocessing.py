@@ -222,3 +222,5 @@ def test_the_literatures_names(result, capsys):
 def test_processing_alone_needs_no_context():
     f = drawn(OUE)
     assert np.array_equal(postprocess("norm-cut", f, (6,)), POSTPROCESS["norm-cut"](f))
+    with pytest.raises(gpu_rsfd.InputError, match="postprocess 'mle' needs to know the protocol"):
+        postprocess("mle", f, (6,))
