@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "plan": (
         DECIDE,
-        "What to decide by before a collection: error, users needed, bits sent, privacy losses, an attacker's success.",
+        "Which protocol and epsilon, how accurate, how risky: in sentences, by column, and as a table of all protocols.",
     ),
     "data": (
         DECIDE,

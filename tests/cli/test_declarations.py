@@ -99,7 +99,7 @@ def test_defaults_agree_with_those_of_protocols():
     assert len(Spec.default("attack").repetitions) == 10
     assert Spec.default("paper").assignment == "balanced"
     differ = {(f.name, command) for f in FIELDS for command in f.defaults}
-    assert differ == {("repetitions", "attack"), ("assignment", "paper")}
+    assert differ == {("repetitions", "attack"), ("assignment", "paper"), ("guarantee", "plan")}
 
 
 def test_what_a_file_can_hold_once_only():
