@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "plan": (
         DECIDE,
-        "Which protocol and epsilon, how accurate, how risky: in sentences, by column, and as a table of all protocols.",
+        "Which protocol and epsilon, how accurate, how risky: in sentences, by column, as a table of all protocols.",
     ),
     "data": (
         DECIDE,

@@ -58,7 +58,7 @@ def plan(
     json: Annotated[bool, option("--json", "JSON instead of text.")] = False,
     **options: Any,
 ) -> None:  # fmt: skip
-    """Which protocol and epsilon, how accurate, how risky: in sentences, by column, and as a table of all protocols.
+    """Which protocol and epsilon, how accurate, how risky: in sentences, by column, as a table of all protocols.
 
     With --dataset, --users is another number of users with its frequencies.
     """

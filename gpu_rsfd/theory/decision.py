@@ -19,11 +19,11 @@ from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import with_keywords
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.protocols import PrivacySettings
+from gpu_rsfd.protocols import PrivacySettings, mechanisms
 from gpu_rsfd.spec import FIELDS, Spec
 from gpu_rsfd.theory.attacked import FEWEST_USERS, Guessed, attackable, guessed, users_of, work_of
 from gpu_rsfd.theory.choice import Case, Choice, Decision, choose, decide, smallest_epsilon
-from gpu_rsfd.theory.columns import Setting, Truth, read_targets
+from gpu_rsfd.theory.columns import Accuracy, Setting, Truth, read_targets
 from gpu_rsfd.theory.expected import attributes_of
 from gpu_rsfd.theory.needs import PlanRow, plan_table
 from gpu_rsfd.theory.words import sentences
@@ -175,19 +175,44 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
     if asked.attack:
         tables = _attacked(tables, cases, chosen, spec, settings, reporter or Silent())
     decisions = [
-        decided(case, choice, data.name, spec.guarantee, asked.attack, _command(data, used, case.setting.n))
+        decided(
+            case,
+            choice,
+            data.name,
+            spec.guarantee,
+            asked.attack,
+            _command(data, used, case.setting.n),
+            _alone(case, choice, spec, settings),
+        )
         for case, choice, used in zip(cases, chosen, specs, strict=True)
     ]
     return Planned([row for rows in tables for row in marked(rows)], decisions, list(zip(cases, chosen, strict=True)))
 
 
 def decided(
-    case: Case, chosen: Choice | None, name: str, guarantee: str, attack: bool, command: str | None = None
+    case: Case,
+    chosen: Choice | None,
+    name: str,
+    guarantee: str,
+    attack: bool = True,
+    command: str | None = None,
+    alone: Sequence[float] = (),
 ) -> Decision:
     """A decision with its sentences."""
     decision = decide(case, chosen, name, guarantee, attack)
-    said, more, left_out = sentences(case, decision, chosen)
+    said, more, left_out = sentences(case, decision, chosen, alone)
     return replace(decision, sentences=said, more=more, left_out=left_out, command=command)
+
+
+def _alone(case: Case, chosen: Choice | None, spec: Spec, settings: PrivacySettings) -> list[float]:
+    """The margins of the columns that are not left out, if they alone are collected; none if nothing is left out."""
+    if chosen is None or case.targets or len(chosen.columns) == case.plan.d:
+        return []
+    kept, epsilon = chosen.columns, case.plan.epsilons[chosen.epsilon]
+    priors = None if settings.priors is None else tuple(settings.priors[j] for j in kept)
+    domain, fewer = [case.plan.domain[j] for j in kept], replace(settings, priors=priors)
+    ms = mechanisms(spec.protocols[chosen.protocol], epsilon, domain, fewer)
+    return [Accuracy(m, case.truths[j], i, case.setting).margin for i, (m, j) in enumerate(zip(ms, kept, strict=True))]
 
 
 def _attacked(

@@ -26,7 +26,7 @@ def points(share: float) -> str:
     value = 100 * share
     digits = max(0, 1 - math.floor(math.log10(value))) if value > 0 else 0
     shown = math.ceil(round(value * 10**digits, 6)) / 10**digits
-    return f"{shown:,.{digits}f}"
+    return f"{shown:,.{0 if shown >= 10 else digits}f}"
 
 
 def factor(loss: float) -> str:
@@ -46,14 +46,19 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
-def sentences(case: Case, decision: Decision, chosen: Choice | None) -> tuple[tuple[str, ...], str, str]:
-    """(which, how accurate, how risky), what more would buy, what is left out."""
+def sentences(
+    case: Case, decision: Decision, chosen: Choice | None, alone: Sequence[float] = ()
+) -> tuple[tuple[str, ...], str, str]:
+    """(which, how accurate, how risky), what more would buy, what is left out.
+
+    `alone`: the margins of the columns that are not left out, if the others are not collected at all.
+    """
     if chosen is None:
         return _useless(case, decision), "", ""
     return (
         (_which(case, decision, chosen), _accurate(case, decision), _risky(case, decision, chosen)),
         _more(case, chosen),
-        _left_out(decision),
+        _left_out(decision, alone),
     )
 
 
@@ -171,14 +176,19 @@ def _reason(column: Column) -> str:
     return text + (f"; useful from {column.users_needed:,} users on)" if column.users_needed is not None else ")")
 
 
-def _left_out(decision: Decision) -> str:
+def _left_out(decision: Decision, alone: Sequence[float]) -> str:
     out = [column for column in decision.columns if not column.useful]
     if not out:
         return ""
     shown = ", ".join(map(_reason, out[:MOST_COLUMNS]))
     more = f" and {counted(len(out) - MOST_COLUMNS, 'more column')}" if len(out) > MOST_COLUMNS else ""
     why = "since the error exceeds the signal, so that guessing equal shares is closer to the truth"
-    return f"Left out, {why}: {shown}{more}."
+    said = f"Left out, {why}: {shown}{more}"
+    if not alone:
+        return f"{said}."
+    now = max(column.margin for column in decision.useful)
+    them = "it" if len(out) == 1 else "them"
+    return f"{said}; without collecting {them}, the widest margin would be ± {points(max(alone))} points, not {points(now)}."
 
 
 def _useless(case: Case, decision: Decision) -> tuple[str, ...]:

@@ -18,13 +18,13 @@ DOMAIN, NAMES = (2, 12, 40), ("sex", "ward", "city")
 ZIPF = [np.arange(1, k + 1) ** -s / (np.arange(1, k + 1) ** -s).sum() for k, s in ((2, 0.5), (12, 1.0), (40, 1.5))]
 
 
-def people(n=6000, frequencies=ZIPF, names=NAMES):
+def people(n=6000, frequencies=ZIPF):
     """Users whose counts are as near to these frequencies as whole numbers allow."""
     codes = np.empty((n, len(frequencies)), int)
     for j, f in enumerate(frequencies):
         edges = np.rint(np.cumsum(f) * n).astype(int)
         codes[:, j] = np.random.default_rng(j).permutation(np.repeat(np.arange(len(f)), np.diff(edges, prepend=0)))
-    return gpu_rsfd.Dataset(codes, [len(f) for f in frequencies], names=list(names), name="people")
+    return gpu_rsfd.Dataset(codes, [len(f) for f in frequencies], names=NAMES[: len(frequencies)], name="people")
 
 
 def shares_within(data, decision, margins, repetitions=200, **more):
@@ -110,6 +110,9 @@ def test_baselines_and_what_is_left_out():
     for column in out:
         numbers = f"error {words.points(column.rmse)} points, signal {words.points(column.uniform_error)}"
         assert f"{column.name} ({numbers}; useful from {column.users_needed:,} users on)" in decision.left_out
+    alone = gpu_rsfd.plan(people(1500, ZIPF[:1]), protocols=decision.protocol, epsilons=decision.epsilon, attack=False)
+    (margin,) = (words.points(column.margin) for column in alone.columns)
+    assert f"without collecting them, the widest margin would be ± {margin} points, not" in decision.left_out
     same = {"protocols": decision.protocol, "epsilons": decision.epsilon, "attack": False}
     at = [gpu_rsfd.plan(data, users=out[0].users_needed + i, **same).columns[1] for i in (-1, 0)]
     assert [column.useful for column in at] == [False, True]
@@ -210,7 +213,7 @@ def test_the_sentences_are_computed():
 
 
 @pytest.mark.parametrize("share,shown", [
-    (0.0123, "1.3"), (0.012, "1.2"), (0.1201, "13"), (0.00041, "0.041"), (0.0, "0"), (0.0995, "10.0"), (math.nan, "?"),
+    (0.0123, "1.3"), (0.012, "1.2"), (0.1201, "13"), (0.00041, "0.041"), (0.0, "0"), (0.0995, "10"), (math.nan, "?"),
 ])  # fmt: skip
 def test_points_are_rounded_up(share, shown):
     assert words.points(share) == shown
