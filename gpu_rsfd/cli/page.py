@@ -34,6 +34,7 @@ def page(
 ) -> None:
     """One HTML file to explore and pass on: opens offline, in any browser, on a phone.  Needs the extra `page`."""
     from gpu_rsfd.show import charts, plots
+    from gpu_rsfd.show.decided import title_of
     from gpu_rsfd.show.page import check_page, write_page
     from gpu_rsfd.store.reading import open_results
 
@@ -48,5 +49,5 @@ def page(
         raise InputError(f"attack={attack} holds a sweep; a results file of gpu-rsfd attack is needed")
     charts.altair()  # said before the work of reading
     results = render.selected(file, options)
-    write_page(results, target, file.name, overwrite, attacks, metric)
+    write_page(results, target, title_of(results, file.name), overwrite, attacks, metric)
     print(f"{target} written ({target.stat().st_size / 1e6:.1f} MB)")

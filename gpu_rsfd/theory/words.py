@@ -70,22 +70,22 @@ def _which(case: Case, decision: Decision, chosen: Choice) -> str:
     tried, epsilon = len(case.plan.epsilons), f"epsilon = {_epsilon(decision.epsilon)}"
     if chosen.reached:
         given = "" if case.searched else "of those given "
-        why = f"this is the smallest epsilon {given}that reaches the target with {_users(decision)}"
+        why = f"the smallest epsilon {given}that reaches the target with {_users(decision)}"
         if tried == 1:
-            why = f"it reaches the target with {_users(decision)}"
+            why = f"which reaches the target with {_users(decision)}"
     elif chosen.reached is False:
         needed = "no number of users reaches the target"
         if decision.users_needed is not None:
             needed = f"the target takes {decision.users_needed:,} users, not {decision.users:,}"
-        why = f"it comes closest, but {needed}"
+        why = f"which comes closest, but {needed}"
     elif tried == 1:
-        why = f"it has the smallest error of the {counted(len(case.plan.looks), 'protocol')} at this epsilon"
+        why = f"which has the smallest error of {counted(len(case.plan.looks), 'protocol')} at this epsilon"
     else:
         useful, every = len(decision.useful), case.plan.d
         number = f"all {every:,} columns are" if useful == every else f"{useful:,} of {every:,} columns are"
         number = "the column is" if every == 1 else number
-        why = f"this is the smallest epsilon tried at which {number} useful"
-    return f"Recommended under {_under(decision)}: {decision.label} with {epsilon}; {why}."
+        why = f"the smallest epsilon tried at which {number} useful"
+    return f"Use {decision.label} with {epsilon} under {_under(decision)}: {why}."
 
 
 def _epsilon(epsilon: float) -> str:
@@ -188,7 +188,8 @@ def _left_out(decision: Decision, alone: Sequence[float]) -> str:
         return f"{said}."
     now = max(column.margin for column in decision.useful)
     them = "it" if len(out) == 1 else "them"
-    return f"{said}; without collecting {them}, the widest margin would be ± {points(max(alone))} points, not {points(now)}."
+    wide = points(max(alone))
+    return f"{said}; without collecting {them}, the widest margin would be ± {wide} points, not {points(now)}."
 
 
 def _useless(case: Case, decision: Decision) -> tuple[str, ...]:

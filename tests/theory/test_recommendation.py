@@ -187,10 +187,8 @@ def test_the_sentences_are_computed():
     found = gpu_rsfd.plan(data)
     (decision,) = found.decisions
     which, accurate, risky = found.sentences
-    assert which.startswith(
-        "Recommended under the guarantee user (epsilon limits what a report reveals about a user as"
-    )
-    assert f"{decision.label} with epsilon = ln {math.exp(decision.epsilon):.0f} " in which
+    epsilon = f"ln {math.exp(decision.epsilon):.0f} ({decision.epsilon:.2f})"
+    assert which.startswith(f"Use {decision.label} with epsilon = {epsilon} under the guarantee user (epsilon limits")
     for column in decision.useful:
         assert f"{column.name} ± {words.points(column.margin)} points" in accurate
         assert (f"{column.hidden} of {column.values} values can't" in accurate) == bool(column.hidden)
