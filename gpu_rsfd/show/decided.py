@@ -13,6 +13,7 @@ from gpu_rsfd.metrics import as_metric, mse
 from gpu_rsfd.results import AttackResult, Result, Results
 from gpu_rsfd.show.privacy import GOALS
 from gpu_rsfd.show.selection import part_of
+from gpu_rsfd.theory.attacked import risk_of
 from gpu_rsfd.theory.choice import Case, Decision, choose
 from gpu_rsfd.theory.columns import Setting
 from gpu_rsfd.theory.decision import decided
@@ -34,7 +35,9 @@ def decision_of(results: Results, name: str) -> dict[str, Any] | None:
         return None
     guarantee = str(result.spec.get("guarantee", "paper"))
     case = Case(result.plan, result.names, result.frequencies, Setting(result.n, result.plan.assignment))
-    decision = decided(case, choose(case), name, guarantee)
+    cell = choose(case)
+    risk = None if cell is None else risk_of(result.plan, cell.protocol, cell.epsilon, result.frequencies)
+    decision = decided(case, cell, name, guarantee, risk)
     titles = ("Which", "How accurate", "How risky") if decision.protocol else ("Which", "When")
     entries = [*zip(titles, decision.sentences, strict=False), ("What more would buy", decision.more)]
     entries += [("What is left out", decision.left_out), ("Checked", _checked(result, decision))]

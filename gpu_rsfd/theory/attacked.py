@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.domain import Domain
@@ -19,7 +20,9 @@ from gpu_rsfd.theory.expected import Floats
 USERS = 10_000  # a share is then good to 0.01: its standard error is at most 0.005
 MORE_USERS = 40_000  # of the recommended protocol alone
 FEWEST_USERS = 1000  # fewer tell too little: there is no attack then
-MOST_WORK = 1 << 27  # bits of reports at one epsilon: some seconds
+LOOK = 8  # to look at what a recipe made of a value takes about as long as to draw so many bits
+MOST_WORK = 1 << 26  # bits that are drawn for the reports: about ten seconds
+QUICK_WORK = 1 << 23  # about one
 
 
 class Guessed(NamedTuple):
@@ -59,25 +62,21 @@ def guessed(
     result = Guessed(
         np.full(shape, np.nan), np.full((*shape, plan.d), np.nan), np.full((shape[1], plan.d), np.nan), [0] * shape[1]
     )
-    for e in range(shape[1]):
-        part = attackable(plan, e)
-        if not part.asked.any():
-            continue
-        users = users_of(part, most)
-        if users < FEWEST_USERS:
-            continue
+    for users, part in passes(plan, most):
         data = sample(plan.domain, frequencies, users)
         marginals = [data.frequencies[columns] for columns in plan.domain.slices]
-        result.users[e] = users
-        result.baselines[e] = [f.max() for f in marginals]
-        result.sampled[:, e][part.asked[:, e]] = 0.0
-        result.values[:, e][part.asked[:, e]] = 0.0
+        asked = part.asked
+        for e in np.flatnonzero(asked.any(axis=0)).tolist():
+            result.users[e] = users
+            result.baselines[e] = [f.max() for f in marginals]
+        result.sampled[asked] = 0.0
+        result.values[asked] = 0.0
         recipes = sum(len(a.recipes) for a in part.attributes)
         size = chunk_users(16 * max(plan.domain) + BYTES_PER_RECIPE * recipes, users)
         for start in range(0, users, size):
             stop = min(start + size, users)
             chunk = Chunk(data.column, plan.domain, users, 0, 0, plan.assignment, start, stop)
-            for p, _, who, values in guesses(part, chunk, partial(_known, marginals)):
+            for p, e, who, values in guesses(part, chunk, partial(_known, marginals)):
                 hits = np.nan if who is None else np.count_nonzero(who == chunk.sampled)
                 result.sampled[p, e] += hits / users
                 right = [np.count_nonzero(v == chunk.codes(j)) for j, v in enumerate(values)]
@@ -86,26 +85,52 @@ def guessed(
     return result
 
 
+def passes(plan: Plan, most: int = USERS) -> list[tuple[int, Plan]]:
+    """How many users are attacked, and the cells that are: epsilons with equally many users in one pass."""
+    found: dict[int, npt.NDArray[np.bool_]] = {}
+    for e in range(len(plan.epsilons)):
+        wanted = attackable(plan, e)
+        users = min(most, MOST_WORK // work_of(plan.only(wanted))) if wanted.any() else 0
+        if users >= FEWEST_USERS:
+            found[users] = found.get(users, False) | wanted
+    return [(users, plan.only(wanted)) for users, wanted in found.items()]
+
+
+class Risk(NamedTuple):
+    """What is guessed of each column under one protocol and epsilon."""
+
+    values: Floats
+    baselines: Floats
+    users: int
+
+
+def risk_of(plan: Plan, p: int, e: int, frequencies: Floats, known: Guessed | None = None) -> Risk | None:
+    """The success against one cell, with more users than it was attacked with where that is quick."""
+    wanted = np.zeros(plan.asked.shape, bool)
+    wanted[p, e] = True
+    part = plan.only(wanted)
+    quick = min(MORE_USERS, QUICK_WORK // work_of(part))
+    if known is None or quick > known.users[e]:
+        known = guessed(part, frequencies, quick if known is not None else MORE_USERS)
+    users = known.users[e]
+    return Risk(known.values[p, e], known.baselines[e], users) if users else None
+
+
 def _known(marginals: list[Floats], attribute: int, recipe: int) -> Floats:
     """What the attacker takes for the marginal of an attribute: the true one, whatever the recipe is."""
     return marginals[attribute]
 
 
-def attackable(plan: Plan, e: int) -> Plan:
-    """The cells of one epsilon whose noises the attack knows."""
+def attackable(plan: Plan, e: int) -> npt.NDArray[np.bool_]:
+    """[protocol, epsilon]: the cells of one epsilon whose noises the attack knows."""
     wanted = np.zeros(plan.asked.shape, bool)
     for p, row in enumerate(plan.cells):
         wanted[p, e] = bool(row[e]) and all(
             type(a.recipes[r].noise) in LOOKS for a, r in zip(plan.attributes, row[e], strict=True)
         )
-    return plan.only(wanted)
+    return wanted
 
 
 def work_of(plan: Plan) -> int:
-    """What an attack on one user takes: a bit of every value for unary encodings, little for others."""
-    return sum((a.k if recipe.unary else 1) for a in plan.attributes for recipe in a.recipes)
-
-
-def users_of(plan: Plan, most: int = USERS) -> int:
-    """How many users can be attacked in some seconds."""
-    return min(most, MOST_WORK // work_of(plan))
+    """What an attack on one user takes: the bits that are drawn, one of every value for all unary encodings together."""
+    return sum((a.k if a.needs_bits else 1) + LOOK * len(a.recipes) for a in plan.attributes)

@@ -14,7 +14,7 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import Mechanism, PrivacySettings, Protocol, mechanisms
 from gpu_rsfd.protocols.loss import losses
-from gpu_rsfd.theory.attacked import MORE_USERS, guessed
+from gpu_rsfd.theory.attacked import Risk
 from gpu_rsfd.theory.columns import Accuracy, Setting, Truth, is_useful
 from gpu_rsfd.theory.expected import Floats, attributes_of, mse_of_each
 from gpu_rsfd.theory.needs import NO_TARGETS, group_step, reached, smallest_users, users_for
@@ -199,13 +199,10 @@ def choose(case: Case) -> Choice | None:
     return Choice(first, largest, columns)
 
 
-def decide(case: Case, chosen: Choice | None, dataset: str, guarantee: str, attack: bool = True) -> Decision:
+def decide(case: Case, chosen: Choice | None, dataset: str, guarantee: str, risk: Risk | None = None) -> Decision:
     """The decision without its sentences; of no column, that of the largest epsilon."""
     setting, every = case.setting, range(len(case.plan.looks))
     p, e = chosen[:2] if chosen else case.cell
-    wanted = np.zeros(case.plan.asked.shape, bool)
-    wanted[p, e] = True
-    found = guessed(case.plan.only(wanted), case.frequencies, MORE_USERS) if attack and chosen else None
     columns = []
     for j, truth in enumerate(case.truths):
         accuracy = case.accuracy(p, e, j)
@@ -225,7 +222,7 @@ def decide(case: Case, chosen: Choice | None, dataset: str, guarantee: str, atta
                 useful,
                 None if useful else _users_to_be_useful(case, p, e, j),
                 case.targets.get(j),
-                *((float(found.values[p, e, j]), float(found.baselines[e, j])) if found else ()),
+                *((float(risk.values[j]), float(risk.baselines[j])) if risk else ()),
             )
         )
     ms = case.plan.mechanisms[p][e]
@@ -243,7 +240,7 @@ def decide(case: Case, chosen: Choice | None, dataset: str, guarantee: str, atta
         whole,
         chosen.reached if chosen else None,
         needed,
-        found.users[e] if found else 0,
+        risk.users if risk else 0,
     )
 
 

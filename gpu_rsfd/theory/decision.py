@@ -21,7 +21,7 @@ from gpu_rsfd.options import with_keywords
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PrivacySettings, mechanisms
 from gpu_rsfd.spec import FIELDS, Spec
-from gpu_rsfd.theory.attacked import FEWEST_USERS, Guessed, attackable, guessed, users_of, work_of
+from gpu_rsfd.theory.attacked import Guessed, Risk, guessed, passes, risk_of, work_of
 from gpu_rsfd.theory.choice import Case, Choice, Decision, choose, decide, smallest_epsilon
 from gpu_rsfd.theory.columns import Accuracy, Setting, Truth, read_targets
 from gpu_rsfd.theory.expected import attributes_of
@@ -29,7 +29,7 @@ from gpu_rsfd.theory.needs import PlanRow, plan_table
 from gpu_rsfd.theory.words import sentences
 
 TIE = 1e-3  # relative: errors and losses closer than this are equal, as thresholds are rounded
-LONG = 1 << 25  # bits of reports; a plan that attacks more says how far it is
+LONG = 1 << 23  # bits that are drawn for reports; a plan that attacks with more says how far it is
 
 
 class Planned(list[PlanRow]):
@@ -172,21 +172,23 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
         cases.append(Case(compiled, data.names, frequencies, setting, targets, searched=bool(truths)))
         specs.append(used)
     chosen = [choose(case) for case in cases]
+    risks: list[Risk | None] = [None] * len(cases)
     if asked.attack:
-        tables = _attacked(tables, cases, chosen, spec, settings, reporter or Silent())
+        tables, risks = _attacked(tables, cases, chosen, spec, settings, reporter or Silent())
     decisions = [
         decided(
             case,
             choice,
             data.name,
             spec.guarantee,
-            asked.attack,
+            risk,
             _command(data, used, case.setting.n),
             _alone(case, choice, spec, settings),
         )
-        for case, choice, used in zip(cases, chosen, specs, strict=True)
+        for case, choice, used, risk in zip(cases, chosen, specs, risks, strict=True)
     ]
-    return Planned([row for rows in tables for row in marked(rows)], decisions, list(zip(cases, chosen, strict=True)))
+    rows = [row for rows in tables for row in marked(rows)]
+    return Planned(rows, decisions, list(zip(cases, chosen, strict=True)))
 
 
 def decided(
@@ -194,12 +196,12 @@ def decided(
     chosen: Choice | None,
     name: str,
     guarantee: str,
-    attack: bool = True,
+    risk: Risk | None,
     command: str | None = None,
     alone: Sequence[float] = (),
 ) -> Decision:
     """A decision with its sentences."""
-    decision = decide(case, chosen, name, guarantee, attack)
+    decision = decide(case, chosen, name, guarantee, risk)
     said, more, left_out = sentences(case, decision, chosen, alone)
     return replace(decision, sentences=said, more=more, left_out=left_out, command=command)
 
@@ -222,19 +224,23 @@ def _attacked(
     spec: Spec,
     settings: PrivacySettings,
     reporter: Silent,
-) -> list[list[PlanRow]]:
-    """The rows with what is guessed, which is the same for any number of users."""
+) -> tuple[list[list[PlanRow]], list[Risk | None]]:
+    """The rows with what is guessed, which is the same for any number of users; and what is guessed of each choice."""
     epsilons = tuple(dict.fromkeys(e for case in cases for e in case.plan.epsilons))
     domain, frequencies = cases[0].plan.domain, cases[0].frequencies
     every = Plan.of(domain, spec.protocols, epsilons, spec.assignment, settings)
-    parts = [attackable(every, e) for e in range(len(epsilons))]
-    sizes = [(users_of(part), work_of(part)) for part in parts if part.asked.any()]
-    total = sum(users * work for users, work in sizes if users >= FEWEST_USERS)
+    total = sum(users * work_of(part) for users, part in passes(every))
     if total > LONG:
         reporter.begin(total, 0)
         reporter.dataset("attack")
     found = guessed(every, frequencies, advance=reporter.advance if total > LONG else lambda done: None)
-    return [[_with_attack(row, every, found) for row in rows] for rows in tables]
+    risks = [
+        None
+        if choice is None
+        else risk_of(every, choice.protocol, epsilons.index(case.plan.epsilons[choice.epsilon]), frequencies, found)
+        for case, choice in zip(cases, chosen, strict=True)
+    ]
+    return [[_with_attack(row, every, found) for row in rows] for rows in tables], risks
 
 
 def _with_attack(row: PlanRow, plan: Plan, found: Guessed) -> PlanRow:

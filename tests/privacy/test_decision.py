@@ -56,16 +56,27 @@ def test_success_is_that_of_the_attack():
 def test_the_cost_of_an_attack_is_decided_at_each_epsilon(monkeypatch):
     """At a small epsilon the adaptive choice sends a bit per value, which costs more than a value at a large one."""
     plan, uniform = Plan.of((2, 60), ["smp-adp"], [0.5, 5.0]), np.array([0.5] * 2 + [1 / 60] * 60)
-    work = [attacked.work_of(attacked.attackable(plan, e)) for e in (0, 1)]
-    assert work == [61, 2]  # GRR of two values; OUE or GRR of sixty
-    monkeypatch.setattr(attacked, "MOST_WORK", 61 * 1234)
-    found = attacked.guessed(plan, uniform)
-    assert found.users == [1234, attacked.USERS]
-    monkeypatch.setattr(attacked, "MOST_WORK", 61 * 999)
+    assert [attacked.work_of(plan.only(attacked.attackable(plan, e))) for e in (0, 1)] == [77, 18]
+    monkeypatch.setattr(attacked, "MOST_WORK", 77 * 1234)
+    assert attacked.guessed(plan, uniform).users == [1234, attacked.USERS]
+    monkeypatch.setattr(attacked, "MOST_WORK", 77 * 999)
     found = attacked.guessed(plan, uniform)
     assert found.users == [0, attacked.USERS]
     assert np.isnan(found.values[0, 0]).all()
     assert np.isfinite(found.values[0, 1]).all()
+
+
+def test_a_pass_over_some_epsilons_is_that_of_each():
+    plan = Plan.of(DOMAIN, PROTOCOLS, [1.0, 3.0])
+    both = attacked.guessed(plan, FREQUENCIES, 2000)
+    assert len(attacked.passes(plan)) == 1
+    for e, epsilon in enumerate(plan.epsilons):
+        alone = attacked.guessed(Plan.of(DOMAIN, PROTOCOLS, [epsilon]), FREQUENCIES, 2000)
+        assert np.array_equal(both.values[:, e], alone.values[:, 0])
+        assert np.array_equal(both.sampled[:, e], alone.sampled[:, 0], equal_nan=True)
+    known = attacked.risk_of(plan, 2, 1, FREQUENCIES, both)
+    assert known.users == attacked.MORE_USERS
+    assert known.values == pytest.approx(both.values[2, 1], abs=0.06)
 
 
 def test_error_against_loss(tmp_path):
