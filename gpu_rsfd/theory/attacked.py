@@ -132,5 +132,5 @@ def attackable(plan: Plan, e: int) -> npt.NDArray[np.bool_]:
 
 
 def work_of(plan: Plan) -> int:
-    """What an attack on one user takes: the bits that are drawn, one of every value for all unary encodings together."""
+    """What an attack on one user takes: the bits that are drawn, one of every value for all unary encodings at once."""
     return sum((a.k if a.needs_bits else 1) + LOOK * len(a.recipes) for a in plan.attributes)
