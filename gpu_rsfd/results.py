@@ -199,9 +199,9 @@ class Result(Measured):
         Parameters
         ----------
         postprocess : str or callable
-            A name of `gpu_rsfd.POSTPROCESS`, one of the literature (``"Norm-Sub"``), or a function of the estimates
-            of one attribute, an array ``(..., k)``, that returns an array of the same shape; a second parameter is
-            passed a `Context`.
+            A name of `gpu_rsfd.POSTPROCESS`, one that the literature has for it (``"Norm-Sub"``), or a function of the
+            estimates of one attribute, an array ``(..., k)``, that returns an array of the same shape; a second
+            parameter is passed a `Context`.
 
         Returns
         -------

@@ -213,6 +213,7 @@ class Spec:
         check=one_of("guarantee", _guarantees),
         default="paper",
         default_text="paper",
+        defaults={"plan": "user"},
         known=_guarantees,
         brief=True,
         type_text="{'paper', 'user', 'attribute'}, optional",

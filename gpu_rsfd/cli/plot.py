@@ -18,11 +18,7 @@ from gpu_rsfd.estimate import as_postprocess
 from gpu_rsfd.metrics import as_metric
 from gpu_rsfd.options import read_epsilons, split_list, whole
 
-
-def _axes() -> list[str]:
-    from gpu_rsfd.show.plots import AXES
-
-    return ["auto", "epsilon", *AXES]
+AXES = ("auto", "epsilon", "n", "d", "k")
 
 
 @app.command(
@@ -45,7 +41,7 @@ def plot(
         option(
             "--x",
             "Horizontal axis: auto, epsilon, or n, d or k of synthetic data.  --x k  (default: auto)",
-            known=_axes,
+            known=lambda: AXES,
         ),
     ] = "auto",
     attribute: Annotated[

@@ -20,9 +20,11 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import DEFAULT, POSTPROCESS, STORED
 from gpu_rsfd.metrics import as_metric, first_line, metric_names, name_of
 from gpu_rsfd.planning import Look
+from gpu_rsfd.protocols import DEFAULT_SETTINGS
 from gpu_rsfd.results import AttackResult, Result, Results
 from gpu_rsfd.show import charts, headline
 from gpu_rsfd.show.comparison import among_best
+from gpu_rsfd.show.decided import baselines, decision_of, guess_baselines
 from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.plots import AXES, sizes_of, varying_in
 from gpu_rsfd.show.privacy import GOALS, exact_losses, loss_notes, means
@@ -135,10 +137,17 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
         "axes": {axis: AXES[axis] for axis in axes},
         "headlines": _tables(shown, kinds, lambda kind, m: headline.overall(results, kind, m)),
         "guarantee": promised(first),
+        "guaranteeName": f"Guarantee: {first.spec.get('guarantee', DEFAULT_SETTINGS.guarantee)}.",
         "pairing": PAIRING[first.spec.get("sampler", "users")],
         "run": {key: first.spec.get(key, usual) for key, usual in RUN.items()},
         "datasets": [
-            {**_dataset(results, name, shown, kinds, kept, private[name]), "size": _size(sizes.get(name))}
+            {
+                **_dataset(results, name, shown, kinds, kept, private[name]),
+                "size": _size(sizes.get(name)),
+                "decision": decision_of(results, name),
+                "baselines": baselines(results[name], shown),
+                "guessBaselines": guess_baselines(matched.get(name)),
+            }
             for name in results
         ],
         "losses": losses,
