@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gpu_rsfd import estimate
 from gpu_rsfd.backends import BACKENDS, BackendUnavailable, open_backend
-from gpu_rsfd.backends.base import Backend
+from gpu_rsfd.backends.base import Backend, unknown_to
 from gpu_rsfd.backends.exact.samplers import SAMPLERS
 from gpu_rsfd.backends.literal import reports
 from gpu_rsfd.backends.reference import ReferenceBackend
@@ -29,6 +29,7 @@ from gpu_rsfd.protocols import (
     Mechanism,
     PrivacySettings,
     Protocol,
+    Sets,
     Unsampled,
     as_protocol,
     mechanism,
@@ -141,6 +142,9 @@ def _reports(entry: Protocol) -> Iterator[str]:
             yield f"reports: {name} not checked; {engine}"
             continue
         with engine:
+            if lacks := unknown_to(engine.noises, [plan for _, plan, _ in cases]):
+                yield f"reports: {name} not checked; it does not know the noise {lacks}"
+                continue
             for (data, plan, epsilon), (counts, reporters) in zip(cases, right, strict=True):
                 ours = _counted(engine, plan, data, some)
                 if not (np.array_equal(ours[0], counts) and np.array_equal(ours[1], reporters)):
@@ -211,6 +215,15 @@ def _value_reports(m: Mechanism) -> Iterator[tuple[Floats, float]]:
         yield np.where(np.arange(m.k) == y, m.p, m.q), float(fake)
 
 
+def _message_reports(m: Mechanism) -> Iterator[tuple[Floats, float]]:
+    noise = m.recipe.noise
+    assert isinstance(noise, Sets)
+    inside, outside = noise.given
+    sets = [members.tolist() for members in noise.design.sets(m.k)]
+    for y in range(noise.design.messages):
+        yield np.array([inside if y in members else outside for members in sets]), 1 / noise.design.messages
+
+
 def _bit_reports(m: Mechanism) -> Iterator[tuple[Floats, float]]:
     fakes = fakes_of(m.recipe.prior, m.k)
     for bits in product((True, False), repeat=m.k):
@@ -223,8 +236,14 @@ def _bit_reports(m: Mechanism) -> Iterator[tuple[Floats, float]]:
 # noise class -> every report of an attribute: its probability given each value, and if the attribute is not sampled
 ALL_REPORTS: dict[type, Callable[[Mechanism], Iterator[tuple[Floats, float]]]] = {
     Keep: _value_reports,
+    Sets: _message_reports,
     Bits: _bit_reports,
 }
+
+
+def _different(reports: Iterator[tuple[Floats, float]]) -> list[tuple[Floats, float]]:
+    """Reports that say the same need be looked at once."""
+    return list({(*given.tolist(), fake): (given, fake) for given, fake in reports}.values())
 
 
 def enumerated(ms: Sequence[Mechanism]) -> Floats:
@@ -232,7 +251,7 @@ def enumerated(ms: Sequence[Mechanism]) -> Floats:
     d, others = len(ms), ms[0].recipe.unsampled
     users = list(product(*(range(m.k) for m in ms)))
     differing = np.array([[sum(a != b for a, b in zip(x, z, strict=True)) for z in users] for x in users])
-    every = [list(implementation(ALL_REPORTS, m.recipe.noise, "the enumeration")(m)) for m in ms]
+    every = [_different(implementation(ALL_REPORTS, m.recipe.noise, "the enumeration")(m)) for m in ms]
     worst = np.zeros(d)
 
     def see(probabilities: Sequence[float]) -> None:

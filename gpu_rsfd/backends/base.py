@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
 
 from gpu_rsfd.datasets.base import Dataset
@@ -34,6 +34,12 @@ class Engine:
     def splits_users(self, dataset: Dataset, plan: Plan, repetitions: int) -> bool:
         """Whether a cluster's workers share the users of each repetition."""
         return False
+
+
+def unknown_to(known: Collection[type], plans: Iterable[Plan]) -> str:
+    """The names of the noises of some plans that are not known, for people; empty if all are."""
+    noises = {type(r.noise) for plan in plans for a in plan.attributes for r in a.recipes}
+    return ", ".join(sorted(noise.__name__ for noise in noises - set(known)))
 
 
 def check_noises(plan: Plan, backend: str, known: Collection[type]) -> None:

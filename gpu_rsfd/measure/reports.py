@@ -14,7 +14,17 @@ from gpu_rsfd.backends.literal import Reports
 from gpu_rsfd.checks import MAX_USERS, check_epsilon, check_seed, integer
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.domain import Domain
-from gpu_rsfd.protocols import DEFAULT_SETTINGS, Bits, Keep, PrivacySettings, Protocol, Recipe, Unsampled, mechanisms
+from gpu_rsfd.protocols import (
+    DEFAULT_SETTINGS,
+    Bits,
+    Keep,
+    PrivacySettings,
+    Protocol,
+    Recipe,
+    Sets,
+    Unsampled,
+    mechanisms,
+)
 from gpu_rsfd.protocols.form import implementation
 from gpu_rsfd.tape import LANES, Codes, Tape, Words, check_assignment, fake_values, keep_draw, scale
 
@@ -101,7 +111,7 @@ class Chunk:
         return self._kept[1]
 
     def sent(self, j: int, recipe: Recipe) -> npt.NDArray[Any]:
-        """What all these users send for an attribute: values [user], or bits [value, user].
+        """What all these users send for an attribute: values or messages [user], or bits [value, user].
 
         For Smp also those of users who did not sample it: they would send this if they had.
         """
@@ -109,10 +119,16 @@ class Chunk:
         return implementation(SENT, recipe.noise, "report_chunks")(self, j, recipe, mine)
 
     def sent_values(self, j: int, recipe: Recipe, mine: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any]:
-        """`Keep`: values [user]."""
-        (threshold,), k, words = recipe.noise.integers, self.domain[j], self._value_words(j)
-        values = np.where(keep_draw(words) < np.uint64(threshold), self.codes(j), scale(words, k))
-        return values if mine is None else np.where(mine, values, fake_values(words, k, recipe.prior))
+        """`Keep`: values [user]; `Sets`: messages [user]."""
+        noise, k, words, own = recipe.noise, self.domain[j], self._value_words(j), self.codes(j)
+        assert isinstance(noise, (Keep, Sets))
+        if noise.design is not None:
+            own = noise.design.elements(own, scale(words, noise.design.size))
+        uniform = scale(words, noise.messages(k))
+        values = np.where(keep_draw(words) < np.uint64(noise.threshold), own, uniform)
+        if mine is None:
+            return values
+        return np.where(mine, values, uniform if recipe.prior is None else fake_values(words, k, recipe.prior))
 
     def sent_bits(self, j: int, recipe: Recipe, mine: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any]:
         """`Bits`: bits [value, user]."""
@@ -133,6 +149,7 @@ class Chunk:
 # noise class -> what is sent; `mine`: who sampled the attribute, None if all randomise their own value
 SENT: dict[type, Callable[[Chunk, int, Recipe, npt.NDArray[np.bool_] | None], npt.NDArray[Any]]] = {
     Keep: Chunk.sent_values,
+    Sets: Chunk.sent_values,
     Bits: Chunk.sent_bits,
 }
 

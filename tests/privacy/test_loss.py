@@ -3,6 +3,7 @@
 import math
 from itertools import product
 
+import designs
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from gpu_rsfd.protocols import (
     Bits,
     Keep,
     PrivacySettings,
+    Sets,
     Unsampled,
     mechanisms,
     prior_frequencies,
@@ -41,6 +43,13 @@ def reports_of(m):
     if isinstance(m.recipe.noise, Keep):
         for y in range(k):
             yield np.where(np.arange(k) == y, p, q), fakes[y]
+        return
+    if isinstance(m.recipe.noise, Sets):
+        e = math.ceil(math.exp(m.spent))
+        sets = designs.hadamard(k) if m.name == "hr" else designs.projective(designs.least_prime(e + 1), k)
+        keep, size, messages = m.recipe.noise.threshold / 2**32, sets[0].sum(), sets.shape[1]
+        for supported in np.unique(sets.T, axis=0):  # messages of equal values say the same
+            yield keep / size * supported + (1 - keep) / messages, 1 / messages
         return
     assert isinstance(m.recipe.noise, Bits)
     for bits in product((0, 1), repeat=k):

@@ -230,7 +230,14 @@ def state(folder):
 def test_killed_while_the_file_is_compacted(tmp_path):
     """Many times SIGKILL, the file being written all the time: same integers, and nothing is left over."""
     command = ["--users", "20000", "--domain", "40x5", "--repetitions", "400", "--workers", "1", "--save-every", "0"]
-    command = ["sweep", *command, "--backend", "numpy", "--no-plot", "--quiet"]  # some seconds of work: no kill comes too late
+    command = [
+        "sweep",
+        *command,
+        "--backend",
+        "numpy",
+        "--no-plot",
+        "--quiet",
+    ]  # some seconds of work: no kill comes too late
     data = gpu_rsfd.SyntheticDataset(20000, (40,) * 5)
     truth = gpu_rsfd.simulate(data, repetitions=400)
     rng, output, kills, unfinished = random.Random(13), tmp_path / "r.h5", 0, 0

@@ -24,9 +24,10 @@ from gpu_rsfd.backends.cpu.bitslice import (
     value_counts,
 )
 from gpu_rsfd.planning import AttributePlan, Counts
-from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Unsampled
+from gpu_rsfd.protocols.designs import Design
 from gpu_rsfd.protocols.form import Thresholds, implementation
-from gpu_rsfd.tape import LANES, LEVELS, Codes, Tape, Words, code_dtype, fake_values, keep_draw
+from gpu_rsfd.tape import LANES, LEVELS, Codes, Tape, Words, code_dtype, fake_values, keep_draw, scale
 
 ColumnReader = Callable[[int, int, int], Codes]  # (attribute, first user, last user + 1) -> codes
 Fakes = dict[Thresholds | None, Codes]  # prior -> [repetition, user] fake values; None: uniform
@@ -122,7 +123,7 @@ def _attribute(users: _Users, attribute: AttributePlan, read: ColumnReader) -> C
     return out
 
 
-def _count_keeps(
+def _count_values(
     users: _Users,
     attribute: AttributePlan,
     codes: Codes,
@@ -131,37 +132,48 @@ def _count_keeps(
     mine: npt.NDArray[np.bool_] | None,
     out: Counts,
 ) -> None:
-    """All `Keep`: those that send the same for unsampled attributes, together."""
-    alike: dict[tuple[Unsampled, Thresholds | None], dict[int, int]] = {}
+    """All `Keep` and `Sets`: those with the same messages that send the same for unsampled attributes, together."""
+    alike: dict[tuple[Design | None, Unsampled, Thresholds | None], dict[int, int]] = {}
     for i, r in enumerate(attribute.recipes):
-        if isinstance(r.noise, Keep):
-            alike.setdefault((r.unsampled, r.prior), {})[i] = r.noise.threshold
-    for (unsampled, prior), keeps in alike.items():
-        out[list(keeps)] = _count_keep(
-            users, unsampled, list(keeps.values()), attribute.k, codes, words, fakes[None], fakes[prior], mine
+        if isinstance(r.noise, (Keep, Sets)):
+            alike.setdefault((r.noise.design, r.unsampled, r.prior), {})[i] = r.noise.threshold
+    for (design, unsampled, prior), keeps in alike.items():
+        uniform = fakes[None] if design is None else users.padded(scale(words, design.messages))
+        fake = fakes[prior] if design is None else uniform
+        messages = attribute.k if design is None else design.messages
+        found = _count_messages(
+            users, unsampled, list(keeps.values()), messages, design, codes, words, uniform, fake, mine
         )
+        out[list(keeps)] = found if design is None else design.supported(found, attribute.k)
 
 
-def _count_keep(
+def _count_messages(
     users: _Users,
     unsampled: Unsampled,
     keeps: Sequence[int],
     k: int,
+    design: Design | None,
     codes: Codes,
     words: Words,
     uniform: Codes,
     fake: Codes,
     mine: npt.NDArray[np.bool_] | None,
 ) -> Counts:
-    """[threshold, repetition, value]: start from what is sent if nobody keeps; those who keep x move from y to x."""
+    """[threshold, repetition, message]: start from what is sent if nobody keeps; those who keep x move from y to x.
+
+    Messages are values, or those of a design: then x is a member of the value's set.
+    """
     repetitions = users.shape[0]
     if unsampled is Unsampled.OWN:
         row, user = np.divmod(np.arange(repetitions * users.n), users.n)
     else:
         assert mine is not None
         row, user = np.divmod(np.flatnonzero(mine), users.lanes)
-    x, y, h = codes[user], uniform[row, user], keep_draw(words[row, user])
-    cell = row * k  # cells are repetition x value, after each other for each threshold
+    x, y, own = codes[user], uniform[row, user], words[row, user]
+    h = keep_draw(own)
+    if design is not None:
+        x = design.elements(x, scale(own, design.size))
+    cell = row * k  # cells are repetition x message, after each other for each threshold
     if unsampled is Unsampled.NOTHING:
         histogram = np.bincount(cell + y, minlength=repetitions * k)
     else:
@@ -239,7 +251,11 @@ def _count_bits(
 
 
 Counter = Callable[[_Users, AttributePlan, Codes, Words, Fakes, npt.NDArray[np.bool_] | None, Counts], None]
-COUNTERS: dict[type, Counter] = {Keep: _count_keeps, Bits: _count_bits}  # noise class -> what counts its reports
+COUNTERS: dict[type, Counter] = {
+    Keep: _count_values,
+    Sets: _count_values,
+    Bits: _count_bits,
+}  # noise class -> what counts its reports
 
 
 def _encoders(

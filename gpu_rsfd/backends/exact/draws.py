@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.planning import Counts
+from gpu_rsfd.protocols.designs import Design
 from gpu_rsfd.tape import ONE
 
 Floats = npt.NDArray[np.float64]
@@ -27,6 +28,28 @@ def kept_or_uniform(
     kept = draw.binomial(holders, keep, (*holders.shape[:2], rows))
     kept += uniform_values(draw, reporters - kept.sum(axis=1, keepdims=True), holders.shape[1])
     return kept
+
+
+def kept_or_any_message(
+    draw: np.random.Generator, keep: float, design: Design, holders: Counts, reporters: Counts | int, rows: int
+) -> Counts:
+    """Message sets: a member of the value's set with probability keep, else a uniform one of all messages.
+
+    The members are drawn user by user, or set by set where there are more users than members of sets.
+    """
+    kept = draw.binomial(holders, keep, (*holders.shape[:2], rows))
+    others = reporters - kept.sum(axis=1, keepdims=True)
+    attributes, k, size = len(holders), holders.shape[1], design.size
+    sent = uniform_values(draw, others, design.messages).swapaxes(1, 2)  # [attribute, row, message]
+    if kept.sum() > k * size * attributes * rows:
+        for v, members in enumerate(design.sets(k)):
+            sent[..., members] += draw.multinomial(kept[:, v], np.full(size, 1 / size))
+    else:
+        place, values = np.divmod(np.repeat(np.arange(kept.size), kept.swapaxes(1, 2).ravel()), k)
+        messages = design.elements(values, draw.integers(size, size=len(values), dtype=np.uint32))
+        cells = place * design.messages + messages
+        sent += np.bincount(cells, minlength=sent.size).reshape(sent.shape)
+    return design.supported(sent, k).swapaxes(1, 2)
 
 
 def uniform_values(draw: np.random.Generator, users: Counts, k: int) -> Counts:
