@@ -178,6 +178,9 @@ class MadeUpValues:
     def q(self, k):
         return 0.2
 
+    def fakes(self, k):
+        return 1 / k
+
 
 class MadeUpBits(MadeUpValues):
     unary = True

@@ -36,6 +36,7 @@ def test_every_recipe_is_unpacked_once():
             job = AttributeJob.of(attribute)
             everywhere = range(len(attribute.recipes))
             found = [i for recipes, *_ in (*job.sums, *job.copies) for i in everywhere[recipes]]
+            found += [i for v in job.designs for i, *_ in v.places(attribute)]
             assert sorted(found) == list(everywhere)
 
 
@@ -60,7 +61,7 @@ def test_unpacking_takes_few_calls():
 def test_adding_is_setting_twice(add):
     job = AttributeJob.of(Plan.of((4, 5), PROTOCOLS, (0.5, 1.0, 2.0)).attributes[0])
     random = np.random.default_rng(1)
-    first, second = random.integers(0, 100, (2, job.rows, 3, 4))
+    first, second = random.integers(0, 100, (2, 3 * job.cells))
     one, two = (np.empty((len(job.plan.recipes), 3, 4), np.int64) for _ in range(2))
     job.unpack(first.copy(), one, add=False)
     job.unpack(second.copy(), two, add=False)
