@@ -109,6 +109,7 @@ def _growing(k: int) -> Thresholds:
 GRR = ("rsfd-grr", "spl-grr", "smp-grr")  # without unary encodings, whose work grows with the number of values
 FAKES = ("rsfd-grr", "spl-grr", "rsfd-oue-r", "rsfd-sue-r", "rsfd-oue-z", "smp-oue")
 PRIORS = (*FAKES, "rsrfd-grr", "rsrfd-oue-r", "rsrfd-sue-r")
+SETS = ("spl-hr", "smp-hr", "rsfd-hr", "spl-pgr", "smp-pgr", "rsfd-pgr")
 FEW = Limits(groups=2, repetitions=1)
 STEPS = tuple(0.2 * i for i in range(1, 19))
 
@@ -133,6 +134,8 @@ CASES = (
     Case(401, (5, 70), (0.5, 2.0), (*FAKES, "smp-grr"), limits=FEW),
     Case(402, (6,), (0.5,), (*FAKES, "smp-grr"), limits=FEW),  # everyone reports the only attribute
     Case(333, (4, 3), (1.0,), PRIORS, priors=True, limits=FEW),
+    Case(334, (5, 40, 2), (0.5, 2.0), (*SETS, "smp-grr"), limits=FEW),
+    Case(71, (2500, 2), (3.0,), ("spl-hr", "rsfd-hr", "smp-pgr")),  # messages too many for shared memory
     Case(151, (3, 2), STEPS[:4], ("spl-oue", "smp-oue", "spl-sue")),  # sizes of kernels that no other case needs
     Case(152, (3, 2), STEPS[:16], ("spl-oue",)),
     Case(153, (2, 3), STEPS, ("smp-oue",)),
@@ -144,6 +147,7 @@ DEVICE_CASES = (
     Case(2_000_000, (2,), (0.5, 1.0), (*GRR, "spl-oue", "smp-sue"), range(2)),
     Case(150_001, (2500, 2), (8.0,), (*GRR, "rsfd-oue-r"), range(1)),
     Case(120_000, (5000, 3), (9.0,), GRR, range(2)),
+    Case(200_000, (2500, 2), (3.0,), SETS, range(1)),
     Case(300_000, (10,) * 5, PAPER_EPSILONS, PAPER, range(2)),
     Case(500_000, (7, 5), (1.0, 2.0), PRIORS, range(2), priors=True),
     Case(500_001, (7, 5, 3), (1.0,), FAKES, range(5), limits=Limits(groups=1500, repetitions=2)),

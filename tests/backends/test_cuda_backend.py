@@ -62,7 +62,7 @@ def test_more_devices_than_repetitions(standin):  # noqa: F811
 
 
 @needs_compiler
-@pytest.mark.parametrize("memory", [30_000, 20_000])
+@pytest.mark.parametrize("memory", [40_000, 27_000])
 def test_batches_fit_the_memory(standin, memory):  # noqa: F811
     """Without a word: the free memory is known beforehand."""
     standin._reset(memory=memory)
@@ -72,7 +72,7 @@ def test_batches_fit_the_memory(standin, memory):  # noqa: F811
 
 
 @needs_compiler
-@pytest.mark.parametrize("hidden", [965_000, 980_000])
+@pytest.mark.parametrize("hidden", [950_000, 967_000])
 def test_out_of_memory_halves_the_batch_and_says_so_once(standin, hidden):  # noqa: F811
     standin._reset(memory=1_000_000)
     standin._settings.hidden = hidden  # taken by another program after we looked
