@@ -263,7 +263,7 @@ INLINE V match(const u64 *planes, i64 stride, int digits, u32 v, V among) {
 
 typedef struct { i32 recipe, q, p; } Slot;       /* a recipe of `Bits`; q and p are places in `threshold` */
 typedef struct { i32 kind, prior, stop; } Run;   /* slots up to `stop` in which the same users encode a value */
-typedef struct { i32 recipe, prior, step; } Kept; /* recipe: its place in `out`; prior -1: only those who sampled report */
+typedef struct { i32 recipe, prior, step; } Kept; /* a recipe of `Keep` or `Sets`; prior -1: only those who sampled report */
 typedef struct {                                 /* a distribution of fake values */
   const u64 *thresholds;                         /* NULL: uniform */
   i32 encoded, counted;                          /* whether recipes of `Bits` and of `Keep` or `Sets` have it */
@@ -283,7 +283,7 @@ typedef struct {
   u64 offset;                    /* column of its first value in the BITS stream */
   const void *codes;             /* the users' values, from group `held` of the job on */
   i64 *out;                      /* [recipe][repetition][value], added to */
-  i64 *bins;                     /* the same for messages of designs, [recipe][repetition][message] */
+  i64 *bins;                     /* for messages of designs, zeros: [kept][repetition][message] of each `sent` */
   i32 sents, thresholds, slots, runs;
   const Sent *sent;
   const u32 *threshold;          /* out of 2**24; one more place stands for 2**24 itself, which no U reaches */
@@ -304,6 +304,7 @@ typedef struct {
 
 typedef struct {                 /* of a chunk of users in a repetition */
   Start bits[CHUNK / W][6], value[CHUNK * PARTS];
+  u64 words[64 * CHUNK];         /* of the VALUE stream, of the attribute at hand: drawn once for all that reads them */
   u64 assigned[16 * CHUNK], mine[CHUNK], valid[CHUNK], y[16 * CHUNK], fake[16 * CHUNK], step[16 * CHUNK];
   i32 pending_group[W], pending_value[W];
   const u64 *x;                  /* [digit][CHUNK]: the users' values of the attribute at hand */
@@ -424,6 +425,7 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
   const int sliced = !p->size && p->all_keeps && p->all_keeps * k <= BY_DIGITS; /* else one user after another */
   i64 *const to = s->moves, *const from = to + (size_t)steps * k; /* [step][value] */
   i64 *const mine_y = from + (size_t)steps * k, *const sent = mine_y + k;
+  const int shared = a->sents > 1 || p->priors > 1;
   memset(to, 0, (size_t)(2 * steps + 2) * k * sizeof *to);
   for (i32 f = 0; f < p->priors; f++) {
     const Prior *prior = p->prior + f;
@@ -432,8 +434,12 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
     for (i64 g = 0; g < groups; g++) {
       V codes[PARTS];
       union { V v[PARTS][4]; u64 w[PARTS][4][W]; } words;
-      for (int part = 0; part < PARTS; part += 2)
-        draw(job->seed, VALUE, s->value + PARTS * g + part, column, words.v[part]);
+      if (f || p > a->sent) memcpy(&words, s->words + 64 * g, sizeof words);
+      else {
+        for (int part = 0; part < PARTS; part += 2)
+          draw(job->seed, VALUE, s->value + PARTS * g + part, column, words.v[part]);
+        if (shared) memcpy(s->words + 64 * g, &words, sizeof words);
+      }
       for (int part = 0; part < PARTS; part++) {
         V y[4];
         for (int j = 0; j < 4; j++) y[j] = scaled(words.v[part][j], (u64)k);
@@ -498,7 +504,7 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
           *change += (step && step != p->mine_keeps + 1 ? change[-k] : 0) - from[(size_t)step * k + v];
         }
     }
-    u64 *mixed = s->mixed + (size_t)f * 16 * CHUNK;
+    u64 *mixed = p->size ? s->fake : s->mixed + (size_t)f * 16 * CHUNK; /* those of values are for `Bits`, too */
     if (prior->counted && k <= BY_DIGITS) { /* sent if nobody keeps: y of those who sampled it, a fake of the others */
       for (int b = 0; b < p->digits; b++)
         for (i64 g = 0; g < groups; g++) {
@@ -510,8 +516,8 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
     for (i32 i = 0; i < p->kepts; i++) {
       const Kept *kept = p->kept + i;
       if (kept->prior != f && !(kept->prior < 0 && f == 0)) continue;
-      i64 *out = p->size ? a->bins + p->bins * job->repetitions : a->out;
-      out += ((size_t)kept->recipe * job->repetitions + row) * k;
+      i64 *out = p->size ? a->bins + p->bins * job->repetitions + (i * job->repetitions + row) * k
+                         : a->out + ((size_t)kept->recipe * job->repetitions + row) * k;
       const i64 *base = kept->prior < 0 ? mine_y : sent, *change = to + (size_t)kept->step * k;
       for (int v = 0; v < k; v++) out[v] += base[v] + change[v];
     }
@@ -522,6 +528,36 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
           mixed[b * CHUNK + g] = z ^ ((s->x[b * CHUNK + g] ^ z) & s->mine[g]);
         }
   }
+}
+
+/* out[v] += how often a message of the value's set was sent.  `bins` are not needed any more. */
+static void add_supported(const Sent *p, i32 k, i64 *bins, i64 *out) {
+  if (p->table) {
+    const u32 *member = p->table;
+    for (i32 v = 0; v < k; v++) {
+      i64 sum = 0;
+      for (i32 i = 0; i < p->size; i++) sum += bins[*member++];
+      out[v] += sum;
+    }
+    return;
+  }
+  i64 total = 0;
+  for (i32 m = 0; m < p->messages; m++) total += bins[m];
+  for (i32 half = 1; half < p->messages; half *= 2) /* bins[v]: the sum over m with parity(v & m) = 0, minus the others */
+    for (i32 start = 0; start < p->messages; start += 2 * half)
+      for (i32 m = start; m < start + half; m++) {
+        const i64 a = bins[m], b = bins[m + half];
+        bins[m] = a + b;
+        bins[m + half] = a - b;
+      }
+  for (i32 v = 0; v < k; v++) out[v] += (total + bins[v + 1]) / 2;
+}
+static void support(const Job *job, const Attribute *a) {
+  for (const Sent *p = a->sent; p < a->sent + a->sents; p++)
+    for (i64 i = 0; p->size && i < p->kepts; i++)
+      for (i64 row = 0; row < job->repetitions && !*job->stop; row++)
+        add_supported(p, a->k, a->bins + p->bins * job->repetitions + (i * job->repetitions + row) * p->messages,
+                      a->out + ((size_t)p->kept[i].recipe * job->repetitions + row) * a->k);
 }
 
 /* ---- the BITS stream --------------------------------------------------------------------------------------------- */
@@ -688,7 +724,7 @@ static void repeat(const Job *job, i64 row, i64 first, i64 groups, Scratch *s) {
                              : load(s->valid + g));
     if (job->sampled)
       for (i64 g = 0; g < groups; g++) job->sampled[row * job->attributes + j] += __builtin_popcountll(s->mine[g]);
-    for (i32 i = a->sents - 1; i >= 0; i--) count_values(job, a, a->sent + i, row, first, groups, s); /* 0: for Bits, too */
+    for (i32 i = 0; i < a->sents; i++) count_values(job, a, a->sent + i, row, first, groups, s);
     if (!a->slots) continue;
     if (wanted != lowest) prepare_bits(job, repetition, first, (groups + W - 1) / W, lowest = wanted, s);
     (lazy ? count_lazy : count_whole)(job, a, row, first, groups, s);
@@ -764,6 +800,7 @@ int rsfd_count(const Job *job) {
   s->moves = layout.moves;
   for (i64 g = 0; g < job->groups && !*job->stop; g += CHUNK)
     chunk(job, job->first + g, job->groups - g < CHUNK ? job->groups - g : CHUNK, s);
+  for (i32 j = 0; j < job->attributes; j++) support(job, job->attribute + j);
   free(memory);
   return 0;
 }

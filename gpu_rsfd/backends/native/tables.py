@@ -71,7 +71,6 @@ class _Sent:
     def __init__(
         self, design: Design | None, k: int, recipes: Mapping[int, Recipe], encoded: list[Any], bins: int
     ) -> None:
-        self.design, self.recipes = design, list(recipes)
         self.messages = k if design is None else design.messages
         keeps = [(i, r, r.noise.integers[0]) for i, r in recipes.items()]
         counted = {r.prior for _, r, _ in keeps if r.unsampled is not Unsampled.NOTHING}
@@ -87,11 +86,11 @@ class _Sent:
         least += [np.searchsorted(np.array(everyone, np.uint64), upper, "right") + first]
         kept = (
             (
-                i if design is None else place,
+                i,
                 -1 if r.unsampled is Unsampled.NOTHING else priors.index(r.prior),
                 first + everyone.index(t) if r.unsampled is Unsampled.OWN else mine.index(t),
             )
-            for place, (i, r, t) in enumerate(keeps)
+            for i, r, t in keeps
         )
         prior = (
             (0 if at is None else at.ctypes.data, p in encoded, p in counted)
@@ -111,11 +110,6 @@ class _Sent:
             *(0 if members is None else members.ctypes.data, *(table.ctypes.data for table in tables)),
         )
 
-    def counted(self, bins: Counts, repetitions: int, k: int) -> Counts:
-        """How often each value was supported, [recipe, repetition, value]."""
-        assert self.design is not None
-        return self.design.supported(bins.reshape(len(self.recipes), repetitions, self.messages), k)
-
 
 class _Form:
     """The recipes of an attribute.  An attribute whose recipes are equal to another's has the same form."""
@@ -129,11 +123,10 @@ class _Form:
             if isinstance(r.noise, (Keep, Sets)):
                 alike.setdefault(r.noise.design, {})[i] = r
         values = _Sent(None, attribute.k, alike.pop(None), list(encoded), 0)
-        self.designs, self.bins = [], 0  # and how many counts of their messages there are in a repetition
+        sent, self.bins = [values] * bool(values.priors), 0  # and the counts of messages in a repetition
         for design, some in alike.items():
-            self.designs.append(_Sent(design, attribute.k, some, [], self.bins))
-            self.bins += len(some) * self.designs[-1].messages
-        sent = [values] * bool(values.priors) + self.designs
+            sent.append(_Sent(design, attribute.k, some, [], self.bins))
+            self.bins += len(some) * sent[-1].messages
         slots = sorted(
             (KINDS[r.unsampled], values.priors[r.prior] if r.unsampled is Unsampled.FAKE else -1, i)
             for i, (r, _) in bits.items()
@@ -152,11 +145,11 @@ class _Form:
             _rows(SLOT, ((i, place[noises[i].tq], place[noises[i].tp]) for *_, i in slots)),
             _rows(RUN, ((*slots[end - 1][:2], end) for end in ends)),
         )
-        self._kept = (values, tables)  # as long as something points to them
+        self._kept = (sent, tables)  # as long as something points to them
         sizes = len(sent), len(thresholds), len(slots), len(ends)
         self.row = (*sizes, *(table.ctypes.data for table in tables))
         # Nanoseconds for 64 users, roughly: what a piece of work is cut by.
-        priors = len(values.priors) + len(self.designs)
+        priors = len(values.priors) + len(alike)
         self.cost = attribute.k * (12 + 2 * len(thresholds) + len(slots)) * bool(bits) + 100 * priors
 
 
@@ -240,14 +233,8 @@ class Tables:
         )
         if library.rsfd_count(ctypes.byref(job)):
             raise MemoryError("the native backend could not get its working memory")
-        counts = []
-        for a, form, start, at in zip(self.attributes[part], self._forms[part], starts, bins, strict=True):
-            found = table[start:at].reshape(len(a.recipes), many, a.k)
-            for one in form.designs:
-                size = len(one.recipes) * one.messages * many
-                found[one.recipes] = one.counted(table[at : at + size], many, a.k)
-                at += size
-            counts.append(found)
+        shapes = [(len(a.recipes), many, a.k) for a in self.attributes[part]]
+        counts = [table[i:j].reshape(shape) for i, j, shape in zip(starts, bins, shapes, strict=True)]
         return counts, sampled
 
 
