@@ -91,7 +91,7 @@ def check(protocol: str | Protocol, *, echo: Callable[[str], None] = print) -> N
 
 def _budgets(entry: Protocol) -> Iterator[str]:
     """Probabilities that are never certain; a loss of one attribute that is at most its budget."""
-    for epsilon, d, k in product(PAPER_EPSILONS, ATTRIBUTES, SIZES):
+    for epsilon, d, k in product(PAPER_EPSILONS, ATTRIBUTES, _domain(entry, SIZES)):
         _check_budget(entry, epsilon, mechanism(entry, epsilon, d, k))
     yield "probabilities: rounded towards privacy, never certain; the loss of an attribute is at most its budget"
 
@@ -106,6 +106,12 @@ def _check_budget(entry: Protocol, epsilon: float, m: Mechanism) -> None:
     least = max(math.log(m.p / m.q), math.log((1 - m.q) / (1 - m.p)))
     if m.claimed and least > m.loss * (1 + ROUNDING):
         raise InputError(f"{entry} claims a loss of {m.loss:.4g} {where}, but one bit alone loses {least:.4g}")
+
+
+def _domain(entry: Protocol, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Sizes that the protocol has: a table of message sets is for so many values."""
+    most = min(way.noise.most_values for way in entry.variants)
+    return tuple(min(k, most) for k in sizes)
 
 
 def _plan(entry: Protocol, domain: Sequence[int], epsilon: float, assignment: str) -> Plan:
@@ -132,7 +138,8 @@ def _reports(entry: Protocol) -> Iterator[str]:
     """Every backend counts the literal reports; chunks of reports are the literal ones, bit by bit."""
     cases = [
         (SyntheticDataset(n, domain, "zipf:1.1", seed=n), _plan(entry, domain, epsilon, assignment), epsilon)
-        for n, domain, epsilon in CASES
+        for n, sizes, epsilon in CASES
+        for domain in [_domain(entry, sizes)]
         for assignment in ASSIGNMENTS
     ]
     some = range(3, 5)
@@ -167,8 +174,8 @@ def bound(cells: int) -> float:
 
 def _check_moments(entry: Protocol, engine: Any, assignment: str) -> None:
     """The estimates' means and variances are those that the mechanism states."""
-    data = SyntheticDataset(USERS, DOMAIN, "zipf:1.1", seed=1)
-    plan = _plan(entry, DOMAIN, EPSILON, assignment)
+    data = SyntheticDataset(USERS, _domain(entry, DOMAIN), "zipf:1.1", seed=1)
+    plan = _plan(entry, data.domain, EPSILON, assignment)
     counts, reporters = _counted(engine, plan, data, range(REPETITIONS))
     found = estimate.estimates(plan, counts[None, None], reporters[None, None])[0, 0]
     where = f"({engine.name}, {USERS} users, {assignment} assignment, epsilon={EPSILON:.4g})"
@@ -283,7 +290,7 @@ def _losses(entry: Protocol) -> Iterator[str]:
     if not all(way.noise.plain for way in entry.variants):
         yield "loss: that of the message, from its own formula; its bits are not enumerated"
         return
-    for domain, epsilon in product(SMALL, (math.log(2), 2.0)):
+    for domain, epsilon in product((_domain(entry, sizes) for sizes in SMALL), (math.log(2), 2.0)):
         for guarantee in ("paper", "user", "attribute"):
             ms = mechanisms(entry, epsilon, Domain.of(domain), PrivacySettings(guarantee=guarantee))
             stated, right = losses(ms), enumerated(ms)
