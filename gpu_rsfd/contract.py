@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gpu_rsfd import estimate
 from gpu_rsfd.backends import BACKENDS, BackendUnavailable, open_backend
-from gpu_rsfd.backends.base import Backend, unknown_to
+from gpu_rsfd.backends.base import Backend, lacking, noises_of
 from gpu_rsfd.backends.exact.samplers import SAMPLERS
 from gpu_rsfd.backends.literal import reports
 from gpu_rsfd.backends.reference import ReferenceBackend
@@ -149,8 +149,8 @@ def _reports(entry: Protocol) -> Iterator[str]:
             yield f"reports: {name} not checked; {engine}"
             continue
         with engine:
-            if lacks := unknown_to(engine.noises, [plan for _, plan, _ in cases]):
-                yield f"reports: {name} not checked; it does not know the noise {lacks}"
+            if lacks := lacking(engine.noises, noises_of(a for _, plan, _ in cases for a in plan.attributes)):
+                yield f"reports: {name} not checked; it {lacks}"
                 continue
             for (data, plan, epsilon), (counts, reporters) in zip(cases, right, strict=True):
                 ours = _counted(engine, plan, data, some)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
 
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.planning import Counts, Plan
+from gpu_rsfd.planning import AttributePlan, Counts, Plan
 from gpu_rsfd.protocols.form import unknown_noise
 
 Progress = Callable[[int], None]  # told the positions (users x values) just done
@@ -36,10 +36,15 @@ class Engine:
         return False
 
 
-def unknown_to(known: Collection[type], plans: Iterable[Plan]) -> str:
-    """The names of the noises of some plans that are not known, for people; empty if all are."""
-    noises = {type(r.noise) for plan in plans for a in plan.attributes for r in a.recipes}
-    return ", ".join(sorted(noise.__name__ for noise in noises - set(known)))
+def noises_of(attributes: Iterable[AttributePlan]) -> frozenset[type]:
+    """The noises of some attributes of a plan."""
+    return frozenset(type(r.noise) for a in attributes for r in a.recipes)
+
+
+def lacking(known: Collection[type], noises: Collection[type]) -> str:
+    """Which noises are not known, for people; empty if all are."""
+    names = sorted(noise.__name__ for noise in set(noises) - set(known))
+    return f"does not know the noise {', '.join(names)}" if names else ""
 
 
 def check_noises(plan: Plan, backend: str, known: Collection[type]) -> None:
