@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from itertools import combinations, product
 from statistics import NormalDist
 from typing import Any
 
@@ -30,6 +30,7 @@ from gpu_rsfd.protocols import (
     PrivacySettings,
     Protocol,
     Sets,
+    Subsets,
     Unsampled,
     as_protocol,
     mechanism,
@@ -240,11 +241,19 @@ def _bit_reports(m: Mechanism) -> Iterator[tuple[Floats, float]]:
         yield given, float(np.prod(none)) if m.recipe.unsampled is Unsampled.ZERO else float(fakes @ given)
 
 
+def _subset_reports(m: Mechanism) -> Iterator[tuple[Floats, float]]:
+    assert isinstance(m.recipe.noise, Subsets)
+    inside, outside = m.recipe.noise.given(m.k)
+    for members in combinations(range(m.k), m.recipe.noise.size):
+        yield np.where(np.isin(np.arange(m.k), members), inside, outside), math.nan
+
+
 # noise class -> every report of an attribute: its probability given each value, and if the attribute is not sampled
 ALL_REPORTS: dict[type, Callable[[Mechanism], Iterator[tuple[Floats, float]]]] = {
     Keep: _value_reports,
     Sets: _message_reports,
     Bits: _bit_reports,
+    Subsets: _subset_reports,
 }
 
 

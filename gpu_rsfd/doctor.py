@@ -23,7 +23,7 @@ from gpu_rsfd.backends.cuda.speed import GOAL, kernel_speeds
 from gpu_rsfd.backends.literal import reports
 from gpu_rsfd.datasets import Dataset, SyntheticDataset
 from gpu_rsfd.planning import Counts, Plan
-from gpu_rsfd.protocols import DEFAULT_SETTINGS, PAPER, PROTOCOLS, PrivacySettings
+from gpu_rsfd.protocols import DEFAULT_SETTINGS, PAPER, REGISTRY, PrivacySettings
 from gpu_rsfd.protocols.form import Thresholds
 from gpu_rsfd.spec import PAPER_EPSILONS
 from gpu_rsfd.tape import ASSIGNMENTS, STREAM_VERSION
@@ -66,6 +66,9 @@ def lines_of(sections: dict[str, Section]) -> list[str]:
 
 
 NONE = Limits()
+ON_DEVICES = tuple(  # protocols of which the CUDA backend knows every noise
+    name for name, entry in REGISTRY.items() if CupyBackend.noises.issuperset(way.noise.form for way in entry.variants)
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class Case:
     users: int
     domain: tuple[int, ...]
     epsilons: tuple[float, ...]
-    protocols: tuple[str, ...] = PROTOCOLS
+    protocols: tuple[str, ...] = ON_DEVICES
     repetitions: range = range(3, 8, 2)
     priors: bool = False  # fake values of protocols that have a prior follow a distribution of their own
     limits: Limits = NONE  # a device takes so much at a time
@@ -349,7 +352,7 @@ def random_case(random: np.random.Generator, positions: int) -> Case:
         max(1, users),
         domain,
         tuple(float(e) for e in random.uniform(0.05, 6, int(random.integers(1, 7)))),
-        tuple(str(p) for p in random.permutation(PROTOCOLS)[: int(random.integers(1, 9))]),
+        tuple(str(p) for p in random.permutation(ON_DEVICES)[: int(random.integers(1, 9))]),
         range(first, first + int(random.integers(1, 5))),
         priors=bool(random.integers(4) == 0),
         limits=few if random.integers(2) else NONE,

@@ -26,11 +26,12 @@ from gpu_rsfd.protocols import (
     Protocol,
     Recipe,
     Sets,
+    Subsets,
     Unsampled,
     mechanisms,
 )
 from gpu_rsfd.protocols.form import implementation
-from gpu_rsfd.tape import Tape, check_assignment, fake_values, keep_draw
+from gpu_rsfd.tape import LEVELS, Tape, check_assignment, fake_values, keep_draw
 
 _BLOCK = 4096  # users whose words are drawn together
 
@@ -138,6 +139,18 @@ def unary(user: _User, j: int, bits: npt.NDArray[np.uint8], noise: Bits) -> npt.
     return (user.uniforms(j) < threshold).astype(np.uint8)
 
 
+def subset(user: _User, j: int, v: int, k: int, noise: Subsets) -> npt.NDArray[np.uint8]:
+    """A set of `size` values, as bits: the own one with probability p; the others in order, each set equally likely."""
+    u = user.uniforms(j).tolist()
+    bits = np.zeros(k, np.uint8)
+    bits[v] = u[v] < noise.tp
+    others = [i for i in range(k) if i != v]
+    for place, i in enumerate(others):
+        needed, left = noise.size - int(bits.sum()), len(others) - place
+        bits[i] = u[i] * left < needed << LEVELS
+    return bits
+
+
 def randomize(user: _User, j: int, v: int, k: int, recipe: Recipe) -> Any:
     """A(v_j, k_j, budget): the attribute's own randomiser."""
     return implementation(LITERAL, recipe.noise, WHO)[0](user, j, v, k, recipe.noise)
@@ -165,11 +178,16 @@ def _fake_bits(user: _User, i: int, k: int, recipe: Recipe) -> npt.NDArray[np.ui
     return unary(user, i, encoded, recipe.noise)
 
 
+def _no_fake(user: _User, i: int, k: int, recipe: Recipe) -> Any:
+    raise TypeError(f"{recipe} has no fakes")
+
+
 # noise class -> (what is sent for the sampled attribute, what for one that was not sampled)
 LITERAL: dict[type, tuple[Callable[[_User, int, int, int, Any], Any], Callable[[_User, int, int, Recipe], Any]]] = {
     Keep: (grr, _fake_value),
     Sets: (lambda user, j, v, k, noise: message(user, j, v, noise), _fake_message),
     Bits: (lambda user, j, v, k, noise: unary(user, j, encode(v, k), noise), _fake_bits),
+    Subsets: (subset, _no_fake),
 }
 WHO = "the literal reports"
 

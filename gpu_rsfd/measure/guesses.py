@@ -16,7 +16,7 @@ import numpy.typing as npt
 from gpu_rsfd.measure.literal_attack import TIE
 from gpu_rsfd.measure.reports import Chunk
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Unsampled, prior_frequencies
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Subsets, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.form import implementation
 
 Floats = npt.NDArray[np.float64]
@@ -125,11 +125,18 @@ def _bits_seen(sent: Indices, recipe: Recipe, f: Floats, order: Indices) -> Seen
     return first(sent, order, True), first(sent, order, False), high, low, mean, fake
 
 
+def _subset_seen(sent: Indices, recipe: Recipe, f: Floats, order: Indices) -> Seen:
+    (_, size), k, p = recipe.noise.integers, len(f), recipe.noise.p(len(f))
+    mean = f @ sent.astype(np.float64)
+    return first(sent, order, True), first(sent, order, False), p / size, (1 - p) / (k - size), mean, 1.0
+
+
 # noise class -> what a report of it says
 LOOKS: dict[type, Callable[[Indices, Recipe, Floats, Indices], Seen]] = {
     Keep: _values_seen,
     Sets: _messages_seen,
     Bits: _bits_seen,
+    Subsets: _subset_seen,
 }
 
 

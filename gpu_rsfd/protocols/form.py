@@ -1,7 +1,7 @@
 """The normal form of a report: what a backend must know of a protocol, integers only.
 
-For one attribute a protocol says how a value is randomised (`Keep`, `Sets` or `Bits`), and what is sent for an
-attribute that the user did not sample (`Unsampled`).  Equal recipes have equal counts.
+For one attribute a protocol says how a value is randomised (`Keep`, `Sets`, `Bits` or `Subsets`), and what is
+sent for an attribute that the user did not sample (`Unsampled`).  Equal recipes have equal counts.
 """
 
 from __future__ import annotations
@@ -165,8 +165,54 @@ class Bits:
         return self.tp > self.tq
 
 
-Noise: TypeAlias = Keep | Sets | Bits
-NOISES: dict[str, Callable[..., Noise]] = {Keep.kind: Keep, Sets.kind: Sets.stored, Bits.kind: Bits}  # from integers
+@dataclass(frozen=True, slots=True)
+class Subsets:
+    """A set of `size` of the k values: the own one is in it if its U < tp (out of 2**24), the rest is uniform."""
+
+    tp: int
+    size: int
+
+    kind: ClassVar[str] = "subsets"
+    unary: ClassVar[bool] = True
+
+    @property
+    def integers(self) -> tuple[int, ...]:
+        return self.tp, self.size
+
+    @property
+    def address(self) -> tuple[int | str, ...]:
+        return "subsets", *self.integers
+
+    @property
+    def shared_address(self) -> tuple[int, ...] | None:
+        return None
+
+    def p(self, k: int) -> float:
+        return self.tp / ONE
+
+    def q(self, k: int) -> float:
+        return (self.size - self.p(k)) / (k - 1)
+
+    def fakes(self, k: int) -> float:
+        return 1 / k
+
+    def given(self, k: int) -> tuple[float, float]:
+        """P(a set | a value in it), and P(it | a value that is not in it)."""
+        p = self.p(k)
+        return p / math.comb(k - 1, self.size - 1), (1 - p) / math.comb(k - 1, self.size)
+
+    @property
+    def informative(self) -> bool:
+        return self.tp > 0
+
+
+Noise: TypeAlias = Keep | Sets | Bits | Subsets
+NOISES: dict[str, Callable[..., Noise]] = {  # from integers
+    Keep.kind: Keep,
+    Sets.kind: Sets.stored,
+    Bits.kind: Bits,
+    Subsets.kind: Subsets,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +284,8 @@ class Recipe:
             raise TypeError("Keep sends a value, Sets a message: there is no empty encoding that it could randomise")
         if isinstance(self.noise, Sets) and self.prior is not None:
             raise TypeError("a prior is a distribution of values: the fakes of Sets are messages")
+        if isinstance(self.noise, Subsets) and self.unsampled.hides:
+            raise TypeError("Subsets has no fakes: it is for Spl and Smp")
         if self.prior is not None and self.unsampled is not Unsampled.FAKE:
             raise TypeError(f"a prior is the distribution of fake values: {self.unsampled} has none")
 

@@ -15,7 +15,7 @@ from functools import lru_cache
 from gpu_rsfd.checks import MAX_DOMAIN
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.protocols.designs import Design, field_order, hadamard, projective, projective_shape
-from gpu_rsfd.protocols.form import Bits, Keep, Noise, Sets
+from gpu_rsfd.protocols.form import Bits, Keep, Noise, Sets, Subsets
 from gpu_rsfd.tape import KEEP_ONE, ONE
 
 
@@ -230,6 +230,49 @@ def towards_privacy(ideal: Callable[[float, int], tuple[float, float]]) -> Calla
     return thresholds
 
 
+# -------------------------------------------------------------------------------------------- subset selection
+
+
+def ss_size(e: float, k: int) -> int:
+    return max(1, round(k / (math.exp(e) + 1)))
+
+
+def ss_ideal(e: float, k: int) -> tuple[float, float]:
+    size = ss_size(e, k)
+    p = 1 / (1 + (k - size) * math.exp(-e) / size)
+    return p, (size - p) / (k - 1)
+
+
+def ss_thresholds(e: float, k: int) -> Subsets:
+    size, most = ss_size(e, k), math.floor(ONE * ss_ideal(e, k)[0])
+    return Subsets(min(most, ONE - 1) if most * k > size * ONE else 0, size)
+
+
+def ss_loss(noise: Noise, e: float, k: int) -> float:
+    """ln of the odds of a set with one value and without the other."""
+    assert isinstance(noise, Subsets)
+    p = noise.p(k)
+    return math.log(p) + math.log(k - noise.size) - math.log1p(-p) - math.log(noise.size)
+
+
+def ss_bits(e: float, k: int) -> float:
+    """log2 of the number of sets."""
+    size = ss_size(e, k)
+    return (math.lgamma(k + 1) - math.lgamma(size + 1) - math.lgamma(k - size + 1)) / math.log(2)
+
+
+SS = NoiseRule(
+    "ss",
+    Subsets,
+    ss_ideal,
+    ss_thresholds,
+    ss_bits,
+    "w e^e / (w e^e + k - w), w = max(1, round(k / (e^e + 1)))",
+    "(w - p*) / (k - 1)",
+    "Ye, Barg, IEEE Transactions on Information Theory 2018",
+    ss_loss,
+)
+
 # ---------------------------------------------------------------------------------- local hashing, ideal hashes
 
 
@@ -337,7 +380,7 @@ L_GRR = _memoised("l-grr", GRR, f"after {_LONGITUDINAL}; for k > 2 with another 
 L_SUE = _memoised("l-sue", SUE, "Erlingsson, Pihur, Korolova, CCS 2014 (RAPPOR, one report)")
 L_OSUE = _memoised("l-osue", OUE, _LONGITUDINAL)
 
-_RULES = {r.name: r for r in (GRR, HR, PGR, OUE, SUE, OLH, BLH, THE, RUE, L_GRR, L_SUE, L_OSUE)}
+_RULES = {r.name: r for r in (GRR, HR, PGR, SS, OUE, SUE, OLH, BLH, THE, RUE, L_GRR, L_SUE, L_OSUE)}
 
 
 def rule(name: str) -> NoiseRule:

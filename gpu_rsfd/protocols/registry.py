@@ -16,7 +16,7 @@ from gpu_rsfd.protocols.budgets import AMPLIFIED, SPLIT, WHOLE, Budget, largest
 from gpu_rsfd.protocols.form import Recipe, Thresholds, Unsampled
 from gpu_rsfd.protocols.loss import Likelihoods, losses
 from gpu_rsfd.protocols.mechanism import Mechanism
-from gpu_rsfd.protocols.noise import BLH, GRR, HR, L_GRR, L_OSUE, L_SUE, OLH, OUE, PGR, RUE, SUE, THE
+from gpu_rsfd.protocols.noise import BLH, GRR, HR, L_GRR, L_OSUE, L_SUE, OLH, OUE, PGR, RUE, SS, SUE, THE
 
 OWN, NOTHING, ZERO, FAKE = Unsampled.OWN, Unsampled.NOTHING, Unsampled.ZERO, Unsampled.FAKE
 
@@ -121,6 +121,9 @@ _ENTRIES = (
     _spl("pgr", "PGR", "#3d405b", "h", "All attributes, epsilon / d each; projective geometry.", Variant(PGR, OWN)),
     _smp("pgr", "PGR", "#e07a5f", "h", "One attribute, and it alone; projective geometry.", Variant(PGR, NOTHING)),
     _fd("pgr", "PGR", "#81b29a", "h", "Projective geometry of one attribute; fakes: random messages.", Variant(PGR, FAKE)),
+    # subset selection
+    _spl("ss", "SS", "#3d405b", "d", "All attributes, epsilon / d each; subset selection.", Variant(SS, OWN)),
+    _smp("ss", "SS", "#e07a5f", "d", "One attribute, and it alone; subset selection.", Variant(SS, NOTHING)),
     # one report of a longitudinal protocol: epsilon is what all reports together lose, the first one loses a share of it
     _spl("l-grr", "L-GRR", "#5f0f40", "s", "All attributes, epsilon / d each; L-GRR, once.", Variant(L_GRR, OWN)),
     _spl("l-sue", "L-SUE", "#5f0f40", "^", "All attributes, epsilon / d each; RAPPOR, once.", Variant(L_SUE, OWN)),

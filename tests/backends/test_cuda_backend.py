@@ -15,11 +15,11 @@ from gpu_rsfd.backends.cuda import devices
 from gpu_rsfd.backends.cuda import runner as cuda
 from gpu_rsfd.backends.cuda.backend import CupyBackend, DeviceLost
 from gpu_rsfd.backends.cuda.kernels import source
+from gpu_rsfd.doctor import ON_DEVICES
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.protocols import PROTOCOLS
 
 DATA = gpu_rsfd.SyntheticDataset(3000, (5, 3), "zipf:1", seed=4)
-PLAN = Plan.of(DATA.domain, PROTOCOLS, [0.5, 2.0])
+PLAN = Plan.of(DATA.domain, ON_DEVICES, [0.5, 2.0])
 REPETITIONS = range(4, 25, 2)
 HOST = ("native", "numpy")
 RIGHT = NumpyBackend(workers=1).count(PLAN, DATA, 9, REPETITIONS)
@@ -185,7 +185,7 @@ def test_auto_takes_a_device_that_works(standin):  # noqa: F811
     assert backend.device == "CPU stand-in (device 0, sm_80)"
     assert open_backend("auto", workers=2)[0].name in HOST
     assert open_backend("auto", devices=[0])[0].name == "cupy"
-    r = gpu_rsfd.simulate(DATA, epsilons=[0.5, 2.0], protocols=PROTOCOLS, repetitions=REPETITIONS, seed=9)
+    r = gpu_rsfd.simulate(DATA, epsilons=[0.5, 2.0], protocols=ON_DEVICES, repetitions=REPETITIONS, seed=9)
     assert np.array_equal(r.counts, PLAN.expand(RIGHT[0]))
     assert standin._settings.launches
 

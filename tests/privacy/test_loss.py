@@ -1,7 +1,7 @@
 """The exact loss against enumeration: every report, every pair of users."""
 
 import math
-from itertools import product
+from itertools import combinations, product
 
 import designs
 import numpy as np
@@ -16,6 +16,7 @@ from gpu_rsfd.protocols import (
     Keep,
     PrivacySettings,
     Sets,
+    Subsets,
     Unsampled,
     mechanisms,
     prior_frequencies,
@@ -50,6 +51,12 @@ def reports_of(m):
         keep, size, messages = m.recipe.noise.threshold / 2**32, sets[0].sum(), sets.shape[1]
         for supported in np.unique(sets.T, axis=0):  # messages of equal values say the same
             yield keep / size * supported + (1 - keep) / messages, 1 / messages
+        return
+    if isinstance(m.recipe.noise, Subsets):  # every set of w values, by how it is drawn
+        w = m.recipe.noise.size
+        for members in combinations(range(k), w):
+            own = np.isin(np.arange(k), members)
+            yield np.where(own, p / math.comb(k - 1, w - 1), (1 - p) / math.comb(k - 1, w)), math.nan
         return
     assert isinstance(m.recipe.noise, Bits)
     for bits in product((0, 1), repeat=k):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +25,14 @@ from gpu_rsfd.backends.cpu.bitslice import (
     valid_lanes,
     value_counts,
 )
+from gpu_rsfd.backends.cpu.subsets import chosen
 from gpu_rsfd.planning import AttributePlan, Counts
-from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Unsampled
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Subsets, Unsampled
 from gpu_rsfd.protocols.designs import Design
 from gpu_rsfd.protocols.form import Thresholds, implementation
 from gpu_rsfd.tape import LANES, LEVELS, Codes, Tape, Words, code_dtype, fake_values, keep_draw, scale
+
+SUBSET_CELLS = 1 << 20  # users x values that subsets are chosen for at a time
 
 ColumnReader = Callable[[int, int, int], Codes]  # (attribute, first user, last user + 1) -> codes
 Fakes = dict[Thresholds | None, Codes]  # prior -> [repetition, user] fake values; None: uniform
@@ -250,11 +255,44 @@ def _count_bits(
             out[ids] = np.moveaxis(reported, 0, 2)
 
 
+def _count_subsets(
+    users: _Users,
+    attribute: AttributePlan,
+    codes: Codes,
+    words: Words,
+    fakes: Fakes,
+    mine: npt.NDArray[np.bool_] | None,
+    out: Counts,
+) -> None:
+    """Subset selection, user by user: some repetitions of some users at a time, whose uniforms all values need."""
+    k, task = attribute.k, users.task
+    recipes = [(i, r, r.noise) for i, r in enumerate(attribute.recipes) if isinstance(r.noise, Subsets)]
+    step = max(LANES, SUBSET_CELLS // k // LANES * LANES)  # users
+    rows = max(1, step // users.n)  # repetitions
+    for first, start in product(range(0, users.shape[0], rows), range(0, users.n, step)):
+        some, here = task.repetitions[first : first + rows], slice(start, min(start + step, users.n))
+        size, who = here.stop - here.start, (task.start + here.start, task.start + here.stop)
+        u = np.empty((k, len(some) * size), np.uint32)
+        for v, (row, repetition) in product(range(k), enumerate(some)):
+            u[v, row * size : (row + 1) * size] = users.tape.uniforms(attribute.offset + v, repetition, *who)
+        own = np.tile(codes[here].astype(np.int64), len(some))
+        for i, recipe, noise in recipes:
+            reports: npt.NDArray[Any] = np.arange(len(own))
+            if recipe.unsampled is not Unsampled.OWN:
+                assert mine is not None
+                reports = np.flatnonzero(mine[first : first + rows, here])
+            taken = chosen(u[:, reports], own[reports], noise.tp, noise.size)
+            ends = np.searchsorted(reports, np.arange(1, len(some)) * size)
+            for row, part in enumerate(np.split(taken, ends, axis=1)):
+                out[i, first + row] += part.sum(axis=1)
+
+
 Counter = Callable[[_Users, AttributePlan, Codes, Words, Fakes, npt.NDArray[np.bool_] | None, Counts], None]
 COUNTERS: dict[type, Counter] = {
     Keep: _count_values,
     Sets: _count_values,
     Bits: _count_bits,
+    Subsets: _count_subsets,
 }  # noise class -> what counts its reports
 
 

@@ -13,6 +13,7 @@ from gpu_rsfd.tape import ONE
 
 Floats = npt.NDArray[np.float64]
 
+LARGEST_POPULATION = 10**9  # that NumPy samples from without replacement
 _SMALL = 16  # below this, Stirling's series is replaced by a table
 
 
@@ -50,6 +51,46 @@ def kept_or_any_message(
         cells = place * design.messages + messages
         sent += np.bincount(cells, minlength=sent.size).reshape(sent.shape)
     return design.supported(sent, k).swapaxes(1, 2)
+
+
+def subsets(draw: np.random.Generator, p: float, size: int, holders: Counts, rows: int) -> Counts:
+    """Subset selection: how many sets have each value.
+
+    The values are gone through in order, as users do it, but users alike are drawn together: those with as many free
+    places, who have passed their own value or not (with it in the set or not).
+    """
+    attributes, k = holders.shape[:2]
+    holding = np.broadcast_to(holders, (attributes, k, rows))
+    own = draw.binomial(holding, p)
+    out, others, free = own.copy(), holding - own, np.arange(size + 1)
+    for a, row in np.ndindex(attributes, rows):
+        passed = np.zeros(size + 1, np.int64)  # by the number of free places
+        with_own, without = np.zeros_like(passed), np.zeros_like(passed)
+        with_own[size - 1], without[size] = own[a, :, row].sum(), others[a, :, row].sum()
+        for v in range(k):
+            mine = dealt_out(draw, with_own, own[a, v, row]) + dealt_out(draw, without, others[a, v, row])
+            for users, left in ((passed, k - v), (with_own, k - v - 1), (without, k - v - 1)):
+                taken = draw.binomial(users, np.minimum(free / max(left, 1), 1.0))
+                users -= taken
+                users[:-1] += taken[1:]
+                out[a, v, row] += taken.sum()
+            passed += mine
+    return out
+
+
+def dealt_out(draw: np.random.Generator, users: Counts, sample: int) -> Counts:
+    """So many users at random, who are taken from those of each kind: how many there are of each."""
+    total = int(users.sum())
+    if total < LARGEST_POPULATION:
+        drawn = draw.multivariate_hypergeometric(users, sample, method="marginals")
+    else:
+        drawn, left = np.zeros_like(users), np.array([sample])
+        for i, here in enumerate(users.tolist()):
+            total -= here
+            drawn[i] = hypergeometric(draw, here, total, left)[0]
+            left -= drawn[i]
+    users -= drawn
+    return drawn
 
 
 def uniform_values(draw: np.random.Generator, users: Counts, k: int) -> Counts:
