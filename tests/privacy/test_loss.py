@@ -209,8 +209,10 @@ def test_no_report_is_ever_certain(epsilon, guarantee):
     for protocol in PROTOCOLS:
         ms = mechanisms(protocol, epsilon, (2, 4), PrivacySettings(guarantee=guarantee))
         for noise in (m.recipe.noise for m in ms):
-            if isinstance(noise, Keep):
+            if isinstance(noise, (Keep, Sets)):
                 assert noise.threshold <= 2**32 - 1, protocol
+            elif isinstance(noise, Subsets):
+                assert 1 <= noise.tp <= 2**24 - 1, protocol
             else:
                 assert 1 <= noise.tq < noise.tp <= 2**24 - 1, protocol
         assert 1 < losses(ms)[0] <= losses(ms)[-1] < math.inf, protocol
