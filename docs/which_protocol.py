@@ -77,8 +77,8 @@ def _expected(protocol: Protocol, at: Point, guarantee: str) -> Best | None:
 
 
 def _cheapest(row: Best) -> tuple[float, bool, float]:
-    """Fewest bits first; an adaptive protocol after the one that it chose."""
-    return row.bits, REGISTRY[row.name].adaptive, row.rmse
+    """Fewest bits first; an adaptive protocol after the one that it chose; of equals, the first in the registry."""
+    return round(row.bits, 6), REGISTRY[row.name].adaptive, float(f"{row.rmse:.4g}")
 
 
 def table() -> str:

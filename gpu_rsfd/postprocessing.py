@@ -46,7 +46,8 @@ class Context:
         Of the unbiased estimate of a value that nobody holds, ``base * (1 - base) / (m * gain**2)`` with m reporters;
         an array if `base` is one.
     noise : str
-        How a value is randomised: ``keep`` (one value is sent), ``bits`` (a bit for each value), or another kind.
+        How a value is randomised: ``keep`` (a report supports one value), ``bits`` (a bit for each value), ``sets`` or
+        ``subsets`` (a report supports several).
     """
 
     n: int
@@ -65,13 +66,18 @@ class Context:
         if plan.partial[protocol]:
             size = group_size(n, plan.d, attribute)
             inverse = mean_inverse_binomial(n, plan.d) if plan.assignment == "uniform" else 1 / size if size else np.nan
-        return cls(n, at_zero, gain, at_zero * (1 - at_zero) / gain**2 * inverse, recipe.noise.kind)
+        return cls(n, at_zero, gain, at_zero * (1 - at_zero) / gain**2 * inverse, _kind(recipe.noise))
 
     @classmethod
     def of_mechanism(cls, m: Mechanism, n: int, reporters: int) -> Context:
         """Of the reports of an attribute by so many of n users."""
         variance = m.base * (1 - m.base) / m.gain**2 * (1 / reporters if reporters else np.nan)
-        return cls(n, m.base, m.gain, variance, m.recipe.noise.kind)
+        return cls(n, m.base, m.gain, variance, _kind(m.recipe.noise))
+
+
+def _kind(noise: Any) -> str:
+    """The kind of a noise; sets of one message, and subsets of one value, are as good as `keep`."""
+    return "keep" if getattr(getattr(noise, "design", noise), "size", 0) == 1 else str(noise.kind)
 
 
 def none(f: Floats, context: Context | None = None) -> Floats:
@@ -123,13 +129,13 @@ def base_cut(f: Floats, context: Context) -> Floats:
 
 
 def mle(f: Floats, context: Context) -> Floats:
-    """The frequencies of largest likelihood; only where a report is one value (GRR).
+    """The frequencies of largest likelihood; only where a report supports one value (GRR).
 
     They maximise the sum of s_v log(base_v + gain f_v), s_v the share of reports of v, over frequencies that are not
     negative and sum to 1: f_v = max(0, (c s_v - base_v) / gain), with the c that makes the sum 1.
     """
     if context.noise != "keep":
-        raise UndefinedError("it is the likelihood of reports of one value each, as with GRR")
+        raise UndefinedError("it is the likelihood of reports that support one value each, as with GRR")
     shares = np.maximum(context.base + context.gain * f, 0)
     base = np.broadcast_to(context.base, shares.shape)
     order = np.argsort(-shares / np.maximum(base, np.finfo(np.float64).tiny), axis=-1, kind="stable")

@@ -96,11 +96,11 @@ def test_families():
 def test_families_from_a_sweep_to_its_table(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     made = ["--users", "300", "--attributes", "2", "--values", "3", "--epsilon", "1", "--repetitions", "2"]
-    assert call(monkeypatch, "sweep", *made, "--protocol", "smp-[gos]*,rsfd-?rr", "--no-plot", "--quiet") == 0
+    assert call(monkeypatch, "sweep", *made, "--protocol", "smp-?[ru][re],rsfd-grr", "--no-plot", "--quiet") == 0
     result = gpu_rsfd.open_results("results.h5")["uniform-n300-d2-k3"]
-    assert result.protocols == ("smp-grr", "smp-oue", "smp-sue", "smp-olh", "rsfd-grr")
-    assert call(monkeypatch, "show", "results.h5", "--protocol", "rsfd-*,smp-o*", "--csv") == 0
+    assert result.protocols == ("smp-grr", "smp-oue", "smp-sue", "smp-rue", "rsfd-grr")
+    assert call(monkeypatch, "show", "results.h5", "--protocol", "rsfd-*,smp-[or]*", "--csv") == 0
     lines = capsys.readouterr().out.splitlines()[1:]
-    assert [line.split(",")[3] for line in lines] == ["smp-oue", "smp-olh", "rsfd-grr"]
+    assert [line.split(",")[3] for line in lines] == ["smp-oue", "smp-rue", "rsfd-grr"]
     (line,) = refusal(monkeypatch, capsys, tmp_path, ["show", "results.h5", "--protocol", "spl-*"])
     assert "protocol=spl-* matches none; available: smp-grr, " in line

@@ -191,7 +191,8 @@ def test_undefined_is_no_number_with_a_reason(result, capsys):
     shown = capsys.readouterr().out
     assert "MAE_avg, postprocess=mle" in shown.splitlines()[0]
     assert (
-        "Smp[OUE], RS+FD[ADP]: – where mle is not defined: it is the likelihood of reports of one value each" in shown
+        "Smp[OUE], RS+FD[ADP]: – where mle is not defined: it is the likelihood of reports that support one value each"
+        in shown
     )
     row = next(line.split() for line in shown.splitlines() if line.startswith("Smp[OUE] "))
     assert row == ["Smp[OUE]", "–", "–"]
@@ -206,6 +207,24 @@ def test_undefined_is_no_number_with_a_reason(result, capsys):
     render.table(results, postprocess="mle", compare=("rsfd-grr", "smp-oue"))
     render.table(results, postprocess="mle", per="attribute")
     assert capsys.readouterr().out.count("mle is not defined") == 2
+
+
+def test_mle_where_a_report_happens_to_support_one_value():
+    """Subset selection takes subsets of one value at a large epsilon, and projective geometry sets of one message."""
+    data = gpu_rsfd.SyntheticDataset(2000, (3,), "zipf:1.0", seed=2)
+    result = gpu_rsfd.simulate(
+        data, epsilons=[3.0, 0.5], protocols=["smp-ss", "smp-pgr", "smp-hr"], repetitions=2, backend="numpy", workers=1
+    )
+    single = [[result.mechanism(p, e, 0).recipe.noise.integers[-1 if p == "smp-ss" else 2] == 1 for e in (3.0, 0.5)]
+              for p in result.protocols]  # fmt: skip
+    assert single[:2] == [[True, True], [True, True]]
+    estimates = result.estimates("mle")
+    assert np.isfinite(estimates).all(axis=(2, 3)).tolist() == single
+    np.testing.assert_allclose(estimates[:2].sum(axis=-1), 1)
+    raw = result.estimates()
+    inside = (raw >= 0).all(axis=-1) & np.isclose(raw.sum(axis=-1), 1)
+    assert inside[0, 0].all()
+    np.testing.assert_allclose(estimates[0, 0], raw[0, 0], atol=1e-9)  # it is the maximum where it is possible
 
 
 def test_the_literatures_names(result, capsys):

@@ -384,7 +384,7 @@ def test_against_the_domain_scores_and_what_is_undefined(visit):
     assert page.is_checked("input[value=log]")
     after(page, "error-chart", lambda: page.select_option("#postprocess", "mle"))
     assert {m["protocol"] for m in marks(page, "error-chart")} == {"Smp[GRR]"}
-    assert "Smp[OUE]: – where mle is not defined: it is the likelihood of reports of one value each" in (
+    assert "Smp[OUE]: – where mle is not defined: it is the likelihood of reports that support one value each" in (
         page.inner_text("#error-note")
     )
     assert "–" in page.inner_text("#table")
