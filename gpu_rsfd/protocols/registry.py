@@ -150,7 +150,7 @@ def label(protocol: str | Protocol) -> str:
     Returns
     -------
     str
-        The paper's name, or the one that was given to `protocol`.
+        The paper's label, or that of a user-defined protocol.
 
     Examples
     --------
@@ -176,7 +176,7 @@ DEFAULT_SETTINGS = PrivacySettings()
 
 
 def mechanism(protocol: str | Protocol, epsilon: float, d: int, k: int) -> Mechanism:
-    """What a protocol does to one attribute, with the paper's guarantee.
+    """The mechanism of a protocol for one attribute, under the paper's guarantee.
 
     Parameters
     ----------
@@ -185,9 +185,9 @@ def mechanism(protocol: str | Protocol, epsilon: float, d: int, k: int) -> Mecha
     epsilon : float
         The total budget.
     d : int
-        How many attributes there are.
+        Number of attributes.
     k : int
-        How many values this one has.
+        Number of values of this attribute.
 
     Returns
     -------
@@ -215,7 +215,7 @@ def mechanism(protocol: str | Protocol, epsilon: float, d: int, k: int) -> Mecha
 def mechanisms(
     protocol: str | Protocol, epsilon: float, domain: Sequence[int], settings: PrivacySettings = DEFAULT_SETTINGS
 ) -> tuple[Mechanism, ...]:
-    """What a protocol does to each attribute of a domain.
+    """The mechanisms of a protocol for the attributes of a domain.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def mechanisms(
     epsilon : float
         The total budget.
     domain : sequence of int
-        How many values each attribute has.
+        Number of values of each attribute.
     settings : PrivacySettings
         The guarantee, the prior of fake values, and the first report of longitudinal protocols.
 

@@ -40,8 +40,8 @@ FIELDS = (
     *("repetitions_with_estimate", "repetitions_with_every_estimate", "among_best", "source", *RUN),
 )
 MEANING = {  # of the errors that are planned for
-    "users": "against these n users' own frequencies (--against population: against those they are drawn from)",
-    "population": "against the population that the n users are drawn from",
+    "users": "measured against the frequencies of these n users (--against population: of their population)",
+    "population": "measured against the population that the n users are drawn from",
 }
 WIDE = 1e4  # from this ratio of the largest to the smallest cell on, each has a power of ten of its own
 LOWEST_EXPONENT = -300  # smaller powers of ten are no ordinary numbers
@@ -121,7 +121,7 @@ def console_for(results: Results) -> Console:
     """Says first if the file is not finished."""
     console = Console(width=WIDTH, highlight=False)
     if not results.complete:
-        console.print("This file is not finished: the same command continues it.")
+        console.print("This run is not finished; the same command resumes it.")
     return console
 
 
@@ -160,7 +160,7 @@ def show(results: Results, postprocess: PostprocessLike, form: str = "table", me
             console.print(line, markup=False)
     console.print(f"(standard error of the last digits); {marked(results, 'column', metric)}")
     if guides:
-        console.print(f"~ a guide only: some value has fewer than {theory.ENOUGH_REPORTS} reports to be expected")
+        console.print(f"~ rough: some value has fewer than {theory.ENOUGH_REPORTS} expected reports")
 
 
 def _unit(mean: Any) -> int | None:
@@ -223,8 +223,10 @@ def show_plan(
         )
         console.print(_plan_table(rows, target_rmse))
     console.print(f"* the smallest at its epsilon; errors are {MEANING[against]}")
-    console.print("● Pareto-optimal: no other row of the table has a smaller error or loss without a larger one")
-    console.print("loss: the exact worst log-likelihood ratio between users who differ in one attribute, or in any way")
+    console.print(
+        "● Pareto-optimal: no other row is at least as good in error and both losses, and better in one of them"
+    )
+    console.print("loss: exact, the largest log-likelihood ratio between users who differ in one attribute, or in any")
     if any(row.claimed for plan in plans for row in plan.rows):
         console.print("claimed: the loss that the protocol's author states; it can't be computed from p and q")
     if any(row.first_report for plan in plans for row in plan.rows):
@@ -232,7 +234,7 @@ def show_plan(
     if any(row.attacked_users for plan in plans for row in plan.rows):
         console.print("guessed: by an attacker who knows the marginals, on simulated users; good to ± .01 (95 %)")
     if any(row.rough or row.users_rough for plan in plans for row in plan.rows):
-        console.print(f"~ a guide only: some value has fewer than {theory.ENOUGH_REPORTS} reports to be expected")
+        console.print(f"~ rough: some value has fewer than {theory.ENOUGH_REPORTS} expected reports")
 
 
 def _plain(row: PlanRow) -> dict[str, Any]:
