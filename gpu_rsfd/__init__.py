@@ -7,9 +7,18 @@ from typing import TYPE_CHECKING, Any
 from gpu_rsfd.version import __version__
 
 if TYPE_CHECKING:
+    from gpu_rsfd.aggregation import Aggregate, aggregate
     from gpu_rsfd.backends.literal import Reports, reports
     from gpu_rsfd.contract import check
-    from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, available, load_dataset, load_table
+    from gpu_rsfd.datasets import (
+        CountedDataset,
+        Dataset,
+        SyntheticDataset,
+        available,
+        describe,
+        load_dataset,
+        load_table,
+    )
     from gpu_rsfd.domain import Domain
     from gpu_rsfd.errors import InputError, RunError
     from gpu_rsfd.estimate import POSTPROCESS
@@ -32,6 +41,7 @@ __all__ = [
     "POSTPROCESS",
     "PROTOCOLS",
     "STREAM_VERSION",
+    "Aggregate",
     "AttackResult",
     "CountedDataset",
     "Dataset",
@@ -47,9 +57,11 @@ __all__ = [
     "Spec",
     "SyntheticDataset",
     "__version__",
+    "aggregate",
     "attack",
     "available",
     "check",
+    "describe",
     "label",
     "load_dataset",
     "load_table",
@@ -67,9 +79,10 @@ __all__ = [
 ]
 
 _HOMES = {  # where each name is found when it is first used: importing the package imports nothing else
+    "aggregation": "Aggregate aggregate",
     "backends.literal": "Reports reports",
     "contract": "check",
-    "datasets": "CountedDataset Dataset SyntheticDataset available load_dataset load_table",
+    "datasets": "CountedDataset Dataset SyntheticDataset available describe load_dataset load_table",
     "domain": "Domain",
     "errors": "InputError RunError",
     "estimate": "POSTPROCESS",

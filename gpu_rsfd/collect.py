@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -119,7 +120,8 @@ def merge(output: Path, others: Sequence[Path] = ()) -> Results:
         want = spec_of(folder_of(target))
         if want is None:
             raise InputError(
-                f"{output} has no blocks beside it; `gpu-rsfd sweep --part 1/16 --output {output}` makes some"
+                f"{output} has no blocks beside it; `gpu-rsfd sweep --part 1/16 --output {shlex.quote(str(output))}` "
+                "makes some"
             )
         headers, measurement = headers_of(folder_of(target), want), measurement_of(want)
         if existing is not None:

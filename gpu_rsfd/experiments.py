@@ -39,7 +39,9 @@ def check_datasets(datasets: object, sampler: str) -> list[Dataset]:
     for data in found:
         check_rows(data, sampler)
         if names.count(data.name) > 1:
-            raise InputError(f"data set {data.name!r} is given twice")
+            files = dict.fromkeys(other.origin[0] for other in found if other.name == data.name and other.origin)
+            how = f": {' and '.join(files)}; rename one of the files, or give each an output" if len(files) > 1 else ""
+            raise InputError(f"data set {data.name!r} is given twice{how}")
         if "/" in data.name or data.name in ("", ".", ".."):
             raise InputError(f"data set {data.name!r} can't be a group of the results file; its name must have no /")
     return found

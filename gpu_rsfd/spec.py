@@ -224,6 +224,7 @@ class Spec:
         read=lambda value, names: value,
         default="uniform",
         default_text="uniform",
+        known=("uniform", "true", "noisy:", "dirichlet:", "zipf:"),
         matters=_some("prior"),
         needs=lambda: f"a protocol whose fakes follow a prior; available: {_protocols_with('prior')}",
         brief=True,

@@ -34,7 +34,7 @@ from gpu_rsfd.tape import Tape, check_assignment, fake_values, keep_draw, scale
 _BLOCK = 4096  # users whose words are drawn together
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reports:
     """The reports of one repetition.
 
@@ -56,6 +56,10 @@ class Reports:
     users: list[npt.NDArray[np.int64]]
     sampled: npt.NDArray[np.int64]
     mechanisms: tuple[Mechanism, ...]
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(dict.fromkeys(m.name for m in self.mechanisms))
+        return f"{type(self).__name__}({len(self.sampled):,} users, d={len(self.values)}; {kinds})"
 
     def counts(self) -> npt.NDArray[np.int64]:
         """Number of reports of each value; the values of all attributes, in order."""

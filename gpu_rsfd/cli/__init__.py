@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -10,6 +11,7 @@ __all__ = ["app", "main"]
 
 def main() -> None:
     """The program; its version without anything else.  Ctrl-C while it is imported ends it as quietly as later."""
+    _open_streams()
     if sys.argv[1:] == ["--version"]:
         from gpu_rsfd.version import __version__
 
@@ -20,6 +22,17 @@ def main() -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     program.main()
+
+
+def _open_streams() -> None:
+    """Standard streams that were closed (`2>&-`) lead nowhere: a results file must not get their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the smallest free number, which is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 def __getattr__(name: str) -> Any:

@@ -20,6 +20,7 @@ from gpu_rsfd.estimate import POSTPROCESS
 from gpu_rsfd.measure.frequencies import BLOCK_BYTES
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.show.tables import WIDTH
+from gpu_rsfd.store.output import shares
 
 DAY = 86_400.0
 ALL_TIMING = 2.0  # seconds, for all data sets; those that are left are taken to be as fast as the ones before
@@ -35,6 +36,7 @@ class Work(NamedTuple):
     repetitions: int
     engine: Backend
     noun: str = "sweep"
+    part: tuple[int, int] = (1, 1)  # of the repetitions
 
     @property
     def cells(self) -> int:
@@ -44,17 +46,23 @@ class Work(NamedTuple):
     def each(self) -> Iterator[tuple[Dataset, Plan]]:
         return zip(self.datasets, self.plans, strict=True)
 
+    @property
+    def shares(self) -> list[int]:
+        """How many repetitions of each data set belong to the part."""
+        sizes = [plan.positions(dataset.n) for dataset, plan in self.each()]
+        return [stop - first for first, stop in shares(sizes, self.repetitions, *self.part)]
+
 
 def expected_seconds(work: Work) -> list[float]:
-    """For each data set, all repetitions."""
+    """For each data set, the repetitions of the part."""
     started = time.perf_counter()
     found: list[float] = []
     known = 0.0  # seconds per unit of work
-    for dataset, plan in work.each():
+    for (dataset, plan), repetitions in zip(work.each(), work.shares, strict=True):
         units = work.engine.work(dataset, plan)
         if not found or time.perf_counter() - started < ALL_TIMING:
             known = work.engine.seconds_per_repetition(dataset, plan, work.repetitions) / units
-        found.append(work.repetitions * (known * units + RESULT_SECONDS * work.cells * plan.values))
+        found.append(repetitions * (known * units + RESULT_SECONDS * work.cells * plan.values))
     return found
 
 
@@ -84,14 +92,11 @@ def available_memory() -> int | None:
         return None
 
 
-def check_size(work: Work, parts: int = 1) -> None:
-    """Refuses what would take more than a day or more than the memory; small work is not even timed.
-
-    Of `parts` of the work, one is meant.
-    """
+def check_size(work: Work) -> None:
+    """Refuses what would take more than a day or more than the memory; small work is not even timed."""
     memory, room = expected_memory(work), available_memory()
-    units = sum(work.engine.work(d, plan) for d, plan in work.each()) * work.repetitions // parts
-    seconds = sum(expected_seconds(work)) / parts if units > DAY * SLOWEST else 0.0
+    units = sum(work.engine.work(d, plan) * share for (d, plan), share in zip(work.each(), work.shares, strict=True))
+    seconds = sum(expected_seconds(work)) if units > DAY * SLOWEST else 0.0
     reasons = []
     if seconds > DAY:
         reasons.append(f"take about {duration(seconds)}")
@@ -113,19 +118,21 @@ def dry_run(work: Work, reason: str) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     for name in ("data set", "users", "d", "values", "cells", "positions", "expected time"):
         table.add_column(name, justify="left" if name == "data set" else "right", no_wrap=True)
-    each, seconds, total = work.cells * work.repetitions, expected_seconds(work), 0
-    for dataset, took in zip(work.datasets, seconds, strict=True):
+    seconds, cells, total = expected_seconds(work), 0, 0
+    for dataset, repetitions, took in zip(work.datasets, work.shares, seconds, strict=True):
         values = sum(dataset.domain)
-        positions = dataset.n * values * work.repetitions
-        total += positions
+        each, positions = work.cells * repetitions, dataset.n * values * repetitions
+        cells, total = cells + each, total + positions
         row = (f"{dataset.n:,}", str(dataset.d), f"{values:,}", f"{each:,}", amount(positions), duration(took))
         table.add_row(dataset.name, *row)
     console.print(table)
     protocols, epsilons = len(work.plans[0].protocols), len(work.plans[0].epsilons)
+    number, parts = work.part
     console.print(
-        f"{protocols} protocols x {epsilons} epsilons x {work.repetitions} repetitions: "
-        f"{each * len(work.datasets):,} cells, {amount(total)} positions (users x values)"
+        f"{protocols} protocols x {epsilons} epsilons x {work.repetitions} repetitions"
+        f"{f', part {number} of {parts}' if parts > 1 else ''}: "
+        f"{cells:,} cells, {amount(total)} positions (users x values)"
     )
     console.print(f"backend {work.engine.name} ({work.engine.device}): {reason}")
-    memory = expected_memory(work)
-    console.print(f"expected: about {duration(sum(seconds))} and {size(memory)} in all; nothing was written")
+    memory, whole = expected_memory(work), "for this part" if parts > 1 else "in all"
+    console.print(f"expected: about {duration(sum(seconds))} and {size(memory)} {whole}; nothing was written")

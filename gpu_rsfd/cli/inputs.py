@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,17 @@ from typing import Any
 from gpu_rsfd.checks import check_seed
 from gpu_rsfd.cli import options as declared
 from gpu_rsfd.cli import parse
+from gpu_rsfd.cli.terminal import escaped
 from gpu_rsfd.command import name_by_size
-from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, is_table, load_datasets, load_table
+from gpu_rsfd.datasets import (
+    CountedDataset,
+    Dataset,
+    SyntheticDataset,
+    is_table,
+    load_and_describe,
+    load_datasets,
+    report_text,
+)
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.datasets.paper.published import PUBLISHED
 from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC
@@ -85,12 +95,15 @@ def measurement_of(options: Mapping[str, Any], command: str) -> Any:
     return Inference(value) if command == "attack" else Frequencies(value)
 
 
-def datasets_of(options: Mapping[str, Any]) -> list[Dataset]:
-    """Named data sets and files, or synthetic ones by size."""
+def datasets_of(options: Mapping[str, Any], command: str, quiet: bool) -> list[Dataset]:
+    """Named data sets and files, or synthetic ones by size.
+
+    What is in a file is said on standard error, unless `quiet`.
+    """
     by_size = [key for key in BY_SIZE if key in options]
     if by_size and "dataset" in options:
         raise InputError(f"--dataset and --{by_size[0]} exclude each other; give a name, or a size")
-    return _synthetic(options) if by_size else _named(options)
+    return _synthetic(options) if by_size else _named(options, command, quiet)
 
 
 def _data_seed(options: Mapping[str, Any]) -> int:
@@ -117,7 +130,7 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
     return found
 
 
-def _named(options: Mapping[str, Any]) -> list[Dataset]:
+def _named(options: Mapping[str, Any], command: str, quiet: bool) -> list[Dataset]:
     texts = [str(text) for text in entries(options.get("dataset", DEFAULT_DATASET))]
     # a file may have a comma in its name
     names = [name for text in texts for name in ([text] if Path(text).is_file() else split_list([text], "dataset"))]
@@ -129,7 +142,17 @@ def _named(options: Mapping[str, Any]) -> list[Dataset]:
         _refuse(options, ["data-seed"], "needs synthetic data (--dataset syn1, or --users and --domain)")
     seed, folder = _data_seed(options), str(options["data-dir"]) if "data-dir" in options else None
     known = iter(load_datasets([name for name in names if not is_table(name)], seed=seed, data_dir=folder))
-    return [load_table(name, **parse_options(name, options)) if is_table(name) else next(known) for name in names]
+    found = []
+    for name in names:
+        if not is_table(name):
+            found.append(next(known))
+            continue
+        again = f"gpu-rsfd {command} --dataset"
+        data, report = load_and_describe(name, again, **parse_options(name, options))
+        found.append(data)
+        if not quiet:
+            print(escaped(f"{report_text(report, again)}\n"), file=sys.stderr)
+    return found
 
 
 def _refuse(options: Mapping[str, Any], keys: Sequence[str], why: str) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gpu_rsfd.backends import BACKENDS
 from gpu_rsfd.datasets import available
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
@@ -28,7 +29,7 @@ SELECTION = (
     Option("domain", "LIST", "Domain sizes of a synthetic data set; 10x5 means five times 10.", "10,10,20", many=True,
            unused=("paper",), in_python=False),
     Option("distribution", "NAME", "Distribution of a synthetic data set: uniform or zipf:S.", "zipf:1.2",
-           default_text="uniform", unused=("paper",), in_python=False),
+           default_text="uniform", known=("uniform", "zipf:"), unused=("paper",), in_python=False),
     Option("data_seed", "N", "Seed of synthetic data.", "7", read=read_whole("data-seed"), default=0,
            default_text="0", in_python=False),
     *(replace(option, unused=("paper",)) for option in TABLE),
@@ -43,7 +44,7 @@ SPEC_FILE = Option(
 )  # fmt: skip
 RUN = (
     Option("backend", "NAME", "auto, cupy, native or numpy.", "numpy", panel=MACHINE, kind=str, default="auto",
-           default_text="auto", unused=("attack",)),
+           default_text="auto", known=BACKENDS, unused=("attack",)),
     Option("workers", "N", "Threads (native) or processes (NumPy).", "4", panel=MACHINE,
            default_text="one per core", read=read_whole("workers")),
     Option("devices", "LIST", "CUDA devices of the CuPy backend.", "0,1", panel=MACHINE, many=True, option="device",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,7 +36,7 @@ def page(
     """Write one HTML file to explore and share; it opens offline in any browser.  Needs the extra `page`."""
     from gpu_rsfd.show import charts, plots
     from gpu_rsfd.show.page import check_page, write_page
-    from gpu_rsfd.store.reading import open_results
+    from gpu_rsfd.store.reading import missing, open_results
 
     target = output or plots.beside(file, suffix=".html")
     if target.exists() and file.exists() and target.samefile(file):
@@ -43,10 +44,12 @@ def page(
     check_page(target, overwrite)
     metric = options["metric"] or "mse"
     as_metric(metric)
+    if attack is not None and not attack.exists():
+        raise missing(attack, "attack")
     attacks = None if attack is None else open_results(attack)
     if attacks is not None and attacks.measurement == "frequencies":
         raise InputError(f"attack={attack} holds a sweep; a results file of gpu-rsfd attack is needed")
     charts.altair()  # fails before the work of reading
     results = render.selected(file, options)
-    write_page(results, target, file.name, overwrite, attacks, metric)
+    write_page(results, target, os.fsencode(file.name).decode(errors="replace"), overwrite, attacks, metric)
     print(f"{target} written ({target.stat().st_size / 1e6:.1f} MB)")

@@ -33,7 +33,9 @@ def domain(texts: Iterable[object]) -> Domain:
 
 def part(text: str) -> tuple[int, int]:
     """`3/16` as (3, 16)."""
+    from gpu_rsfd.store.output import check_part
+
     number, slash, parts = text.partition("/")
     if not slash or not number.strip().isdecimal() or not parts.strip().isdecimal():
         raise InputError(f"part={text} must be a part and their number, such as 3/16")
-    return int(number), int(parts)
+    return check_part(int(number), int(parts))

@@ -31,13 +31,17 @@ def plan(
             "--against",
             "What errors are measured against: the frequencies of these users (users), or of the population that "
             "they are drawn from (population).  --against population  (default: users)",
+            known=lambda: ("users", "population"),
         ),
     ] = "users",
-    postprocess: Annotated[str, option("--postprocess", "none or clip.  (default: none)")] = "none",
+    postprocess: Annotated[
+        str, option("--postprocess", "none or clip.  (default: none)", known=lambda: ("none", "clip"))
+    ] = "none",
     attack: Annotated[
         bool, option("--attack/--no-attack", "Simulate an attacker's guesses.  (default: attack)")
     ] = True,
     json: Annotated[bool, option("--json", "JSON instead of a table.")] = False,
+    quiet: Annotated[bool, option("--quiet", "Don't say what is in a table of one's own.")] = False,
     **options: Any,
 ) -> None:
     """Plan a collection: expected error, users needed, bits sent, privacy loss and an attacker's success.
@@ -55,7 +59,7 @@ def plan(
     elif "users" in given:  # these frequencies, another n
         users = list(dict.fromkeys(parse.users(entries(given.pop("users")))))
     plans = []
-    for data in datasets_of(given):
+    for data in datasets_of(given, "plan", quiet):
         rows = rows_of(
             data, spec, users=users, target_rmse=target_rmse, against=against, postprocess=postprocess, attack=attack
         )

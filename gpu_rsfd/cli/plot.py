@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, check_users
 from gpu_rsfd.cli import render
 from gpu_rsfd.cli.commands import LOOK
 from gpu_rsfd.cli.options import FILTERS, SHOWN_METRIC, SHOWN_POSTPROCESS, option, with_options
@@ -15,13 +16,16 @@ from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import check_postprocess
 from gpu_rsfd.metrics import as_metric
-from gpu_rsfd.options import split_list
+from gpu_rsfd.options import read_epsilons, split_list, whole
+
+AXES = ("auto", "epsilon", "users")
 
 
 @app.command(
     rich_help_panel=LOOK,
     epilog="Examples:  gpu-rsfd plot results.h5  ·  gpu-rsfd plot results.h5 --postprocess none --output fig.pdf  ·  "
-    "gpu-rsfd plot attack.h5 --protocol rsfd-adp,smp-adp  ·  gpu-rsfd plot --surface --output surface.svg",
+    "gpu-rsfd plot attack.h5 --protocol rsfd-adp,smp-adp  ·  "
+    "gpu-rsfd plot --surface --epsilon 1 --attributes 2-30 --output surface.svg",
 )
 @with_options("plot", SHOWN_POSTPROCESS, SHOWN_METRIC, *FILTERS)
 def plot(
@@ -33,7 +37,10 @@ def plot(
         option("--output", "Figure to write, .png, .pdf or .svg; repeatable.  (default: FILE with .png)"),
     ] = None,
     x: Annotated[
-        str, option("--x", "Horizontal axis: auto, epsilon, or users for a sweep over n.  (default: auto)")
+        str,
+        option(
+            "--x", "Horizontal axis: auto, epsilon, or users for a sweep over n.  (default: auto)", known=lambda: AXES
+        ),
     ] = "auto",
     attribute: Annotated[
         str | None,
@@ -41,8 +48,21 @@ def plot(
     ] = None,
     each: Annotated[bool, option("--each", "A figure for each data set: FILE-NAME.png.")] = False,
     surface: Annotated[
-        bool, option("--surface", "The paper's surface VAR1 - VAR2 over d and k instead; without FILE.")
+        bool,
+        option(
+            "--surface",
+            "The paper's surface VAR1 - VAR2 over d and k instead; --epsilon is the sampled attribute's budget; "
+            "without FILE.  --surface --epsilon ln3",
+        ),
     ] = False,
+    users: Annotated[str | None, option("--users", "Of the surface: users n.  (default: 20,000)", None, "N")] = None,
+    attributes: Annotated[
+        str | None,
+        option("--attributes", "Of the surface: range of d.  --attributes 2-30  (default: 2-10)", None, "D-D"),
+    ] = None,
+    values: Annotated[
+        str | None, option("--values", "Of the surface: range of k.  --values 2-100  (default: 2-20)", None, "K-K")
+    ] = None,
     tradeoff: Annotated[
         bool, option("--tradeoff", "Error against the exact privacy loss instead, a curve per protocol over epsilon.")
     ] = False,
@@ -70,14 +90,19 @@ def plot(
     if tradeoff and (attribute is not None or x != "auto"):
         raise InputError(f"--tradeoff and --{'x' if attribute is None else 'attribute'} exclude each other")
     if surface:
-        if file is not None or attribute is not None or x != "auto" or each or tradeoff or any(options.values()):
+        others = (value for key, value in options.items() if key != "epsilon")
+        if file is not None or attribute is not None or x != "auto" or each or tradeoff or any(others):
             raise InputError(
-                "--surface needs no results file and no other option but --output; it is drawn from formulas"
+                "--surface needs no results file and no other option but --epsilon, --users, --attributes, --values "
+                "and --output; it is drawn from formulas"
             )
+        shape = _surface(options["epsilon"], users, attributes, values)
         written = [plots.check_target(path, overwrite) for path in targets or [Path("surface.png")]]
-        figure = plots.surface()
+        figure = plots.surface(**shape)
         for path in written:
             plots.save_figure(figure, path, overwrite)
+    elif users or attributes or values:
+        raise InputError("--users, --attributes and --values are of --surface")
     elif file is None:
         raise InputError("plot needs a results file (gpu-rsfd plot results.h5) or --surface")
     else:
@@ -101,6 +126,27 @@ def plot(
             for path in paths[infix]:
                 plots.save_figure(figure, path, overwrite)
     print("\n".join(f"{path} written" for path in written))
+
+
+def _surface(
+    epsilon: list[str] | None, users: str | None, attributes: str | None, values: str | None
+) -> dict[str, Any]:
+    """The arguments of the surface that were given."""
+    found: dict[str, Any] = {}
+    if epsilon:
+        found["budget"], *more = read_epsilons(epsilon)
+        if more:
+            raise InputError(f"epsilon={','.join(epsilon)} must be one number for --surface")
+    if users is not None:
+        found["n"] = check_users(whole("users", users))
+    for name, text, least, most in (("attributes", attributes, 1, MAX_ATTRIBUTES), ("values", values, 2, MAX_DOMAIN)):
+        if text is None:
+            continue
+        ends = [int(end) if end.strip().isdecimal() else 0 for end in text.split("-")]
+        if len(ends) != 2 or not least <= ends[0] < ends[1] <= most:
+            raise InputError(f"{name}={text} must be a range such as 2-10, from {least} to {most:,}")
+        found[name] = (ends[0], ends[1])
+    return found
 
 
 def _named(file: Path, targets: Sequence[Path], infix: str, each: bool) -> Sequence[Path]:

@@ -72,7 +72,7 @@ def main() -> None:
 
     Anything else is a bug, and shows its traceback.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names that the terminal can't show
     came: list[int] = []
     try:

@@ -39,13 +39,18 @@ def table(
     compare: Any = None,
     per: str | None = None,
 ) -> None:
-    """Print a table; `form` is table, csv or json."""
+    """Print a table; `form` is table, csv, json or latex."""
     from gpu_rsfd.show import details, tables
     from gpu_rsfd.show.privacy import show_attacks
 
     chosen, error = postprocess or DEFAULT_POSTPROCESS, metric or "mse"
     if results.measurement != "frequencies":
         _refuse_of_attack(postprocess=postprocess, metric=metric, compare=compare, per=per)
+    if form == "latex":
+        from gpu_rsfd.show.latex import document
+
+        print(document(results, chosen, error))
+    elif results.measurement == "inference":
         show_attacks(results, form)
     elif compare:
         details.compare(results, compare[0], compare[1], chosen, form, error)

@@ -73,6 +73,7 @@ def carry_out(
     given = {**read_options(command, options), **fixed}
     spec, measurement = spec_of(given, command), measurement_of(given, command)
     output, quiet = options["output"], options["quiet"]
+    quoted = shlex.quote(str(output))
     if not 0 <= options["save_every"] < math.inf:
         raise InputError(f"save-every={options['save_every']} must be a number of seconds >= 0")
     if options["dry_run"] and quiet:
@@ -81,7 +82,7 @@ def carry_out(
     workers = None if options["workers"] is None else whole("workers", options["workers"])
     devices = [whole("device", text) for text in split_list(options.get("device") or [], "device")] or None
     check_files(options, input_files(given, options.get("spec")), available() if each else ())
-    datasets = check_datasets(datasets_of(given), spec.sampler)
+    datasets = check_datasets(datasets_of(given, command, quiet), spec.sampler)
     plans = [plan_for(spec, data) for data in datasets]
     patience = options["patience"]
     if patience is not None and (options["cluster"] is None or not 0 < patience < math.inf):
@@ -96,12 +97,13 @@ def carry_out(
         if options["dry_run"] or not options["yes"]:
             from gpu_rsfd.cli import dryrun
 
-            work = dryrun.Work(datasets, plans, len(spec.repetitions), engine, measurement.noun)
+            work = dryrun.Work(datasets, plans, len(spec.repetitions), engine, measurement.noun, part or (1, 1))
             if options["dry_run"]:
                 dryrun.dry_run(work, reason)
                 return
-            dryrun.check_size(work, 1 if part is None else part[1])
-        reporter.say(f"backend {engine.name} ({engine.device}): {reason}")
+            dryrun.check_size(work)
+        short = reason.partition(": ")[0]  # `gpu-rsfd doctor` says the rest
+        reporter.say(f"backend {engine.name} ({engine.device}): {short}")
         started = time.monotonic()
         before = output.stat() if output.exists() else None
         try:
@@ -124,7 +126,7 @@ def carry_out(
         elapsed, worked = time.monotonic() - started, results.computed > 0
         if part is not None:
             what = f"{results.computed} repetitions done" if worked else "nothing was left to do"
-            reporter.say(f"part {part[0]} of {part[1]} is done: {what}; when all parts are: gpu-rsfd merge {output}")
+            reporter.say(f"part {part[0]} of {part[1]} is done: {what}; when all parts are: gpu-rsfd merge {quoted}")
             return
         problem: Exception | None = None
         figures: list[Path] = []
@@ -146,7 +148,7 @@ def carry_out(
         elif figures:
             reporter.say(f"{output} is complete; {', '.join(map(str, figures))} drawn from it")
         else:
-            reporter.say(f"{output} is complete: nothing to do (gpu-rsfd show {output}, gpu-rsfd plot {output})")
+            reporter.say(f"{output} is complete: nothing to do (gpu-rsfd show {quoted}, gpu-rsfd plot {quoted})")
 
 
 def draw(results: Results, file: Path, each: bool, missing: bool) -> list[Path]:

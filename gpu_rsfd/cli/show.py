@@ -15,11 +15,15 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import check_postprocess
 from gpu_rsfd.metrics import as_metric
 from gpu_rsfd.options import split_list
+from gpu_rsfd.spec import FIELDS
+
+PER = ("attribute", "value")
 
 
 @app.command(
     rich_help_panel=LOOK,
     epilog="Examples:  gpu-rsfd show results.h5  ·  gpu-rsfd show results.h5 --postprocess none --csv > mse.csv  ·  "
+    "gpu-rsfd show results.h5 --latex > table.tex  ·  "
     "gpu-rsfd show results.h5 --compare rsfd-adp,smp-adp  ·  gpu-rsfd show attack.h5 --epsilon ln2  ·  "
     "gpu-rsfd show results.h5 --per value --protocol rsfd-adp --epsilon ln2",
 )
@@ -30,7 +34,13 @@ def show(
     ],
     compare: Annotated[
         str | None,
-        option("--compare", "Paired differences of two protocols instead.  --compare rsfd-adp,smp-adp", None, "A,B"),
+        option(
+            "--compare",
+            "Paired differences of two protocols instead.  --compare rsfd-adp,smp-adp",
+            None,
+            "A,B",
+            known=lambda: FIELDS[0].values,
+        ),
     ] = None,
     per: Annotated[
         str | None,
@@ -40,29 +50,32 @@ def show(
             "--per attribute",
             None,
             "NAME",
+            known=lambda: PER,
         ),
     ] = None,
     csv: Annotated[bool, option("--csv", "Comma-separated values.")] = False,
     json: Annotated[bool, option("--json", "JSON, with the whole spec.")] = False,
+    latex: Annotated[bool, option("--latex", "A LaTeX table (booktabs); bold: marked as above.")] = False,
     **options: Any,
 ) -> None:
     """Print mean errors with standard errors; a star marks protocols not significantly worse than the best.
 
     For an attack: the shares guessed correctly.
     """
-    from gpu_rsfd.show import details
-
     if options["postprocess"] is not None:
         check_postprocess(options["postprocess"])
     as_metric(options["metric"] or "mse")
-    if csv and json:
-        raise InputError("--csv and --json exclude each other")
+    forms = [name for name, given in (("csv", csv), ("json", json), ("latex", latex)) if given]
+    if len(forms) > 1:
+        raise InputError(f"--{forms[0]} and --{forms[1]} exclude each other")
+    if latex and (compare is not None or per is not None):
+        raise InputError(f"--latex and --{'compare' if per is None else 'per'} exclude each other")
     if compare is not None and (per is not None or options["protocol"]):
         raise InputError(f"--compare and {'--per' if per is not None else '--protocol'} exclude each other")
-    if per is not None and per not in details.PER:
-        raise InputError(f"per={per} must be one of {', '.join(details.PER)}")
+    if per is not None and per not in PER:
+        raise InputError(f"per={per} must be one of {', '.join(PER)}")
     pair = split_list([compare], "compare") if compare is not None else []
     if compare is not None and len(pair) != 2:
         raise InputError(f"compare={compare} names {len(pair)}; two protocols are needed, such as rsfd-adp,smp-adp")
-    form = "csv" if csv else "json" if json else "table"
+    form = forms[0] if forms else "table"
     render.table(render.selected(file, options), form, options["postprocess"], options["metric"], pair, per)

@@ -235,6 +235,7 @@ OPTIONS = (
         check=_check_delimiter,
         read=read_text,
         default_text="guessed",
+        known=tuple(name for name in DELIMITER_NAMES if name.isalpha()),
         scope=TEXT,
     ),
     DataOption(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.backends.literal import Reports
 from gpu_rsfd.checks import MAX_USERS, check_epsilon, check_seed, integer
+from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.protocols import DEFAULT_SETTINGS, Bits, Keep, PrivacySettings, Protocol, Recipe, Unsampled, mechanisms
@@ -137,7 +139,7 @@ SENT: dict[type, Callable[[Chunk, int, Recipe, npt.NDArray[np.bool_] | None], np
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReportChunk(Reports):
     """Reports of the users `start` … `stop` - 1.
 
@@ -154,7 +156,7 @@ class ReportChunk(Reports):
 
 
 def report_chunks(
-    data: Dataset,
+    data: Dataset | str | os.PathLike[str],
     protocol: str | Protocol,
     epsilon: float,
     seed: int = 0,
@@ -170,8 +172,8 @@ def report_chunks(
 
     Parameters
     ----------
-    data : Dataset
-        The users and their values.
+    data : Dataset, str or path
+        As in `simulate`.
     protocol, epsilon, seed, repetition, assignment, settings
         As in `reports`.
     users : int, optional
@@ -189,6 +191,7 @@ def report_chunks(
     [(0, 64), (64, 100)]
     """
     check_assignment(assignment)
+    data = as_dataset(data)
     check_rows(data, "users")
     ms = mechanisms(protocol, check_epsilon(epsilon), data.domain, settings)
     seed, repetition = check_seed(seed), integer("repetition", repetition, 0, 2**64 - 1)

@@ -21,7 +21,7 @@ from gpu_rsfd.protocols.noise import BLH, GRR, L_GRR, L_OSUE, L_SUE, OLH, OUE, R
 OWN, NOTHING, ZERO, FAKE = Unsampled.OWN, Unsampled.NOTHING, Unsampled.ZERO, Unsampled.FAKE
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Protocol:
     """A protocol as data.  Two are the same if they are one object: a name is only a shortcut for it."""
 
@@ -35,6 +35,9 @@ class Protocol:
 
     def __str__(self) -> str:
         return self.name
+
+    def __repr__(self) -> str:
+        return f"Protocol({self.name!r})"
 
     @property
     def adaptive(self) -> bool:

@@ -130,9 +130,8 @@ def _said(stretch: Stretch, metric: Metric, noise: bool) -> str:
     else:
         said = f"{stretch.first} has the {_extreme(metric)} {metric.label} {where}"
         equal = "not significantly worse" if noise else "equal to it"
-        said += f" ({listed(stretch.others)} {'are' if len(stretch.others) > 1 else 'is'} {equal})" * bool(
-            stretch.others
-        )
+        if stretch.others:
+            said += f" ({listed(stretch.others)} {'are' if len(stretch.others) > 1 else 'is'} {equal})"
     if not stretch.margins:
         return said
     than = f"{'more' if metric.larger_is_better else 'less'} {metric.label} than"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -17,6 +17,7 @@ from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.summary import run_of, show_epsilon, source_of, summary, unusual
 
 MOST_SHOWN = 20  # data sets; more are counted
+MOST_NAMED = 6  # protocols, epsilons or data sets in a line
 PER = ("cell", "repetition", "attribute", "value")
 
 
@@ -29,11 +30,17 @@ def _attacks(results: Measured | Results) -> bool:
     return any(isinstance(result, AttackResult) for result in _several(results).values())
 
 
+def few(names: Sequence[str]) -> str:
+    """Names in a line; of many, the first ones."""
+    more = f", … ({len(names)} in all)" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[: MOST_NAMED - 1 if more else MOST_NAMED]) + more
+
+
 def text(results: Measured | Results) -> str:
     """What is in it, in a line."""
     if isinstance(results, Results):
-        return f"Results({', '.join(results)})"
-    protocols, epsilons = ", ".join(results.protocols), ", ".join(map(show_epsilon, results.epsilons))
+        return f"Results({few(list(results))})"
+    protocols, epsilons = few(results.protocols), few([show_epsilon(epsilon) for epsilon in results.epsilons])
     size = f"n={results.n:,}, d={len(results.domain)}, {len(results.repetitions)} repetitions"
     return f"{type(results).__name__}({size}; protocols: {protocols}; epsilons: {epsilons})"
 

@@ -24,6 +24,7 @@ from gpu_rsfd.show.published import caveats, published
 from gpu_rsfd.show.summary import expected, rough, show_epsilon, summary, unusual
 from gpu_rsfd.store.files import FIGURES, replace_file
 
+MOST_LINES = 40  # of a surface, in each direction
 MANY_VALUES = 30  # more than these need a panel as wide as the page
 TOO_MANY_VALUES = 100  # more than these leave no room for error bars
 MOST_LABELS, MOST_LABELS_WIDE = 20, 60  # of values, under a panel; more can't be read
@@ -362,12 +363,17 @@ def _legend(figure: Any, axes: list[Any], explained: Sequence[str]) -> None:
     )
 
 
-def surface(budget: float = math.log(3), n: int = 20_000) -> Any:
-    """VAR1 - VAR2 of eq. (12) over d = 2 … 10 and k = 2 … 20: where it is <= 0, RS+FD[ADP] takes GRR."""
+def surface(
+    budget: float = math.log(3),
+    n: int = 20_000,
+    attributes: tuple[int, int] = (2, 10),
+    values: tuple[int, int] = (2, 20),
+) -> Any:
+    """VAR1 - VAR2 of eq. (12) over ranges of d and k: where it is <= 0, RS+FD[ADP] takes GRR."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    d, k = np.meshgrid(np.arange(2, 11), np.arange(2, 21))
+    d, k = np.meshgrid(*(np.unique(np.linspace(*ends, MOST_LINES).round()) for ends in (attributes, values)))
     oue, grr = REGISTRY["rsfd-adp"].variants
     difference = np.vectorize(
         lambda d, k: grr.variance_at_zero(budget, int(d), int(k), n) - oue.variance_at_zero(budget, int(d), int(k), n)
@@ -379,10 +385,11 @@ def surface(budget: float = math.log(3), n: int = 20_000) -> Any:
     drawn = axis.plot_surface(
         d, k, difference, cmap="RdBu_r", vmin=-limit, vmax=limit, edgecolor="#444444", linewidth=0.3
     )
-    axis.contour(d, k, difference, levels=[0.0], colors="black", linewidths=1.5, offset=float(difference.min()))
+    if difference.min() < 0 < difference.max():
+        axis.contour(d, k, difference, levels=[0.0], colors="black", linewidths=1.5, offset=float(difference.min()))
     axis.set_xlabel("d")
     axis.set_ylabel("k")
-    axis.set_yticks([2, 5, 10, 15, 20])
+    axis.set_yticks([2, 5, 10, 15, 20] if values == (2, 20) else np.unique(np.linspace(*values, 5).round()))
     axis.set_title(
         f"VAR$_1$ − VAR$_2$ at ε′ = {show_epsilon(budget)}, n = {n:,}\n(≤ 0: GRR; > 0: OUE-z; black: zero)", fontsize=10
     )

@@ -149,7 +149,7 @@ def show(results: Results, postprocess: PostprocessLike, form: str = "table", me
     guides = False
     for name, result in results.items():
         mean, error = summary(result, postprocess, metric)
-        exponent = _unit(mean)
+        exponent = unit_of(mean)
         unit = "" if exponent is None else f" in units of 1e{exponent:+03d}"
         console.print(heading(results, name, f"{stated(postprocess, metric)}{unit}"), markup=False)
         closed, guide = _theory(result, postprocess, metric)
@@ -163,7 +163,7 @@ def show(results: Results, postprocess: PostprocessLike, form: str = "table", me
         console.print(f"~ rough: some value has fewer than {theory.ENOUGH_REPORTS} expected reports")
 
 
-def _unit(mean: Any) -> int | None:
+def unit_of(mean: Any) -> int | None:
     """The power of ten of a table; None if its numbers are too far apart for a common one."""
     sizes = np.abs(mean[np.isfinite(mean) & (mean != 0)])
     if not sizes.size:

@@ -237,7 +237,16 @@ class Blocks:
             path.replace(path.with_name(path.name + ASIDE))
         except OSError as refused:
             raise InputError(f"{path} is damaged ({line}), and can't be set aside: {refused.strerror}") from None
-        self.notes.append(f"{path} is damaged ({line}); it was renamed to …{ASIDE}, its repetitions are computed again")
+        self.notes.append(
+            f"{path} is damaged ({line}): {self._held(path.name)} are lost, and computed again by the command or part "
+            f"that they belong to; it was renamed to …{ASIDE}"
+        )
+
+    def _held(self, name: str) -> str:
+        """The repetitions of a block, as its name has them."""
+        digest, first, stop = NAME.fullmatch(name).groups()[:3]  # type: ignore[union-attr]
+        names = [d["name"] for d in self.want["datasets"] if short(d["name"]) == digest]
+        return f"repetitions {first} … {int(stop) - 1} of {names[0] if names else 'another data set'}"
 
     def end(self) -> None:
         """Removes the folder, unless it has blocks or somebody may still add some."""

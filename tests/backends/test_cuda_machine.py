@@ -104,7 +104,7 @@ def test_an_interrupt_waits_for_the_device_that_it_interrupts(standin):
     ({"lost_after": 0}, "does not work: CUDA_ERROR_ECC_UNCORRECTABLE"),
 ])  # fmt: skip
 def test_a_device_that_cannot_run_a_kernel_is_not_taken(standin, monkeypatch, settings, reason):
-    monkeypatch.setattr(devices, "_no_driver", lambda: False)
+    monkeypatch.setattr(devices, "no_driver", lambda: False)
     standin._reset(**settings)
     with pytest.raises(BackendUnavailable, match=reason):
         open_backend("cupy")

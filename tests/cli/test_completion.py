@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from gpu_rsfd.cli.commands import COMMANDS, load
 from gpu_rsfd.cli.options import completed
 
 PROGRAM = "import sys; sys.argv = ['gpu-rsfd']; from gpu_rsfd.cli import main; main()"  # as its script calls it
@@ -23,6 +24,24 @@ def test_commands_options_and_values(line, found):
     words = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, env={**os.environ, **asked})
     assert done.stdout.split() == found, done.stderr
+
+
+FREE = {  # numbers, names and files of the user's own
+    *("--data-dir", "--users", "--domain", "--data-seed", "--columns", "--exclude", "--bins", "--group-rare"),
+    *("--merge-spellings", "--as-text", "--missing-values", "--domain-file", "--encoding", "--epsilon"),
+    *("--repetitions", "--seed", "--first-report", "--prior-seed", "--protocol-from", "--spec", "--workers"),
+    *("--device", "--cluster", "--patience", "--part", "--output", "--save-every", "--attribute", "--attack"),
+    *("--target-rmse", "--attributes", "--values"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_with_fixed_values_completes_them(name):
+    """A new option either completes, or is said here to be free."""
+    options = [p for p in load(name).params if p.param_type_name == "option" and not p.is_flag]
+    without = {p.opts[-1] for p in options if p._custom_shell_complete is None}
+    of_files = {"--dataset"} if name in ("show", "plot", "page") else set()  # whatever the file holds
+    assert without <= FREE | of_files
 
 
 def test_lists():

@@ -118,8 +118,6 @@ def test_a_cell_longer_than_a_block(tmp_path, monkeypatch):
     ('a,b\n1,2\n"x\ny",2\n3\n', r"row 3 \(line 5\) has 1 field, but the header has 2, cut at ','"),
     ("a;b\n1;2\n1;2;3\n", r"row 2 \(line 3\) has 3 fields, but the header has 2, cut at ';'"),
     ("a,b\n" + "1,2\n" * 5000 + "1\n" + "1,2\n" * 5000, r"row 5,001 \(line 5,002\) has 1 field, but"),
-    ("name,city\nJosé,Bern\n".encode("latin-1"), r"line 2 is not UTF-8 \(byte 0xe9\); .* encoding=cp1252$"),
-    ("prénom,city\nAnn,Bern\n".encode("latin-1"), r"line 1 is not UTF-8 \(byte 0xe9\)"),
     ("a,b\n1,2\n".encode("utf-16-le"), r"line 1 holds a NUL character; is it text, in UTF-8 \(or UTF-16 with"),
     ("a,b\nx,1\ny\0,2\n", r"line 3 holds a NUL character"),
 ])  # fmt: skip
@@ -198,7 +196,7 @@ def test_columns_with_a_comma_in_their_name(tmp_path, options, names):
     given = {"dataset": [str(tmp_path / "people.csv")]}
     for key, value in zip(options[::2], options[1::2], strict=True):
         given.setdefault(key[2:], []).append(value)
-    (data,) = datasets_of(given)
+    (data,) = datasets_of(given, "sweep", quiet=True)
     assert data.names == names
     if "bins" in given:
         assert data.labels[1] == ("[1, 2)", "[2, 3]")

@@ -28,7 +28,7 @@ Pflegegrad    mixed       5        –  n.a. 20.7%, 4 20.4%, 3 20.0%
 Klinik        text        1        –  Zürich 100.0%
 
 Settle before use:
-  line 2 is not UTF-8 (byte 0xfc); it is shown as cp1252: is that right?  →  --encoding cp1252
+  line 2 (byte 0xfc) is not UTF-8; the file is shown as cp1252: is that right?  →  --encoding cp1252
   Blutgruppe: mixes numbers and text: 'AB' (row 3) beside '0' (row 1)  →  --as-text Blutgruppe
   Pflegegrad: 'n.a.' (621 users) may mean missing  →  --missing-values n.a.
   Klinik: one value only, 'Zürich'  →  --exclude Klinik
@@ -235,7 +235,7 @@ def test_two_million_rows(command, tmp_path):
 def test_one_reading_gives_the_data_set_and_its_report(tmp_path):
     path = messy.events(tmp_path)
     options = {"bins": {"day": "month", "seconds": 10}, "merge_spellings": ["event"]}
-    data, report = load_and_describe(path, **options)
+    data, report = load_and_describe(path, "gpu-rsfd sweep --dataset", **options)
     assert data.describe() == gpu_rsfd.load_table(path, **options).describe()
     assert report == describe(path, **options)
     assert (

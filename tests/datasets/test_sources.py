@@ -59,7 +59,7 @@ def test_a_folder_that_is_given_must_have_the_files(folder, tmp_path, monkeypatc
 
 
 def test_of_several_sets_some_may_have_files(folder):
-    found = datasets_of({"dataset": ["syn1", "nursery", "ms-fimu"], "data-dir": str(folder)})
+    found = datasets_of({"dataset": ["syn1", "nursery", "ms-fimu"], "data-dir": str(folder)}, "sweep", quiet=True)
     assert [data.source for data in found] == ["drawn: uniform, seed 0", "rows of nursery.data", REBUILT]
 
 

@@ -42,7 +42,7 @@ def refused(path, message, **options):
     (b"", {}, r"t.csv is empty"),
     (b"x,y\n", {}, r"t.csv has no rows; at least one is needed"),
     (b"x,y\n1,2\n1,2,3\n", {}, r"is not a readable CSV file: row 2 \(line 3\) has 3 fields, but the header has 2"),
-    (b"x,y\n" + b"1,2\n" * 9000 + b"\xff\xfe,2\n", {}, r"line 9,002 is not UTF-8 \(byte 0xff\); save"),
+    (b"x,y\n" + b"a,2\nb,3\n" * 4500 + b"\xff\xfe,2\n", {}, r"t.csv is not UTF-8 in line 9,002 \(byte 0xff\); save"),
     (b"\xff\xfe,y\n1,2\n", {}, r"t.csv is not a readable CSV file: it begins like UTF-16, but is not"),
 ])  # fmt: skip
 def test_csv(tmp_path, content, options, message):

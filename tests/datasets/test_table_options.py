@@ -3,6 +3,7 @@
 import inspect
 import json
 import random
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -58,7 +59,7 @@ def test_the_examples_are_valid():
         assert option.given(value)
         option.check(value)
         assert option.default is None or option.check(option.default) == option.default
-        assert all(option.check(known) == known for known in option.known)
+        assert all(option.check(known) for known in option.known)
 
 
 def test_declarations_import_no_numpy():
@@ -154,7 +155,9 @@ def test_encodings(tmp_path):
     assert data.source == "t.csv (latin-1, delimiter ';')"
     assert load(tmp_path, rows.encode("utf-16-le"), encoding="utf-16-le").labels == data.labels
     assert load(tmp_path, rows.encode("utf-8-sig"), encoding="utf-8").source == "t.csv (delimiter ';')"
-    refused(tmp_path, rows.encode("latin-1"), r"line 2 is not UTF-8 .*encoding=cp1252$")
+    refused(tmp_path, rows.encode("latin-1"), r"t.csv is not UTF-8 in line 2 \(byte 0xe9\); .*encoding=cp1252$")
+    header = rows.replace("town", "località").encode("latin-1")
+    refused(tmp_path, header, r"t.csv is not UTF-8 in line 1 \(byte 0xe0\); .*encoding=cp1252$")
     refused(tmp_path, rows.encode("latin-1"), r"it is not utf-8 \(encoding\): ", encoding="utf-8")
     report = describe(tmp_path / "t.csv")
     assert (report.encoding, report.usable, report.suggested()) == ("cp1252", False, {"encoding": "cp1252"})
@@ -334,9 +337,9 @@ def test_broken_json_lines(tmp_path, content, message):
 @pytest.mark.parametrize("name,message", [
     ("t.xlsx", r"t.xlsx has the unknown suffix '.xlsx'; save the sheet as CSV \(UTF-8\) in the program that wrote it"),
     ("t.json", r"'.json'; write one JSON object per line, to a file that ends in .jsonl; available: .csv, "),
-    ("t.dat", r"t.dat has the unknown suffix '.dat'; available: .csv, .tsv, .txt, .jsonl, .ndjson, .parquet, .npz, "),
-    ("people", r"people has the unknown suffix ''; available: "),
-    ("t.parquet.gz", r"has the unknown suffix '.gz'; available: "),
+    ("t.dat", r"t.dat has the unknown suffix '.dat'; if it is a text table, rename it to .csv; available: .csv, "),
+    ("people", r"people has the unknown suffix ''; if it is a text table, rename it to .csv; available: "),
+    ("t.parquet.gz", r"has the unknown suffix '.gz'; unpack it; available: "),
 ])  # fmt: skip
 def test_a_file_of_an_unknown_kind_is_no_unknown_data_set(tmp_path, monkeypatch, capsys, name, message):
     monkeypatch.chdir(tmp_path)
@@ -423,7 +426,7 @@ def test_csv_without_pyarrow_gives_the_same(tmp_path, monkeypatch, content):
 @pytest.mark.parametrize("content,message", [
     (b"a,b\n1,2\n1,2,3\n", r"row 2 \(line 3\) has 3 fields, but the header has 2"),
     (b'a,b\n1,"2\n', r"row 1 \(line 2\): a quotation mark is opened and never closed"),
-    (b"a,b\n1,\xe9\n", r"line 2 is not UTF-8"),
+    (b"a,b\n1,\xe9\n", r"t.csv is not UTF-8 in line 2 \(byte 0xe9\)"),
     (b"a,b\n1," + b"x" * 200_000 + b"\n", r"has a cell that needs pyarrow .*: install the extra data"),
 ])  # fmt: skip
 def test_broken_csv_without_pyarrow(tmp_path, monkeypatch, content, message):
@@ -463,7 +466,21 @@ def test_several_problems_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert [line.partition(";")[0] for line in lines[1:]] == [
         "  column 'a' mixes numbers and text: 'z' (row 2) beside '1' (row 1)",
         "  column 'b' has one value only, 'x'",
+        "With every option that helps:",
+        "  gpu-rsfd sweep --dataset t.csv --exclude b --as-text a",
     ]
+    assert call(monkeypatch, *shlex.split(lines[-1])[1:], "--epsilon", "1", "--repetitions", "2", "--no-plot") == 0
+    shown = capsys.readouterr()
+    assert shown.err.startswith("t.csv: 2 rows, 2 columns; UTF-8, delimiter ','\n")
+    assert "  a: " not in shown.err
+    assert "t.csv: 2 rows" not in shown.out
+    more = ["--epsilon", "1", "--repetitions", "3", "--no-plot", "--quiet"]
+    assert call(monkeypatch, *shlex.split(lines[-1])[1:], *more) == 0
+    assert capsys.readouterr() == ("", "")
+    for quiet in ([], ["--quiet"]):
+        plan = ["plan", "--dataset", "t.csv", "--exclude", "b", "--as-text", "a", "--epsilon", "1", "--no-attack"]
+        assert call(monkeypatch, *plan, *quiet) == 0
+        assert capsys.readouterr().err.startswith("t.csv: 2 rows, 2 columns") != bool(quiet)
 
 
 def refusal_lines(monkeypatch, capsys, folder, arguments):

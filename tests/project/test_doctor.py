@@ -20,13 +20,18 @@ FEW = doctor.CASES[:4]
 HOST = ["numpy", *(["native"] if host_backend()[0] == "native" else [])]
 
 
-def test_report_without_cupy(no_cupy):  # noqa: F811
+@pytest.mark.parametrize("driver", [False, True])
+def test_report_without_cupy(no_cupy, monkeypatch, driver):  # noqa: F811
+    """To have no GPU is no problem; to have one and no CuPy is."""
+    monkeypatch.setattr("gpu_rsfd.backends.cuda.about.no_driver", lambda: not driver)
     sections = doctor.report()
     assert list(sections) == ["machine", "numpy", "native", "cupy", "auto"]
     assert sections["native"]["available"].startswith("yes" if HOST[1:] else "no, since ")
     assert sections["machine"]["gpu-rsfd"].endswith("stream version 1")
     assert sections["cupy"]["CuPy"] == "not installed"
-    assert sections["cupy"]["problem"].startswith("CuPy is not installed: install the extra cuda13")
+    why = "CuPy is not installed: install the extra cuda13"
+    assert sections["cupy"].get("problem", "").startswith(why) == driver
+    assert sections["cupy"].get("GPU", "").startswith(f"none: {why}") != driver
     assert sections["auto"]["backend"].startswith(("native, since CuPy is not", "numpy, since no C"))
     lines = doctor.lines_of(sections)
     assert lines[0] == "machine"

@@ -13,7 +13,19 @@ PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
     *("version", "errors", "checks", "options", "textfiles", "domain", "tape", "protocols", "datasets", "spec"),
     *("planning",),
-    *("backends", "engines", "metrics", "estimate", "results", "measure", "command", "store", "collect", "experiments"),
+    *(
+        "backends",
+        "engines",
+        "metrics",
+        "estimate",
+        "aggregation",
+        "results",
+        "measure",
+        "command",
+        "store",
+        "collect",
+        "experiments",
+    ),
     *("theory", "contract", "show", "doctor", "cli"),
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))

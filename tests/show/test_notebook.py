@@ -43,6 +43,24 @@ def test_the_text_is_short(result):
     wanted = "Result(n=500, d=2, 6 repetitions; protocols: rsfd-grr, smp-adp; epsilons: ln 2, 1)"
     assert repr(result) == wanted
     assert repr(Results({"a": result, "b": result})) == "Results(a, b)"
+    assert repr(Results(dict.fromkeys("abcdefgh", result))) == "Results(a, b, c, d, e, … (8 in all))"
+
+
+def test_every_text_is_a_line(data):
+    """What users hold in their hands, none of it with arrays or functions in it."""
+    attacked = gpu_rsfd.attack(data, epsilons=1.0, protocols=PROTOCOLS, repetitions=1)
+    assert repr(attacked) == "AttackResult(n=500, d=2, 1 repetitions; protocols: rsfd-grr, smp-adp; epsilons: 1)"
+    assert repr(data) == "Dataset('a <b>', n=500, d=2, k=[3, 2])"
+    sent = gpu_rsfd.reports(data, "rsfd-oue-z", 1.0)
+    assert repr(sent) == "Reports(500 users, d=2; oue-z)"
+    assert repr(next(gpu_rsfd.report_chunks(data, "smp-grr", 1.0))) == "ReportChunk(500 users, d=2; grr)"
+    assert repr(gpu_rsfd.Spec.of(protocols="smp-grr")).startswith("Spec(protocols=(Protocol('smp-grr'),), epsilons=(")
+
+
+def test_data_sets_by_name():
+    """`report_chunks` takes what `simulate` takes."""
+    (chunk,) = gpu_rsfd.report_chunks("nursery", "smp-grr", 1.0, users=20_000)
+    assert chunk.stop == 12_960
 
 
 def test_data_frames(result):

@@ -116,6 +116,8 @@ def test_headlines_of_little(data):
     assert headline.overall(Results({"a": alone}), "none") == "Smp[ADP] alone: nothing to compare it with."
     once = gpu_rsfd.simulate(data, epsilons=1.0, protocols=PROTOCOLS, repetitions=1, workers=1)
     assert "A single repetition says nothing about chance." in headline.of_dataset("a", once, "none")
+    two = gpu_rsfd.simulate(data, epsilons=1.0, protocols=["rsfd-grr", "smp-adp"], repetitions=1, workers=1)
+    assert "has the smallest MSE" in headline.of_dataset("a", two, "clip-normalize")
     few = gpu_rsfd.SyntheticDataset(3, (3,) * 4)
     smp = {"protocols": ["smp-grr", "smp-oue"], "assignment": "balanced"}
     tiny = gpu_rsfd.simulate(few, epsilons=1.0, repetitions=2, workers=1, **smp)

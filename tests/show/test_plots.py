@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from command import call, refusal
 from files import describe
 
 import gpu_rsfd
@@ -82,3 +83,25 @@ def test_surface(tmp_path):
     plots.save_figure(figure, tmp_path / "surface.png")
     var2, var1 = (way.variance_at_zero(math.log(3), 10, 20, 20_000) for way in REGISTRY["rsfd-adp"].variants)
     assert axis.get_zlim()[1] >= var1 - var2 > 0
+
+
+def test_surface_of_other_sizes(tmp_path, monkeypatch, capsys):
+    figure = plots.surface(1.0, 10**6, (1, 3), (2, 400))
+    axis = figure.axes[0]
+    assert "at ε′ = 1, n = 1,000,000" in axis.get_title()
+    assert axis.get_xlim()[1] >= 3
+    assert axis.get_ylim()[1] >= 400
+    monkeypatch.chdir(tmp_path)
+    options = ["--epsilon", "1", "--users", "1e6", "--attributes", "1-3", "--values", "2-400"]
+    assert call(monkeypatch, "plot", "--surface", *options, "--output", "s.svg") == 0
+    assert "n = 1,000,000" in capsys.readouterr().out + (tmp_path / "s.svg").read_text()
+    for given, message in (
+        (["--epsilon", "1,2"], "epsilon=1,2 must be one number for --surface"),
+        (["--attributes", "5-2"], "attributes=5-2 must be a range such as 2-10, from 1 to 65,535"),
+        (["--values", "9"], "values=9 must be a range"),
+        (["--users", "0"], "users=0"),
+    ):
+        (line,) = refusal(monkeypatch, capsys, tmp_path, ["plot", "--surface", *given])
+        assert message in line
+    (line,) = refusal(monkeypatch, capsys, tmp_path, ["plot", "r.h5", "--users", "5"])
+    assert "--users, --attributes and --values are of --surface" in line

@@ -6,17 +6,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from gpu_rsfd.backends.cuda.devices import Device, first_line, on_device, probe, version
+from gpu_rsfd.backends.cuda.devices import Device, first_line, no_driver, on_device, probe, version
 
 _DRIVER = Path("/proc/driver/nvidia/version")
 _MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}
 
 
 def about() -> dict[str, str]:
-    """CuPy, CUDA, the driver, the compiler, each device, and each problem."""
+    """CuPy, CUDA, the driver, the compiler, each device, and each problem; to have no GPU is none."""
     found = probe()
     lines = _versions()
     lines |= {f"device {device.index}": _line(device) for device in found.devices}
+    if not found.devices and no_driver():
+        return {**lines, "GPU": f"none: {found.reason}"}
     for i, problem in enumerate(found.problems):
         lines["problem" if i == 0 else f"problem {i + 1}"] = problem
     return lines

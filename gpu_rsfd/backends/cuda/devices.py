@@ -120,7 +120,7 @@ def _no_device(cupy: Any, error: Exception) -> str:
     """Why the driver has no device, and what would help."""
     if "InitializationError" in str(error):
         return "CUDA can't be used in a process that was forked from one that used it: start it by `spawn`"
-    if _no_driver():
+    if no_driver():
         return "no CUDA driver on this machine"
     try:
         driver, runtime = int(cupy.cuda.runtime.driverGetVersion()), int(cupy.cuda.runtime.runtimeGetVersion())
@@ -190,9 +190,10 @@ def _remedy(cupy: Any, error: Exception, capability: str) -> str:
     return f"; NVRTC {compiler} has no sm_{capability}: install {older if int(capability) < min(known) else newer}"
 
 
-def _no_driver() -> bool:
+def no_driver() -> bool:
+    """Whether this machine has no GPU that CUDA could use, as far as can be told without CuPy."""
     if not sys.platform.startswith("linux"):
-        return False
+        return sys.platform == "darwin"
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:

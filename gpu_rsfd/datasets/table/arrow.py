@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpu_rsfd.datasets.table.columns import MISSING, Column, are_decimal_commas
-from gpu_rsfd.datasets.table.text import TextTable, check_encoding, check_rows, line_count, read_bytes, records
+from gpu_rsfd.datasets.table.text import TextTable, check_rows, line_count, read_bytes, records
 from gpu_rsfd.errors import InputError
 
 MISSING_TEXT = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null"})  # in a CSV file
@@ -116,7 +116,6 @@ def _arrow_cells(arrow: Any, table: TextTable, places: list[int]) -> list[tuple[
     try:
         cells = read(BLOCK_BYTES)
     except arrow.ArrowInvalid as error:
-        check_encoding(table)
         check_rows(table)
         if "straddl" not in str(error):
             raise InputError(f"{table.path} is not a readable CSV file: {_first_line(error)}") from None
@@ -129,7 +128,6 @@ def _arrow_cells(arrow: Any, table: TextTable, places: list[int]) -> list[tuple[
 
 def _plain_cells(table: TextTable, places: list[int]) -> list[tuple[Any, list[str]]]:
     """The same without pyarrow."""
-    check_encoding(table)
     held = [array("q") for _ in places]
     known: list[dict[str, int]] = [{} for _ in places]
     try:

@@ -39,7 +39,7 @@ FOREIGN = {  # kinds of files that people have, and what to do with them
     **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods"), _SAVE_AS_CSV),
     **dict.fromkeys((".sav", ".dta", ".sas7bdat", ".rds", ".rdata"), "export it as CSV from the program that wrote it"),
     ".json": "write one JSON object per line, to a file that ends in .jsonl",
-    ".zip": "unpack it",
+    **dict.fromkeys((".zip", ".gz"), "unpack it"),
     **dict.fromkeys((".feather", ".arrow"), "read it in Python, and give the Arrow table to load_table"),
 }
 
@@ -55,7 +55,7 @@ class ReadTable:
     encoding: str | None = None
     delimiter: str | None = None
     rows: int = 0
-    guessed: str = ""  # what is wrong with the encoding, if it was guessed
+    guessed: str = ""  # where it is not UTF-8, if the encoding was guessed
     columns: list[Column] = field(default_factory=list)
     encoded: list[Encoded | InputError] = field(default_factory=list)  # one for each column
     unusable: dict[str, str] = field(default_factory=dict)  # columns that can't be read, and why
@@ -68,6 +68,9 @@ class ReadTable:
         """The data set; every problem of the table in one error, each in a line of its own if there are several."""
         wrong = [str(entry) for entry in self.encoded if isinstance(entry, InputError)]
         problems = [*self.problems, *self.nameless, *self.unusable.values(), *wrong]
+        if self.guessed:
+            todo = f"save it as UTF-8, or give its encoding, such as encoding={self.encoding}"
+            problems.insert(0, f"{self.what} is not UTF-8 in {self.guessed}; {todo}")
         if len(problems) == 1:
             raise InputError(problems[0])
         if problems:
@@ -122,11 +125,8 @@ def remember(data: Dataset, table: Any, options: Mapping[str, Any]) -> Dataset:
     return data
 
 
-def read_table(table: Any, name: str | None, given: Mapping[str, Any], *, guess: bool = False) -> ReadTable:
-    """A table from a file or in memory.  What can't be read at all is an error, anything else is among its problems.
-
-    `guess`: the encoding of a text file that is not UTF-8.
-    """
+def read_table(table: Any, name: str | None, given: Mapping[str, Any]) -> ReadTable:
+    """A table from a file or in memory.  What can't be read at all is an error, anything else is among its problems."""
     options = check_options(given)
     if is_frame(table):
         kind, what = type(table).__name__, f"the {type(table).__name__}"
@@ -137,24 +137,25 @@ def read_table(table: Any, name: str | None, given: Mapping[str, Any], *, guess:
         path = Path(table)
         suffix = _suffix(path)
         _check_scope(str(path), suffix, given)
-        stem = path.name[: -len(suffix)] if path.suffix.lower() == suffix else path.name[: -len(suffix + ".gz")]
-        read = ReadTable(str(path), stem if name is None else name, path.name, str(path))
+        file = os.fsencode(path.name).decode(errors="replace")  # in any locale
+        stem = file[: -len(suffix)] if path.suffix.lower() == suffix else file[: -len(suffix + ".gz")]
+        read = ReadTable(str(path), stem if name is None else name, file, str(path))
         if suffix in OF_CODES:
             read.coded = _coded(read, path, suffix, options)
             return read
-        opened = _open(read, path, suffix, options, guess)
+        opened = _open(read, path, suffix, options)
     else:
         raise InputError(f"table is of type {type(table).__name__}; a path, a data frame or an Arrow table is needed")
     _read_columns(read, opened, options)
     return read
 
 
-def _open(read: ReadTable, path: Path, suffix: str, options: Mapping[str, Any], guess: bool) -> Opened:
+def _open(read: ReadTable, path: Path, suffix: str, options: Mapping[str, Any]) -> Opened:
     if suffix == ".parquet":
         return open_parquet(path)
     if suffix in OF_JSON:
         return open_json(path)
-    content = text.read_text(path, options["delimiter"], options["encoding"], guess=guess)
+    content = text.read_text(path, options["delimiter"], options["encoding"])
     read.source += f" ({content.note})" if content.note else ""
     read.encoding, read.delimiter, read.guessed = content.encoding, content.delimiter, content.problem
     return open_csv(content)
@@ -197,7 +198,7 @@ def column_names(table: Any, delimiter: str | None = None, encoding: str | None 
     suffix = _suffix(path)
     if suffix in OF_CODES:
         return coded_table(path, (read_npz if suffix == ".npz" else read_hdf5)(path))[2]
-    return _open(ReadTable(str(path), "", ""), path, suffix, options, guess=True).names
+    return _open(ReadTable(str(path), "", ""), path, suffix, options).names
 
 
 def parse_options(path: str | os.PathLike[str], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -219,9 +220,9 @@ def _suffix(path: Path) -> str:
     _check_file(path)
     suffix = text.suffix_of(path) if text.suffix_of(path) in PACKED else path.suffix.lower()
     if suffix not in SUFFIXES:
-        hint = f"{FOREIGN[suffix]}; " if suffix in FOREIGN else ""
+        hint = FOREIGN.get(suffix, "if it is a text table, rename it to .csv")
         raise InputError(
-            f"{path} has the unknown suffix {path.suffix!r}; {hint}available: {', '.join(SUFFIXES)}, and .gz of text"
+            f"{path} has the unknown suffix {path.suffix!r}; {hint}; available: {', '.join(SUFFIXES)}, and .gz of text"
         )
     return suffix
 

@@ -140,13 +140,22 @@ def describe(table: Any, *, name: str | None = None, **options: Any) -> TableRep
                 raise InputError(f"{option.name} needs a table; {table.name!r} is a data set already")
         check_options(options)
         return _of_dataset(table, {})
-    return _of_table(read_table(table, name, options, guess=True), options)
+    return _of_table(read_table(table, name, options), options)
 
 
-def load_and_describe(table: Any, *, name: str | None = None, **options: Any) -> tuple[Dataset, TableReport]:
-    """The data set of `load_table` and the report of `describe`, with the table read once."""
-    read = read_table(table, name, options)
-    return remember(read.dataset(), table, options), _of_table(read, options)
+def load_and_describe(table: Any, command: str, **options: Any) -> tuple[Dataset, TableReport]:
+    """The data set of `load_table` and the report of `describe`, with the table read once.
+
+    An error about several problems ends with the command that helps.
+    """
+    read = read_table(table, None, options)
+    try:
+        data = read.dataset()
+    except InputError as error:
+        if "\n" not in str(error):  # one problem, with its remedy
+            raise
+        raise InputError("\n".join([str(error), *_suggestion(_of_table(read, options), command)])) from None
+    return remember(data, table, options), _of_table(read, options)
 
 
 def _of_dataset(data: Dataset, given: dict[str, Any], file: str | None = None) -> TableReport:
@@ -169,7 +178,8 @@ def _of_table(read: ReadTable, options: Mapping[str, Any]) -> TableReport:
         notices.append(Notice("type", name, text.rpartition(": leave it out")[0] or text, {"exclude": [name]}, True))
     if read.guessed:
         encoding = {"encoding": read.encoding}
-        notices.insert(0, Notice("encoding", None, f"{read.guessed}: is that right?", encoding, problem=True))
+        text = f"{read.guessed} is not UTF-8; the file is shown as {read.encoding}: is that right?"
+        notices.insert(0, Notice("encoding", None, text, encoding, problem=True))
     if read.coded is not None:
         return _of_dataset(read.coded, given, read.file)
     columns, users = [], len(read.columns[0].places) if read.columns else 0
@@ -351,14 +361,21 @@ def report_text(report: TableReport, command: str = "gpu-rsfd data") -> str:
         notices = [notice for notice in report.notices if notice.problem == problem]
         if notices:
             lines += ["", f"{title}:", *_notice_lines(notices)]
-    suggested = report.suggested()
-    if suggested != report.given:
-        if report.file is None:
-            line = f"load_table({', '.join(['…', *(f'{key}={value!r}' for key, value in suggested.items())])})"
-        else:
-            line = f"{command} {shlex.join([report.file, *command_words(suggested)])}"
-        lines += ["", "With every option that helps:", f"  {line}"]
+    if suggestion := _suggestion(report, command):
+        lines += ["", *suggestion]
     return "\n".join(lines)
+
+
+def _suggestion(report: TableReport, command: str) -> list[str]:
+    """The command, or the call, with all options that help."""
+    suggested = report.suggested()
+    if suggested == report.given:
+        return []
+    if report.file is None:
+        line = f"load_table({', '.join(['…', *(f'{key}={value!r}' for key, value in suggested.items())])})"
+    else:
+        line = f"{command} {shlex.join([report.file, *command_words(suggested)])}"
+    return ["With every option that helps:", f"  {line}"]
 
 
 def _notice_lines(notices: Sequence[Notice]) -> Iterator[str]:

@@ -35,7 +35,7 @@ class TextTable(NamedTuple):
     delimiter: str
     note: str  # what the file's name does not tell: `delimiter ';'`
     encoding: str  # as it was found
-    problem: str = ""  # with a guessed encoding
+    problem: str = ""  # where it is not UTF-8, if the encoding is guessed
 
 
 def suffix_of(path: Path) -> str:
@@ -59,17 +59,17 @@ def show_delimiter(delimiter: str) -> str:
     return "tab" if delimiter == "\t" else repr(delimiter)
 
 
-def read_text(path: Path, delimiter: str | None, encoding: str | None = None, *, guess: bool = False) -> TextTable:
-    """A table's bytes and header.  UTF-8, UTF-16 with its mark, or the given encoding; any other is refused.
+def read_text(path: Path, delimiter: str | None, encoding: str | None = None) -> TextTable:
+    """A table's bytes and header.  UTF-8, UTF-16 with its mark, or the given encoding.
 
-    `guess`: text that is not UTF-8 is read as a Western encoding, and `problem` says so.
+    Any other text is read as a Western encoding, and `problem` says where it begins.
     """
     notes, problem, content = [], "", read_bytes(path)
-    if encoding is None and guess and not content.startswith(_UTF16_MARKS):
+    if encoding is None and not content.startswith(_UTF16_MARKS):
         place = _not_utf8(content)
         if place is not None:
             encoding = next(name for name in WESTERN if _decodes(content, name))
-            problem = f"{_bad_byte(content, place)}; it is shown as {encoding}"
+            problem = f"line {_lines(content, 0, place) + 1:,} (byte 0x{content[place]:02x})"
     if encoding is not None:
         try:
             content = content.decode(encoding).removeprefix("\ufeff").encode()
@@ -97,11 +97,8 @@ def read_text(path: Path, delimiter: str | None, encoding: str | None = None, *,
         named = usual == "\t" and len(next(_records(sample, usual), [])) > 1
         found = usual if named else _guess(path, sample, whole=len(content) - begin <= SAMPLE_BYTES)
     start = begin + _header_size(path, sample, found)
-    try:
-        text = content[begin:start].decode()
-    except UnicodeDecodeError as error:
-        refuse_encoding(path, content, begin + error.start)
-    header = next((row for row in csv.reader(io.StringIO(text, newline=""), delimiter=found) if row), [])
+    text = io.StringIO(content[begin:start].decode(), newline="")
+    header = next((row for row in csv.reader(text, delimiter=found) if row), [])
     if found != usual:
         notes.append(f"delimiter {show_delimiter(found)}")
     names = [name.strip() for name in header]
@@ -234,21 +231,6 @@ def _not_utf8(content: bytes) -> int | None:
     except UnicodeDecodeError as error:
         return error.start
     return None
-
-
-def _bad_byte(content: bytes, place: int) -> str:
-    return f"line {_lines(content, 0, place) + 1:,} is not UTF-8 (byte 0x{content[place]:02x})"
-
-
-def check_encoding(table: TextTable) -> None:
-    place = _not_utf8(table.content)
-    if place is not None:
-        refuse_encoding(table.path, table.content, place)
-
-
-def refuse_encoding(path: Path, content: bytes, place: int) -> NoReturn:
-    likely = next(name for name in WESTERN if _decodes(content, name))
-    _refuse(path, f"{_bad_byte(content, place)}; save it as UTF-8, or give its encoding, such as encoding={likely}")
 
 
 def _refuse(path: Path, why: str) -> NoReturn:
