@@ -50,7 +50,7 @@ def table(
         from gpu_rsfd.show.latex import document
 
         print(document(results, chosen, error))
-    elif results.measurement == "inference":
+    elif results.measurement != "frequencies":
         show_attacks(results, form)
     elif compare:
         details.compare(results, compare[0], compare[1], chosen, form, error)
