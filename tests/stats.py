@@ -80,7 +80,7 @@ def check_same_moments(x: npt.NDArray, y: npt.NDArray, what: str) -> None:
 
 
 def check_same_law(x: npt.NDArray, y: npt.NDArray, what: str) -> None:
-    """Two samples [repetition, cell] of integer vectors have one joint distribution (chi-squared, rare vectors pooled)."""
+    """Two samples [repetition, cell] of integer vectors have one distribution (chi-squared, rare vectors pooled)."""
     _, which = np.unique(np.concatenate([x, y]), axis=0, return_inverse=True)
     which = which.reshape(-1)  # NumPy 2.0.0 gives a column
     table = np.stack([np.bincount(part, minlength=which.max() + 1) for part in (which[: len(x)], which[len(x) :])])
