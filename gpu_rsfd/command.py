@@ -58,8 +58,13 @@ def command_of(spec: Mapping[str, Any], command: str = "", output: str | os.Path
 
 def reads_files(spec: Mapping[str, Any]) -> bool:
     """Whether the command needs options that an older results file does not hold: how columns became values."""
-    files = [d for d in spec.get("datasets", []) if d["name"] not in available() and _distribution(d) is None]
-    return any("loaded" not in d for d in files)
+    return any("loaded" not in d for d in own_data(spec).values())
+
+
+def own_data(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The data sets of a spec that are the user's own, by name: none that everybody has, or that is made by size."""
+    described = {d["name"]: d for d in spec.get("datasets", [])}
+    return {name: d for name, d in described.items() if name not in available() and _distribution(d) is None}
 
 
 def _data_words(datasets: Sequence[Mapping[str, Any]]) -> list[str] | None:

@@ -212,6 +212,7 @@ class Spec:
         check=one_of("guarantee", _guarantees),
         default="paper",
         default_text="paper",
+        defaults={"plan": "user"},
         known=_guarantees,
         brief=True,
         type_text="{'paper', 'user', 'attribute'}, optional",

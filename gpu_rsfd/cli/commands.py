@@ -39,7 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "plan": (
         DECIDE,
-        "Plan a collection: expected error, users needed, bits sent, privacy loss and an attacker's success.",
+        "Which protocol and epsilon, how accurate, how risky: in sentences, by column, as a table of all protocols.",
     ),
     "data": (
         DECIDE,

@@ -23,7 +23,7 @@ def documented() -> str:
         "Data": [option for option in SELECTION if option.name not in BY_NAME],
         "Your own tables": [option for option in SELECTION if option.name in BY_NAME],
         "Simulation": [*FIELDS, *MEASURED.values(), PROTOCOL_FROM, SPEC_FILE],
-        "Execution and output (`plan` has `--quiet` alone)": list(RUN),
+        "Execution and output (`plan --help` has those of `plan`)": list(RUN),
     }
     return INTRODUCTION + "".join(f"\n## {title}\n\n{markdown(options)}\n" for title, options in sections.items())
 

@@ -35,6 +35,7 @@ def page(
 ) -> None:
     """Write one HTML file to explore and share; it opens offline in any browser.  Needs the extra `page`."""
     from gpu_rsfd.show import charts, plots
+    from gpu_rsfd.show.decided import title_of
     from gpu_rsfd.show.page import check_page, write_page
     from gpu_rsfd.store.reading import missing, open_results
 
@@ -51,5 +52,6 @@ def page(
         raise InputError(f"attack={attack} holds a sweep; a results file of gpu-rsfd attack is needed")
     charts.altair()  # fails before the work of reading
     results = render.selected(file, options)
-    write_page(results, target, os.fsencode(file.name).decode(errors="replace"), overwrite, attacks, metric)
+    name = os.fsencode(file.name).decode(errors="replace")
+    write_page(results, target, title_of(results, name), overwrite, attacks, metric)
     print(f"{target} written ({target.stat().st_size / 1e6:.1f} MB)")

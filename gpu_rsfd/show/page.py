@@ -19,9 +19,11 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import DEFAULT, POSTPROCESS, STORED, described
 from gpu_rsfd.metrics import METRICS, as_metric
 from gpu_rsfd.planning import Look
+from gpu_rsfd.protocols import DEFAULT_SETTINGS
 from gpu_rsfd.results import AttackResult, Result, Results
 from gpu_rsfd.show import charts, headline
 from gpu_rsfd.show.comparison import among_best
+from gpu_rsfd.show.decided import baselines, decision_of, guess_baselines
 from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.plots import differ_in_users
 from gpu_rsfd.show.privacy import GOALS, exact_losses, loss_notes, means
@@ -129,9 +131,18 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
         "overUsers": over_users,
         "headlines": _tables(shown, lambda kind, m: headline.overall(results, kind, m)),
         "guarantee": promised(first),
+        "guaranteeName": f"Guarantee: {first.spec.get('guarantee', DEFAULT_SETTINGS.guarantee)}.",
         "pairing": PAIRING[first.spec.get("sampler", "users")],
         "run": {key: first.spec.get(key, usual) for key, usual in RUN.items()},
-        "datasets": [_dataset(results, name, shown, kept, private[name]) for name in results],
+        "datasets": [
+            {
+                **_dataset(results, name, shown, kept, private[name]),
+                "decision": decision_of(results, name),
+                "baselines": baselines(results[name], shown),
+                "guessBaselines": guess_baselines(matched.get(name)),
+            }
+            for name in results
+        ],
         "losses": losses,
         "lossNotes": {kind: "; ".join(loss_notes(first)) for kind in (ONE, ANY)},
         "charts": {

@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import command
 import numpy as np
 import pytest
 from rich.console import Console
@@ -18,8 +19,8 @@ from gpu_rsfd.planning import rates_of
 from gpu_rsfd.protocols import Bits, Keep, Mechanism, PrivacySettings, exposure, mechanisms, own, registry
 from gpu_rsfd.protocols.own import load_protocols
 from gpu_rsfd.results import Results
-from gpu_rsfd.show import page, privacy, tables
-from gpu_rsfd.theory import decision, expected_mse, needs
+from gpu_rsfd.show import page, planned, privacy
+from gpu_rsfd.theory import expected_mse, needs
 
 
 def oue(e, k):
@@ -250,8 +251,7 @@ def test_objects_are_taken_wherever_names_are():
         lambda p: gpu_rsfd.privacy_loss(p, 1.0, (2, 3)).tolist(),
     ):
         assert theory(mine) == pytest.approx(theory("rsfd-oue-z"))
-    rows = needs.plan_table(1000, (2, 3), [1.0], [mine, "rsfd-oue-z"])
-    ours, theirs = decision.attacked(rows, data.domain, data.frequencies, workers=1, own=[mine])
+    ours, theirs = gpu_rsfd.plan(data, protocols=[mine, "rsfd-oue-z"], epsilons=1.0)
     assert (ours.protocol, ours._replace(protocol="")) == ("mine", theirs._replace(protocol=""))
     with pytest.raises(InputError, match="protocol 'mine' is given twice"):
         gpu_rsfd.simulate(data, protocols=[mine, define()])
@@ -343,10 +343,21 @@ def test_a_claimed_loss_is_said_to_be_claimed():
     assert [row.claimed for row in rows] == [True, False]
     console = Console(width=200)
     with console.capture() as shown:
-        console.print(tables._plan_table(rows, None))
+        console.print(planned._plan_table(rows, None))
     ours, theirs = (next(line for line in shown.get().splitlines() if name in line) for name in ("hashed", "OLH"))
     assert ours.count("1.000 claimed") == 2
     assert "claimed" not in theirs
+
+
+def test_plan_says_what_claimed_means(tmp_path, monkeypatch, capsys):
+    text = "import gpu_rsfd\nmine = gpu_rsfd.protocol('mine', solution='smp', bits=lambda e, k: (0.5, 0.25){loss})\n"
+    file = tmp_path / "mine.py"
+    for loss, said in ((", loss=lambda e, k: e", True), ("", False)):
+        file.write_text(text.format(loss=loss))
+        options = ("--users", "1000", "--domain", "4", "--epsilon", "2", "--no-attack")
+        options += ("--guarantee", "paper", "--protocol-from", str(file))
+        assert command.call(monkeypatch, "plan", *options) == 0
+        assert ("claimed: the loss that the protocol's author states" in capsys.readouterr().out) == said
 
 
 def test_figure_and_page_say_which_losses_are_not_exact():

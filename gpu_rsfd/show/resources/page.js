@@ -3,18 +3,22 @@
   const page = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const state = { sort: null, descending: false, hidden: new Set() };
-  const MOST_VALUES = 300; // of an attribute, a line each
+  const MOST_VALUES = 50; // of an attribute, a line each
+  const FEW_PROTOCOLS = 8; // more have a filter
   const decoded = new Map(); // estimates, decoded when first shown
   const views = new Map();
 
   const fill = (id, entries) => {
-    $(id).replaceChildren(...entries.map(([value, text]) => new Option(text, value)));
+    $(id).replaceChildren(...entries.map(([value, text]) => new Option(cut(text), value)));
+    $(id).disabled = entries.length < 2; // nothing else to draw
+    $(id).title = entries.length < 2 ? "the only one in this file" : "";
   };
   const dataset = () => page.datasets[$("dataset").value];
   const metric = () => page.metrics[$("metric").value];
   const postprocess = () => $("postprocess").value;
   const errorsOf = (set) => set.errors[metric().name][postprocess()];
   const scale = () => document.querySelector("input[name=scale]:checked").value;
+  const cut = (text, most = 40) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
   const short = (x) => (x === null ? "–" : x.toExponential(3));
   const withError = (mean, error) => { // 7.034(21)e-5: the error in units of the last digit
     if (mean === null || error === null || !(error > 0) || mean === 0) return short(mean);
@@ -38,7 +42,12 @@
     const drawable = (layer) => !["theory", "published"].includes(layer.name) || rows.some((row) => row[layer.name] !== null);
     const named = JSON.parse(JSON.stringify(spec.layer.filter(drawable)), (key, value) => (key === "title" && value === "error" ? metric().label : value));
     const chart = { ...spec, layer: named, datasets: data };
-    if (id === "frequency-chart") chart.height = Math.max(40, 18 * rows.length);
+    if (id === "frequency-chart") {
+      chart.height = Math.max(40, 18 * rows.length);
+      chart.layer[0].encoding.x.scale = {
+        domain: [Math.min(0, ...rows.map((row) => row.estimate ?? 0)), 1.02 * Math.max(...rows.flatMap((row) => [row.truth, row.high ?? 0]))], nice: false,
+      };
+    }
     const result = await vegaEmbed($(id), chart, { renderer: "svg", actions: false, ast: false });
     views.set(id, result);
     const drawing = $(id).querySelector("svg");
@@ -60,7 +69,8 @@
     };
   }
 
-  const shown = () => page.protocols.map((_, p) => p).filter((p) => !state.hidden.has(p));
+  const filtered = (p) => $("protocols").querySelectorAll("label")[p].hidden;
+  const shown = () => page.protocols.map((_, p) => p).filter((p) => !state.hidden.has(p) && !filtered(p));
 
   function drawErrors() {
     const overUsers = page.overUsers && $("against").value === "users";
@@ -74,7 +84,7 @@
     }
     const rows = curves.filter((row) => row.mean !== null && (row.mean > 0 || scale() === "linear"));
     const set = dataset(), errors = errorsOf(set);
-    const notes = ["Bands: one standard error."];
+    const notes = [`${!overUsers && page.epsilons.length === 1 ? "Bars" : "Bands"}: one standard error.`];
     if (errors.theory && $("theory").checked) notes.push("Dashed lines: theory.");
     if (!overUsers && errors.published && $("published").checked) {
       notes.push("Open circles: the paper’s published points.");
@@ -82,6 +92,7 @@
       if (!set.balanced) notes.push("The paper’s users are in balanced groups, these are not.");
     }
     const hidden = curves.filter((row) => row.mean !== null).length - rows.length;
+    notes.push(page.guaranteeName, set.baselines[metric().name]);
     if (hidden) notes.push(`${hidden} means are not positive: the linear scale shows them.`);
     $("error-note").textContent = notes.join(" ");
     return draw("error-chart", page.charts[`${overUsers ? "users" : "epsilon"}-${scale()}`], { curves: rows });
@@ -122,6 +133,7 @@
     $("frequency-chart").style.setProperty("--chosen", `var(--protocol-${p})`);
     $("frequency-note").textContent = `Bars: truth. Points: mean of the estimates (${kind}); lines: where the estimate of one more collection falls (95 % prediction interval).` +
       (shownValues.length < values.length ? ` The ${shownValues.length} most frequent of ${values.length} values.` : "") +
+      ` ${page.guaranteeName}` + (set.estimates[kind] && values.length > 1 ? ` Equal shares would be ${text(1 / values.length)} each.` : "") +
       (kind === postprocess() ? "" : ` Estimates after ${postprocess()} are not in this file, which would be too large.`);
     return draw("frequency-chart", page.charts.frequencies, { values: shownValues });
   }
@@ -129,8 +141,9 @@
   function drawPrivacy() {
     const kind = $("loss").value, losses = dataset().losses[kind];
     $("privacy-note").textContent = losses
-      ? `Each curve goes through the epsilons of a protocol: the ${metric().larger ? "higher" : "lower"} and the further left, the better.` +
-        (page.lossNotes[kind] ? ` The ${page.lossNotes[kind]}.` : "")
+      ? [`Each curve goes through the epsilons of a protocol: the ${metric().larger ? "higher" : "lower"} and the further left, the better.`,
+        page.lossNotes[kind] ? `The ${page.lossNotes[kind]}.` : "", page.guaranteeName,
+        dataset().baselines[metric().name], dataset().guessBaselines[kind] || ""].filter(Boolean).join(" ")
       : `There is none for ${dataset().name} in this file.`;
     if (!losses) {
       $("privacy-chart").replaceChildren();
@@ -178,7 +191,8 @@
     $("table").tBodies[0].replaceChildren(...rows().map((row) => {
       const tr = document.createElement("tr"), name = document.createElement("th");
       name.scope = "row";
-      name.textContent = row.label;
+      name.textContent = cut(row.label);
+      name.title = row.label;
       tr.append(name);
       row.mean.forEach((mean, e) => {
         const cell = document.createElement("td");
@@ -247,7 +261,49 @@
     $("dataset-headline").textContent = dataset().headlines[metric().name][postprocess()];
   }
 
+  function drawDecision() {
+    const { decision } = dataset();
+    $("decision").hidden = !decision;
+    $("headline-title").textContent = decision ? "The evidence in short" : "In short";
+    if (!decision) return;
+    $("decided").replaceChildren(...decision.entries.flatMap(({ title, text }) => [element("dt", title), element("dd", text)]));
+    $("columns").tBodies[0].replaceChildren(...decision.columns.map((column) => {
+      const line = document.createElement("tr"), name = element("th", cut(column.name));
+      name.scope = "row";
+      name.title = column.name;
+      line.append(name, ...[...column.numbers, column.useful ? "" : "left out"].map((text) => element("td", text)));
+      line.className = column.useful ? "" : "useless";
+      return line;
+    }));
+  }
+
+  function element(kind, text) {
+    const made = document.createElement(kind);
+    made.textContent = text;
+    return made;
+  }
+
+  function enable() { // a control that would draw nothing says why
+    const errors = errorsOf(dataset());
+    for (const [id, known] of [["theory", errors.theory], ["published", errors.published]]) {
+      $(id).disabled = !known;
+      $(`${id}-why`).textContent = known ? "" : `(none for ${metric().label}, ${postprocess()})`;
+    }
+    if (!errors.published) $("published-why").textContent = `(none for ${dataset().name}, ${metric().label}, ${postprocess()})`;
+  }
+
+  function filter() { // protocols whose name has the text
+    const wanted = $("filter").value.trim().toLowerCase();
+    for (const [p, label] of [...$("protocols").querySelectorAll("label")].entries()) {
+      const { name, label: text } = page.protocols[p];
+      label.hidden = !`${name} ${text}`.toLowerCase().includes(wanted);
+    }
+    drawAll();
+  }
+
   async function drawAll() {
+    drawDecision();
+    enable();
     drawHeadline();
     drawTable();
     await Promise.all([drawErrors(), drawFrequencies(), drawPrivacy()]);
@@ -297,13 +353,22 @@
       label.title = entry.summary;
       label.insertAdjacentHTML("beforeend", `<svg viewBox="0 0 24 14" aria-hidden="true"><path d="M0 7H24" stroke="var(--protocol-${p})" stroke-width="2"/><path d="${SHAPES[entry.shape] || entry.shape}" transform="translate(12 7) scale(4.5)" fill="var(--protocol-${p})"/></svg>`);
       label.prepend(box);
-      label.append(entry.label);
+      label.append(cut(entry.label));
       $("protocols").append(label);
     }
+    $("filter-label").hidden = page.protocols.length <= FEW_PROTOCOLS;
+    const families = new Set(page.protocols.map((entry) => entry.label.split("[")[0]));
+    $("families").replaceChildren(...[...families].map((name) => new Option(name)));
+    $("filter").addEventListener("input", filter);
     const showAt = () => { $("at-label").hidden = !page.overUsers || $("against").value !== "users"; };
     showAt();
     fillAttributes();
-    $("dataset").addEventListener("change", () => { fillAttributes(); drawAll(); });
+    const recommend = () => { // frequencies are first shown as recommended
+      const { decision } = dataset();
+      if (decision) [$("protocol").value, $("epsilon").value] = [decision.protocol, decision.epsilon];
+    };
+    recommend();
+    $("dataset").addEventListener("change", () => { fillAttributes(); recommend(); drawAll(); });
     $("against").addEventListener("change", () => { showAt(); drawErrors(); });
     for (const id of ["metric", "postprocess"]) $(id).addEventListener("change", drawAll);
     for (const id of ["at", "theory", "published"]) $(id).addEventListener("change", drawErrors);
