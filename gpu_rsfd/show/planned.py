@@ -120,10 +120,10 @@ def _finite(entry: dict[str, Any]) -> dict[str, Any]:
 
 def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[str]:
     lines = [
-        "±: 95 % of a column's estimates are within this margin; numbers are percentage points, rounded up to two digits",
+        "±: 95 % of a column's estimates are within this margin; in percentage points, rounded up to two digits",
         "equal shares: the error of assuming equal shares (the signal); sample: of a sample of n users without privacy",
         "left out: columns whose error exceeds the signal and whose margin exceeds half an equal share, 1 / (2 k)",
-        "unseen: values that can't be distinguished from zero; best: the protocol with the smallest error for the column",
+        "unseen: values that can't be distinguished from zero; best: the best protocol for the column",
     ] if columns else []  # fmt: skip
     lines += [
         f"* the smallest at its epsilon; errors are {MEANING[asked.against]}",
