@@ -424,6 +424,6 @@ def _block_there(
     columns: Columns, layout: BlockLayout, backend: str, sampler: str, task: _Task
 ) -> tuple[bytes, dict[str, Any]]:
     """What a worker of a cluster does: a block as it will lie on disk, and how it was made."""
-    image, made = io.BytesIO(), _Made(layout, columns.dataset, engine_here(backend, sampler))
+    image, made = io.BytesIO(), _Made(layout, columns.dataset, engine_here(backend, sampler, layout.header.plan))
     layout.write(image, made, made.about)
     return image.getvalue(), made.about

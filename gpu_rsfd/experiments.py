@@ -58,7 +58,7 @@ def engine_of(
 ) -> tuple[Any, str]:
     """What makes the arrays of a measurement, and one line that says why it is this."""
     if isinstance(measurement, Frequencies):
-        return open_engine(cluster, backend, workers, devices, spec.sampler)
+        return open_engine(cluster, backend, workers, devices, spec.sampler, spec.noises)
     processes = workers if cluster is not None else workers_for(datasets, workers)
     return Attacker(processes, cluster), f"the attacker knows the {measurement.knowledge} marginals"
 
@@ -107,7 +107,7 @@ def simulate(
     spec, data = Spec.of_command("simulate", spec, fields), as_dataset(data)
     check_rows(data, spec.sampler)
     plan = plan_for(spec, data)
-    with engine_for(data, spec.sampler, backend, workers, devices, cluster) as engine:
+    with engine_for(data, spec.sampler, backend, workers, devices, cluster, spec.noises) as engine:
         counts, sampled = engine.count(plan, data, spec.seed, spec.repetitions, progress)
     header = Header.of(data, plan)
     return Frequencies().simulated(header, spec.repetitions, spec.described(), counts, sampled)

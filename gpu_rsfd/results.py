@@ -78,8 +78,8 @@ class Viewed:
         ----------
         postprocess, metric : str or callable
             As for `Result.error`.
-        x : {"auto", "epsilon", "users"}
-            The horizontal axis.
+        x : {"auto", "epsilon", "n", "d", "k"}
+            The horizontal axis: n, d and k are for synthetic data sets, made by size, that differ in it.
         attribute : str, optional
             Draws true and estimated frequencies of this attribute's values instead of errors.
         """
@@ -199,16 +199,18 @@ class Result(Measured):
         Parameters
         ----------
         postprocess : str or callable
-            A name of `gpu_rsfd.estimate.POSTPROCESS`, or a function of the estimates of one attribute, an array
-            ``(..., k)``, that returns an array of the same shape; a second parameter is passed a `Context`.
+            A name of `gpu_rsfd.POSTPROCESS`, one that the literature has for it (``"Norm-Sub"``), or a function of the
+            estimates of one attribute, an array ``(..., k)``, that returns an array of the same shape; a second
+            parameter is passed a `Context`.
 
         Returns
         -------
         ndarray
-            Of the shape of `counts`.  NaN where an attribute has no reports (Smp with few users).
+            Of the shape of `counts`.  NaN where an attribute has no reports (Smp with few users), and where the
+            post-processing is not defined for a protocol (`undefined` says why).
         """
-        estimate.check_postprocess(postprocess)
-        return estimate.processed(self.plan, self.n, self.counts, self.reporters, postprocess)
+        kind = estimate.as_postprocess(postprocess)
+        return estimate.processed(self.plan, self.n, self.counts, self.reporters, kind)
 
     def error(self, metric: MetricLike = "mse", postprocess: PostprocessLike = estimate.DEFAULT) -> Floats:
         """The error of each repetition, averaged over attributes.
@@ -216,8 +218,9 @@ class Result(Measured):
         Parameters
         ----------
         metric : str, Metric or callable
-            A name of `gpu_rsfd.metrics.METRICS`, or a function of the true frequencies ``(k,)`` and the estimated
-            ones ``(..., k)`` of one attribute that reduces the last axis.
+            A name of `gpu_rsfd.METRICS` (``"topk:20"`` for another K than 10), or a function of the true frequencies
+            ``(k,)`` and the estimated ones ``(..., k)`` of one attribute that reduces the last axis; with a third
+            parameter, it gets the number of users, too.
         postprocess : str or callable
             As for `estimates`.
 
@@ -231,29 +234,40 @@ class Result(Measured):
         InputError
             If a name is unknown; or if a file made with ``--keep mse`` is asked for more than the errors it holds.
         """
-        how, function = as_metric(metric), estimate.check_postprocess(postprocess)
-        stored = self.errors if how.function is metrics.mse and postprocess in estimate.STORED else None
+        how, kind = as_metric(metric), estimate.as_postprocess(postprocess)
+        stored = self.errors if how.function is metrics.mse and kind in estimate.STORED else None
         if stored is not None:
-            return stored[..., estimate.STORED.index(str(postprocess))]
-        if not isinstance(metric, str) or not isinstance(postprocess, str):
-            return self._averaged(how, postprocess)
-        known = self.__dict__.setdefault("_computed", {})
-        if (how, function) not in known:
-            known[how, function] = self._averaged(how, postprocess)
-        found: Floats = known[how, function]
+            return stored[..., estimate.STORED.index(str(kind))]
+        found: Floats
+        if not isinstance(metric, str) or not isinstance(kind, str):
+            found = self.error_per_attribute(how, kind).mean(axis=-1)
+        else:
+            known = self.compute([how], kind)
+            found = known[how, estimate.function_of(kind)]
         return found
 
-    def _averaged(self, metric: Metric, postprocess: PostprocessLike) -> Floats:
-        average: Floats = self.error_per_attribute(metric, postprocess).mean(axis=-1)
-        return average
+    def compute(self, wanted: Sequence[Metric], postprocess: PostprocessLike) -> dict[Any, Floats]:
+        """Errors by several metrics, which `error` then finds: estimates are processed once for all of them."""
+        known: dict[Any, Floats] = self.__dict__.setdefault("_computed", {})
+        function = estimate.function_of(postprocess)
+        if missing := [metric for metric in wanted if (metric, function) not in known]:
+            for metric, each in zip(missing, self._per_attribute(missing, postprocess), strict=True):
+                known[metric, function] = each.mean(axis=-1)
+        return known
 
     def error_per_attribute(
         self, metric: MetricLike = "mse", postprocess: PostprocessLike = estimate.DEFAULT
     ) -> Floats:
         """The error of each attribute, [protocol, epsilon, repetition, attribute]; parameters as for `error`."""
-        how = as_metric(metric)
-        estimate.check_postprocess(postprocess)
-        return estimate.errors(self.plan, self.n, self.frequencies, self.counts, self.reporters, how, postprocess)
+        return self._per_attribute([as_metric(metric)], estimate.as_postprocess(postprocess))[0]
+
+    def _per_attribute(self, wanted: Sequence[Metric], postprocess: PostprocessLike) -> list[Floats]:
+        arrays = self.frequencies, self.counts, self.reporters
+        return estimate.errors(self.plan, self.n, *arrays, wanted, postprocess)
+
+    def undefined(self, postprocess: PostprocessLike) -> dict[str, str]:
+        """Why a post-processing gives no number (NaN), by the labels of the protocols; empty if it always gives one."""
+        return estimate.undefined(self.plan, self.n, postprocess)
 
     def mse(self, postprocess: PostprocessLike = estimate.DEFAULT) -> Floats:
         """MSE_avg, [protocol, epsilon, repetition]: ``error("mse", postprocess)``."""

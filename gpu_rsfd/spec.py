@@ -17,6 +17,7 @@ from gpu_rsfd.options import (
     OUTPUT,
     SIMULATION,
     Option,
+    expanded,
     one_of,
     read_epsilons,
     read_list,
@@ -52,9 +53,9 @@ def _distinct(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _check_protocols(values: Any) -> tuple[Protocol, ...]:
-    from gpu_rsfd.protocols import as_protocol
+    from gpu_rsfd.protocols import PROTOCOLS, as_protocol
 
-    chosen = tuple(as_protocol(value) for value in _entries(values))
+    chosen = tuple(as_protocol(value) for value in expanded(_entries(values), PROTOCOLS, "protocol"))
     _distinct("protocol", (protocol.name for protocol in chosen))
     return chosen
 
@@ -119,7 +120,7 @@ class Spec:
 
     protocols: tuple[Protocol, ...] = declared(
         "LIST",
-        "Protocols by name.",
+        "Protocols by name, families such as 'smp-*', or all; gpu-rsfd protocols lists them.",
         "rsfd-grr,smp-adp",
         option="protocol",
         many=True,
@@ -292,6 +293,11 @@ class Spec:
             if f.name in given and command in f.unused:
                 raise InputError(f"{f.name}={given[f.name]} can't be used in {command}; leave it out")
         return cls.of(cls.default(command) if spec is None else spec, **given)
+
+    @property
+    def noises(self) -> frozenset[type]:
+        """The classes of the noises of its protocols."""
+        return frozenset(way.noise.form for protocol in self.protocols for way in protocol.variants)
 
     def settings_for(self, data: Dataset) -> PrivacySettings:
         """The settings of its protocols for a data set, on which a prior may depend."""

@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "plot": (
         LOOK,
-        "Draw errors against epsilon on a log scale with error bars, as in the paper; or against n for a sweep over n.",
+        "Draw errors against epsilon on a log scale with error bars, as in the paper; or against n, d or k.",
     ),
     "page": (
         LOOK,
@@ -45,7 +45,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         DECIDE,
         "Inspect a table: type and values of each column, and the options to read it with.",
     ),
-    "protocols": (DECIDE, "List the protocols, or those defined in a Python file, and test them."),
+    "protocols": (
+        DECIDE,
+        "List the protocols: what each sends, its budget, bits, expected error and exact loss; or test them.",
+    ),
     "doctor": (
         MAINTAIN,
         "Report versions, CUDA devices and the backend that `auto` chooses; the exit code is 1 if a self-test fails.",

@@ -14,8 +14,8 @@ from gpu_rsfd.backends import BACKENDS
 from gpu_rsfd.datasets import available
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import POSTPROCESS
-from gpu_rsfd.metrics import METRICS
+from gpu_rsfd.estimate import ALIASES, POSTPROCESS
+from gpu_rsfd.metrics import metric_names
 from gpu_rsfd.options import MACHINE, OUTPUT, SIMULATION, F, Option, read_whole
 from gpu_rsfd.spec import FIELDS, MEASURED
 
@@ -27,6 +27,10 @@ SELECTION = (
     Option("users", "LIST", "Number of users of a synthetic data set; a list is a sweep over n.", "1e4,1e5", many=True,
            defaults={"plan": "10,000, or the data set's own"}, unused=("paper",), in_python=False),
     Option("domain", "LIST", "Domain sizes of a synthetic data set; 10x5 means five times 10.", "10,10,20", many=True,
+           unused=("paper",), in_python=False),
+    Option("attributes", "LIST", "Numbers of attributes, with --values: a data set for each pair.", "5,10,20",
+           many=True, unused=("paper",), in_python=False),
+    Option("values", "LIST", "Numbers of values of each of these attributes.", "10,100", many=True,
            unused=("paper",), in_python=False),
     Option("distribution", "NAME", "Distribution of a synthetic data set: uniform or zipf:S.", "zipf:1.2",
            default_text="uniform", known=("uniform", "zipf:"), unused=("paper",), in_python=False),
@@ -75,12 +79,12 @@ FILTERS = (  # what is shown of a results file
     Option("epsilon", "LIST", "Only these epsilons.", "ln2,1", many=True, default_text="all", panel=None),
 )  # fmt: skip
 SHOWN_POSTPROCESS = Option(
-    "postprocess", "NAME", f"Post-processing of the estimates: {', '.join(POSTPROCESS)}.", "none",
-    default_text="clip-normalize", known=lambda: list(POSTPROCESS), panel=None,
+    "postprocess", "NAME", f"Post-processing of the estimates: {', '.join(POSTPROCESS)}.", "norm-sub",
+    default_text="clip-normalize", known=lambda: [*POSTPROCESS, *ALIASES], panel=None,
 )  # fmt: skip
 SHOWN_METRIC = Option(
-    "metric", "NAME", f"Error of the estimates: {', '.join(METRICS)}.", "mae", default_text="mse",
-    known=lambda: list(METRICS), panel=None,
+    "metric", "NAME", f"Error of the estimates: {', '.join(metric_names())}.", "mae", default_text="mse",
+    known=metric_names, panel=None,
 )  # fmt: skip
 
 

@@ -14,11 +14,11 @@ from gpu_rsfd.cli.commands import LOOK
 from gpu_rsfd.cli.options import FILTERS, SHOWN_METRIC, SHOWN_POSTPROCESS, option, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import check_postprocess
+from gpu_rsfd.estimate import as_postprocess
 from gpu_rsfd.metrics import as_metric
 from gpu_rsfd.options import read_epsilons, split_list, whole
 
-AXES = ("auto", "epsilon", "users")
+AXES = ("auto", "epsilon", "n", "d", "k")
 
 
 @app.command(
@@ -39,7 +39,9 @@ def plot(
     x: Annotated[
         str,
         option(
-            "--x", "Horizontal axis: auto, epsilon, or users for a sweep over n.  (default: auto)", known=lambda: AXES
+            "--x",
+            "Horizontal axis: auto, epsilon, or n, d or k of synthetic data.  --x k  (default: auto)",
+            known=lambda: AXES,
         ),
     ] = "auto",
     attribute: Annotated[
@@ -71,7 +73,7 @@ def plot(
     ] = False,
     **options: Any,
 ) -> None:
-    """Draw errors against epsilon on a log scale with error bars, as in the paper; or against n for a sweep over n.
+    """Draw errors against epsilon on a log scale with error bars, as in the paper; or against n, d or k.
 
     For an attack: the shares guessed correctly.
     """
@@ -79,7 +81,7 @@ def plot(
 
     targets = output or []
     if options["postprocess"] is not None:
-        check_postprocess(options["postprocess"])
+        options["postprocess"] = as_postprocess(options["postprocess"])
     as_metric(options["metric"] or "mse")
     if attribute is not None and options["metric"] is not None:
         raise InputError("--attribute and --metric exclude each other: it draws frequencies, not errors")

@@ -12,7 +12,7 @@ from gpu_rsfd.cli.commands import LOOK
 from gpu_rsfd.cli.options import FILTERS, SHOWN_METRIC, SHOWN_POSTPROCESS, option, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import check_postprocess
+from gpu_rsfd.estimate import as_postprocess
 from gpu_rsfd.metrics import as_metric
 from gpu_rsfd.options import split_list
 from gpu_rsfd.spec import FIELDS
@@ -63,7 +63,7 @@ def show(
     For an attack: the shares guessed correctly.
     """
     if options["postprocess"] is not None:
-        check_postprocess(options["postprocess"])
+        options["postprocess"] = as_postprocess(options["postprocess"])
     as_metric(options["metric"] or "mse")
     forms = [name for name, given in (("csv", csv), ("json", json), ("latex", latex)) if given]
     if len(forms) > 1:

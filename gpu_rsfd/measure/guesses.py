@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.measure.reports import Chunk
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled, prior_frequencies
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Subsets, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.form import implementation
 
 Floats = npt.NDArray[np.float64]
@@ -92,6 +92,25 @@ def _values_seen(sent: Indices, recipe: Recipe, f: Floats, order: Indices) -> Se
     return supported, other, recipe.noise.p(k), recipe.noise.q(k), f[sent], fake
 
 
+def _messages_seen(sent: Indices, recipe: Recipe, f: Floats, order: Indices) -> Seen:
+    """What a message says depends on nothing else: worked out for each of them, then looked up."""
+    noise, k = recipe.noise, len(f)
+    assert isinstance(noise, Sets)
+    messages = noise.design.messages
+    supported, other = (np.full(messages, k, np.uint16) for _ in range(2))
+    mean = np.zeros(messages)
+    for v in order[::-1]:  # the most frequent value comes last, and stays
+        members = noise.design.members(int(v))
+        mean[members] += f[v]
+        supported[members] = v
+        stays = other[members]
+        other[:] = v
+        other[members] = stays
+    high, low = noise.given
+    fake = 1 / messages if recipe.unsampled is Unsampled.FAKE else 1.0
+    return supported[sent], other[sent], high, low, mean[sent], fake
+
+
 def _bits_seen(sent: Indices, recipe: Recipe, f: Floats, order: Indices) -> Seen:
     k: int = len(f)
     fake: Any = 1.0
@@ -106,8 +125,19 @@ def _bits_seen(sent: Indices, recipe: Recipe, f: Floats, order: Indices) -> Seen
     return first(sent, order, True), first(sent, order, False), high, low, mean, fake
 
 
+def _subset_seen(sent: Indices, recipe: Recipe, f: Floats, order: Indices) -> Seen:
+    (_, size), k, p = recipe.noise.integers, len(f), recipe.noise.p(len(f))
+    mean = f @ sent.astype(np.float64)
+    return first(sent, order, True), first(sent, order, False), p / size, (1 - p) / (k - size), mean, 1.0
+
+
 # noise class -> what a report of it says
-LOOKS: dict[type, Callable[[Indices, Recipe, Floats, Indices], Seen]] = {Keep: _values_seen, Bits: _bits_seen}
+LOOKS: dict[type, Callable[[Indices, Recipe, Floats, Indices], Seen]] = {
+    Keep: _values_seen,
+    Sets: _messages_seen,
+    Bits: _bits_seen,
+    Subsets: _subset_seen,
+}
 
 
 def guesses(

@@ -10,14 +10,17 @@ import traceback
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from gpu_rsfd.checks import MAX_DOMAIN
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.protocols.adaptive import Variant
 from gpu_rsfd.protocols.budgets import AMPLIFIED, SPLIT, WHOLE, Budget
+from gpu_rsfd.protocols.designs import Design, own_design
 from gpu_rsfd.protocols.form import Bits, Keep, Noise, Unsampled
-from gpu_rsfd.protocols.noise import NoiseRule, bits_loss, keep_loss, one_bit_each, towards_privacy
+from gpu_rsfd.protocols.noise import PGR, NoiseRule, bits_loss, keep_loss, message_sets, one_bit_each, towards_privacy
 from gpu_rsfd.protocols.registry import REGISTRY, Protocol, as_protocol
 from gpu_rsfd.tape import KEEP_ONE
 
@@ -41,6 +44,7 @@ def protocol(
     solution: str | None = None,
     bits: Callable[[float, int], tuple[float, float]] | None = None,
     keep: Callable[[float, int], float] | None = None,
+    sets: Any = None,
     adaptive: Sequence[str | Protocol] | None = None,
     budget: Callable[[float, int], float] | None = None,
     loss: Callable[[float, int], float] | None = None,
@@ -60,14 +64,19 @@ def protocol(
         Its name in results: letters, digits and . _ + - only, and not a name of `PROTOCOLS`.
     solution : {'spl', 'smp', 'rsfd-z', 'rsfd-r'}
         What a user sends: every attribute (`spl`); the sampled one alone (`smp`); the sampled one hidden among noise on
-        the empty encoding (`rsfd-z`) or among fake values (`rsfd-r`; with `keep` they are sent as they are).
+        the empty encoding (`rsfd-z`) or among fake values (`rsfd-r`; with `keep` they are sent as they are, with `sets`
+        they are uniform messages).
     bits : callable, (e, k) -> (p, q)
         A bit for each of the k values is sent: 1 with probability p for the user's own value and q for any other.
     keep : callable, (e, k) -> probability
         A value is sent: the user's own with this probability, else a uniform one of all k values.
+    sets : table, or callable, (e, k) -> table
+        A message is sent; row v of the table has the messages (0, 1, …) that support value v.  All rows have equally
+        many, and any two share equally many.  A message is e^e times as likely for a value that it supports as for any
+        other.  If the table has more than k rows, the first k are used.
     adaptive : pair of str or Protocol
-        Instead of `solution` and `bits` or `keep`: two protocols of the same solution and budget.  For each attribute,
-        the one with the smaller variance at f = 0 is used; ties go to the second.
+        Instead of `solution` and `bits`, `keep` or `sets`: two protocols of the same solution and budget.  For each
+        attribute, the one with the smaller variance at f = 0 is used; ties go to the second.
     budget : callable, (epsilon, d) -> e, optional
         What one attribute may spend under the guarantee `paper`.  Default: epsilon / d for `spl`, epsilon for `smp`,
         ln(d (e^epsilon - 1) + 1) for `rsfd-z` and `rsfd-r`.  The budgets of `user` and `attribute` follow from the
@@ -81,8 +90,8 @@ def protocol(
     Returns
     -------
     Protocol
-        The protocol.  Its probabilities are realised by integers out of 2**24 (`bits`) or 2**32 (`keep`), rounded
-        towards privacy, and never certain.
+        The protocol.  Its probabilities are realised by integers out of 2**24 (`bits`) or 2**32 (`keep`, `sets`),
+        rounded towards privacy, and never certain.
 
     Raises
     ------
@@ -110,7 +119,7 @@ def protocol(
     _check_name(name)
     looks = _looks(name, label, colour, marker)
     if adaptive is not None:
-        given = {"solution": solution, "bits": bits, "keep": keep, "budget": budget, "loss": loss}
+        given = {"solution": solution, "bits": bits, "keep": keep, "sets": sets, "budget": budget, "loss": loss}
         extra = [key for key, value in given.items() if value is not None]
         if extra:
             raise InputError(
@@ -121,21 +130,28 @@ def protocol(
         return Protocol(name, *looks, rule, (*a.variants, *b.variants), _line(name, "summary", words))
     if solution not in SOLUTIONS:
         raise InputError(f"protocol {name!r}: unknown solution {solution!r}; available: {', '.join(SOLUTIONS)}")
-    if (bits is None) == (keep is None):
-        raise InputError(f"protocol {name!r}: give either bits or keep, {'not both' if bits else 'one of them'}")
+    how = [key for key, given in (("bits", bits), ("keep", keep), ("sets", sets)) if given is not None]
+    if len(how) != 1:
+        raise InputError(f"protocol {name!r}: give one of bits, keep and sets, not {' and '.join(how) or 'none'}")
     for key, function in (("bits", bits), ("keep", keep), ("budget", budget), ("loss", loss)):
         if function is not None and not callable(function):
             raise InputError(f"protocol {name!r}: {key}={function!r} must be a function")
     others, usual = SOLUTIONS[str(solution)]
-    if keep is not None and others is Unsampled.ZERO:
-        raise InputError(f"protocol {name!r}: keep sends a value, so fakes are values: use rsfd-r instead of rsfd-z")
-    if keep is not None and loss is not None:
-        raise InputError(f"protocol {name!r}: loss is for bits; that of a value that is sent is known exactly")
-    noise = _kept(name, keep) if keep is not None else _set(name, bits, loss)
+    sent = "a value" if keep is not None else "a message"
+    if bits is None and others is Unsampled.ZERO:
+        raise InputError(
+            f"protocol {name!r}: {how[0]} sends {sent}, so fakes are {sent[2:]}s: use rsfd-r instead of rsfd-z"
+        )
+    if bits is None and loss is not None:
+        raise InputError(f"protocol {name!r}: loss is for bits; that of {sent} that is sent is known exactly")
+    if sets is not None:
+        noise = _messages(name, sets)
+    else:
+        noise = _kept(name, keep) if keep is not None else _set(name, bits, loss)
     spending = Budget(usual.rule, usual.text)
     if budget is not None:
         spending = Budget(OwnBudget(budget, name), f"{getattr(budget, '__name__', 'budget')}(eps, d)")
-    words = f"User-defined: {'keep' if keep is not None else 'bits'}, {solution}." if summary is None else summary
+    words = f"User-defined: {how[0]}, {solution}." if summary is None else summary
     return Protocol(name, *looks, spending, (Variant(noise, others),), _line(name, "summary", words))
 
 
@@ -331,6 +347,36 @@ def _kept(name: str, keep: Any) -> NoiseRule:
     return NoiseRule(
         name, Keep, ideal, thresholds, lambda e, k: math.log2(k), "keep + q", "(1 - keep) / k", "own", keep_loss
     )
+
+
+def _messages(name: str, sets: Any) -> NoiseRule:
+    """A noise from a table of message sets, or from (e, k) -> such a table."""
+    fixed = None if callable(sets) else _design(f"protocol {name!r}: sets", sets)
+    called = Called(sets, name)
+    most = MAX_DOMAIN if fixed is None else len(fixed.source)
+
+    @lru_cache(maxsize=64)
+    def design(e: float, k: int) -> Design:
+        words = called.words("sets", {"e": e, "k": k})
+        found = _design(words, called("sets", e=e, k=k)) if fixed is None else fixed
+        if len(found.source) < k:
+            raise InputError(f"{words} has the sets of {len(found.source)} values; {k} are needed")
+        return found
+
+    def shape(e: float, k: int) -> tuple[int, int, int]:
+        found = design(e, k)
+        return found.messages, found.size, found.shared
+
+    p_star, q_star = PGR.p_star, PGR.q_star
+    return message_sets(name, shape, design, p_star, q_star, "own", most)
+
+
+def _design(words: str, sets: Any) -> Design:
+    try:
+        return own_design(sets)
+    except (InputError, ValueError) as error:
+        reason = error if isinstance(error, InputError) else "they must be a table: all sets of equally many messages"
+        raise InputError(f"{words} can't be used: {reason}") from None
 
 
 def _pair(name: str, adaptive: object) -> tuple[Protocol, Protocol, Budget]:

@@ -84,13 +84,13 @@ def colour(protocol: int) -> str:
 
 
 def error_chart(x: str, y: str, looks: Sequence[Look], epsilons: Sequence[float]) -> Any:
-    """Errors against `x` (epsilon, users) on a `y` scale (log, linear): bands, curves, theory, published points."""
+    """Errors against `x` (epsilon, or the title of a size) on a `y` scale: log or linear."""
     alt = altair()
     if x == "epsilon":
         axis = alt.Axis(title="ε", values=list(epsilons), labelExpr=_names(epsilons), labelOverlap=True)
         horizontal = alt.X("x:Q", axis=axis, scale=alt.Scale(zero=False, nice=False, padding=15))
     else:
-        axis = alt.Axis(title="users n", format="~s", tickCount=5)
+        axis = alt.Axis(title=x, format="~s", tickCount=5)
         horizontal = alt.X("x:Q", axis=axis, scale=alt.Scale(type="log", nice=False, padding=15))
     single = x == "epsilon" and len(epsilons) == 1  # a band of no width would not be seen
     return _specified(_curves(horizontal, looks, y, bars=single), "error of each protocol", {"height": 360})

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.command import own_data
-from gpu_rsfd.metrics import as_metric, mse
+from gpu_rsfd.metrics import as_metric, average, mse
 from gpu_rsfd.results import AttackResult, Result, Results
 from gpu_rsfd.show.privacy import GOALS
 from gpu_rsfd.show.selection import part_of
@@ -81,11 +81,14 @@ def baselines(result: Result, metrics: Sequence[str]) -> dict[str, str]:
     """What errors are to be compared with, by metric: those of guesses, and of a sample without privacy."""
     found = {}
     for metric in metrics:
-        function = as_metric(metric).function
-        each = [function(result.frequencies[s], np.full(s.stop - s.start, 1 / (s.stop - s.start)))
-                for s in result.domain.slices]  # fmt: skip
-        said = f"Guessing that all values are equally frequent: {_number(float(np.mean(each)))}."
-        if function is mse:
+        known = as_metric(metric)
+        if known.larger_is_better:  # a ranking of values that are all the same means nothing
+            found[metric] = ""
+            continue
+        guess = np.concatenate([np.full(k, 1 / k) for k in result.domain])
+        error = average(known, result.frequencies, guess, result.domain, result.n)
+        said = f"Guessing that all values are equally frequent: {_number(float(error))}."
+        if known.function is mse:
             sample = [(f * (1 - f)).mean() / result.n for f in (result.frequencies[s] for s in result.domain.slices)]
             said += f" A sample of {result.n:,} users without privacy: {_number(float(np.mean(sample)))}."
         found[metric] = said

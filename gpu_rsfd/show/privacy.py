@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import DEFAULT, Floats, PostprocessLike, check_postprocess
+from gpu_rsfd.estimate import DEFAULT, Floats, PostprocessLike, as_postprocess
 from gpu_rsfd.metrics import MetricLike, as_metric
 from gpu_rsfd.protocols import Mechanism
 from gpu_rsfd.protocols.loss import losses
@@ -80,7 +80,7 @@ def attack_figure(results: Results) -> Any:
 
 def tradeoff(results: Results, postprocess: PostprocessLike = DEFAULT, metric: MetricLike = "mse") -> Any:
     """Errors against the exact privacy loss, a curve per protocol over epsilon: one attribute differs, or all."""
-    check_postprocess(postprocess)
+    postprocess = as_postprocess(postprocess)
     if not results:
         raise InputError("the results file has no finished repetitions yet; nothing to plot")
     log = not as_metric(metric).larger_is_better

@@ -14,7 +14,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from gpu_rsfd.estimate import PostprocessLike, check_postprocess
+from gpu_rsfd.estimate import PostprocessLike, as_postprocess
 from gpu_rsfd.metrics import MetricLike, as_metric, name_of
 from gpu_rsfd.results import Measured, Result, Results
 from gpu_rsfd.show.comparison import among_best
@@ -125,7 +125,7 @@ def stated(postprocess: PostprocessLike, metric: MetricLike = "mse") -> str:
 
 def show(results: Results, postprocess: PostprocessLike, form: str = "table", metric: MetricLike = "mse") -> None:
     """Print the table; `form` is table, csv or json."""
-    check_postprocess(postprocess)
+    postprocess = as_postprocess(postprocess)
     as_metric(metric)
     if form != "table":
         write(results, form, FIELDS, rows(results, postprocess, metric))
@@ -141,7 +141,7 @@ def show(results: Results, postprocess: PostprocessLike, form: str = "table", me
         guides |= bool(guide.any())
         best = among_best(result, postprocess, metric)
         console.print(cells_table(result, mean, error, exponent, best, closed, guide))
-        for line in _without_estimate(result):
+        for line in (*_without_estimate(result), *without_number(result, postprocess)):
             console.print(line, markup=False)
     console.print(f"(standard error of the last digits); {marked(results, 'column', metric)}")
     if guides:
@@ -168,6 +168,14 @@ def _without_estimate(result: Result) -> Iterator[str]:
                 f"{', '.join(names)}: {numbers[1]:,} of {total:,} repetitions have an estimate of every attribute, "
                 f"{numbers[0]:,} of the attribute that fewest sampled; averaged attribute by attribute"
             )
+
+
+def without_number(result: Result, postprocess: PostprocessLike) -> Iterator[str]:
+    """A line for protocols that a post-processing is not defined for."""
+    reasons = result.undefined(postprocess)
+    for reason in dict.fromkeys(reasons.values()):
+        labels = [label for label, own in reasons.items() if own == reason]
+        yield f"{', '.join(labels)}: – where {name_of(postprocess)} is not defined: {reason}"
 
 
 def marked(results: Results, where: str, metric: MetricLike = "mse") -> str:

@@ -184,7 +184,7 @@ SMALL = ["--repetitions", "2", "--epsilon", "1,ln2", "--protocol", "smp-grr,spl-
 
 @pytest.mark.parametrize("command,data", [
     ("sweep", ["--users", "50,60", "--domain", "3x2,4", "--distribution", "zipf:1.2", "--data-seed", "7"]),
-    ("sweep", ["--users", "50,60", "--domain", "3", "--sampler", "marginals", "--keep", "mse"]),
+    ("sweep", ["--users", "50,60", "--attributes", "2,1", "--values", "3", "--sampler", "marginals", "--keep", "mse"]),
     ("sweep", ["--dataset", "odd name,x.csv", "--bins", "age, years=2", "--missing", "drop", "--delimiter", ";"]),
     ("sweep", ["--dataset", "a.csv,b.csv,nursery", "--exclude", "x"]),
     ("attack", ["--users", "50", "--domain", "3x2", "--knowledge", "estimated", "--seed", "3"]),
@@ -278,7 +278,8 @@ def test_protocols_from_a_file(own, monkeypatch, capsys):
 
 def test_protocols_are_listed_and_checked(own, monkeypatch, capsys):
     assert call(monkeypatch, "protocols") == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(gpu_rsfd.PROTOCOLS)
+    lines = [line.split()[0].lstrip("*") for line in capsys.readouterr().out.splitlines()[3:-2]]
+    assert lines == list(gpu_rsfd.PROTOCOLS)
     monkeypatch.setattr("gpu_rsfd.contract.check", lambda protocol, echo: echo(f"{protocol.name} is checked"))
     assert call(monkeypatch, "protocols", "--protocol-from", "mine.py", "--check") == 0
     first, second = capsys.readouterr().out.splitlines()

@@ -14,7 +14,7 @@ from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.backends.cuda import speed
 from gpu_rsfd.backends.cuda.backend import CupyBackend
 from gpu_rsfd.backends.native import build
-from gpu_rsfd.protocols import Keep
+from gpu_rsfd.protocols import Keep, Sets
 
 FEW = doctor.CASES[:4]
 HOST = ["numpy", *(["native"] if host_backend()[0] == "native" else [])]
@@ -297,7 +297,9 @@ def test_large_domains_are_kept_by_some():
     for case in (*doctor.CASES, *doctor.DEVICE_CASES):
         if max(case.domain) >= 2500:
             plan = case.plan("uniform")
-            kept = min(r.noise.threshold for r in plan.attributes[0].recipes if isinstance(r.noise, Keep)) / 2**32
+            kept = (
+                min(r.noise.threshold for r in plan.attributes[0].recipes if isinstance(r.noise, (Keep, Sets))) / 2**32
+            )
             assert kept * case.users * len(case.repetitions) / len(case.domain) > 2
 
 

@@ -136,7 +136,7 @@ def test_norm_sub_halves_the_error_on_skewed_data():
     assert mul == pytest.approx(7.8e-4, rel=0.03)
     assert sub == pytest.approx(4.1e-4, rel=0.03)
     page = docs("metrics.md")
-    assert "`clip` is Base-Pos, `clip-normalize` Norm-Mul and `simplex` Norm-Sub" in page
+    assert "Base-Pos is `clip`, Norm-Mul `clip-normalize`, Norm-Sub `simplex`" in page
     assert "7.8e-4 after `clip-normalize`, 4.1e-4 after `simplex`" in page
 
 

@@ -129,8 +129,8 @@ def test_a_claimed_loss_is_marked_and_refused_where_it_would_have_to_be_known():
         ({"name": "rsfd-grr"}, "'rsfd-grr' is the name of a protocol of gpu-rsfd"),
         ({"solution": "rsfd"}, "unknown solution 'rsfd'; available: spl, smp, rsfd-z, rsfd-r"),
         ({"solution": None}, "unknown solution None"),
-        ({"keep": grr}, "give either bits or keep, not both"),
-        ({"bits": None}, "give either bits or keep, one of them"),
+        ({"keep": grr}, "give one of bits, keep and sets, not bits and keep"),
+        ({"bits": None}, "give one of bits, keep and sets, not none"),
         ({"bits": (0.5, 0.2)}, r"bits=\(0.5, 0.2\) must be a function"),
         ({"bits": None, "keep": grr}, "keep sends a value, so fakes are values: use rsfd-r"),
         ({"bits": None, "keep": grr, "solution": "smp", "loss": grr}, "loss is for bits"),
@@ -159,7 +159,7 @@ def test_bad_definitions(given, words):
         (("smp-grr", "spl-oue"), "smp-grr and spl-oue are of different solutions"),
         (("rsfd-grr", define("w", budget=lambda epsilon, d: epsilon)), "rsfd-grr and w have different budgets"),
         (("rsfd-grr", "rsrfd-grr"), "is longitudinal or has a prior"),
-        (("smp-grr", "smp-gr"), "unknown protocol 'smp-gr'; did you mean smp-grr"),
+        (("smp-grr", "smp-grrr"), "unknown protocol 'smp-grrr'; did you mean smp-grr"),
     ],
 )
 def test_bad_pairs(pair, words):

@@ -63,6 +63,14 @@ def over_users():
     return Results(made, spec=describe(sets, next(iter(made.values())).spec))
 
 
+def grid():
+    names = {f"uniform-n500-d{d}-k{k}": (k,) * d for d in (2, 3) for k in (3, 4)}
+    sets = [gpu_rsfd.SyntheticDataset(500, domain, name=name) for name, domain in names.items()]
+    protocols = ["smp-grr", "smp-oue"]
+    made = {d.name: gpu_rsfd.simulate(d, epsilons=1.0, protocols=protocols, repetitions=3, workers=1) for d in sets}
+    return Results(made, spec=describe(sets, next(iter(made.values())).spec))
+
+
 @pytest.fixture(scope="module")
 def results():
     return people()
@@ -76,6 +84,7 @@ def folder(tmp_path_factory, results):
     guessed = Results({"people": attacked(people_data(), results["people"])})
     write_page(results, folder / "people.html", "people.h5", attacks=guessed)
     write_page(over_users(), folder / "users.html", "users.h5")
+    write_page(grid(), folder / "grid.html", "grid.h5", metric="topk:2")
     write_page(many_values(), folder / "many.html", "many.h5")
     write_page(all_protocols(), folder / "all.html", "all.h5")
     return folder
@@ -348,6 +357,37 @@ def test_against_users(visit):
     after(page, "error-chart", lambda: page.select_option("#against", "epsilon"))
     assert {key[1] for key in errors_drawn(page)} == {"ε = 0.5, uniform-n500-d2", "ε = 1, uniform-n500-d2"}
     assert not page.is_visible("#at")
+
+
+def test_against_the_domain_scores_and_what_is_undefined(visit):
+    page = visit("grid.html")
+    found = {name: result.error("topk:2", "clip-normalize")[:, 0].mean(axis=-1) for name, result in grid().items()}
+
+    def shown(*names):
+        drawn = {(m["protocol"], m["at"]): float(m["topk:2_avg"].split("(")[0]) for m in marks(page, "error-chart")}
+        assert set(drawn) == {(label, f"ε = 1, {name}") for label in ("Smp[GRR]", "Smp[OUE]") for name in names}
+
+    assert page.eval_on_selector("#against", "e => [...e.options].map(o => o.text)") == [
+        *("epsilon", "attributes d", "values k"),
+    ]
+    shown("uniform-n500-d2-k3", "uniform-n500-d3-k3")
+    after(page, "error-chart", lambda: page.select_option("#against", "k"))
+    shown("uniform-n500-d2-k3", "uniform-n500-d2-k4")
+    after(page, "error-chart", lambda: page.select_option("#dataset", label="uniform-n500-d3-k4"))
+    shown("uniform-n500-d3-k3", "uniform-n500-d3-k4")
+    assert page.is_checked("input[value=linear]")  # a score
+    page.click("#table th:nth-child(2) button")  # the best first: the largest
+    order = page.eval_on_selector_all("#table tbody th", "heads => heads.map(h => h.textContent)")
+    best = found["uniform-n500-d3-k4"].argmax()
+    assert order[0] == ["Smp[GRR]", "Smp[OUE]"][best]
+    after(page, "error-chart", lambda: page.select_option("#metric", label="MAE_avg"))
+    assert page.is_checked("input[value=log]")
+    after(page, "error-chart", lambda: page.select_option("#postprocess", "mle"))
+    assert {m["protocol"] for m in marks(page, "error-chart")} == {"Smp[GRR]"}
+    assert "Smp[OUE]: – where mle is not defined: it is the likelihood of reports of one value each" in (
+        page.inner_text("#error-note")
+    )
+    assert "–" in page.inner_text("#table")
 
 
 def test_privacy_where_it_is_known(visit, results):

@@ -56,14 +56,14 @@
     $(id).dataset.drawn = String(Number($(id).dataset.drawn || 0) + 1);
   }
 
-  function point(set, p, e, x) {
+  function point(set, p, e, x, order) {
     const errors = errorsOf(set);
     const mean = errors.mean[p][e], error = errors.error[p][e];
     const theory = errors.theory && $("theory").checked ? errors.theory[p][e] : null;
     const published = errors.published && $("published").checked ? errors.published[p][e] : null;
     const low = error === null ? mean : mean > 0 ? Math.max(mean - error, mean / 1000) : mean - error;
     return {
-      protocol: page.protocols[p].label, x, order: set.n + set.x[e], mean, low, high: mean + (error || 0), theory, published,
+      protocol: page.protocols[p].label, x, order, mean, low, high: mean + (error || 0), theory, published,
       at: `ε = ${page.epsilons[e]}, ${set.name}`, value: withError(mean, error),
       closed: theory === null ? "–" : short(theory), paper: published === null ? "–" : short(published),
     };
@@ -72,30 +72,35 @@
   const filtered = (p) => $("protocols").querySelectorAll("label")[p].hidden;
   const shown = () => page.protocols.map((_, p) => p).filter((p) => !state.hidden.has(p) && !filtered(p));
 
+  // data sets that differ from the chosen one in this size alone
+  const alike = (axis) => page.datasets.filter((set) => Object.keys(set.size).every((other) => other === axis || set.size[other] === dataset().size[other]))
+    .sort((a, b) => a.size[axis] - b.size[axis]);
+
   function drawErrors() {
-    const overUsers = page.overUsers && $("against").value === "users";
+    const against = $("against").value, overSizes = against !== "epsilon";
     const curves = [];
     for (const p of shown()) {
-      if (overUsers) {
-        for (const set of [...page.datasets].sort((a, b) => a.n - b.n)) curves.push(point(set, p, Number($("at").value), set.n));
+      if (overSizes) {
+        for (const set of alike(against)) curves.push(point(set, p, Number($("at").value), set.size[against], set.size[against]));
       } else {
-        dataset().x.forEach((x, e) => curves.push(point(dataset(), p, e, x)));
+        dataset().x.forEach((x, e) => curves.push(point(dataset(), p, e, x, x)));
       }
     }
     const rows = curves.filter((row) => row.mean !== null && (row.mean > 0 || scale() === "linear"));
     const set = dataset(), errors = errorsOf(set);
-    const notes = [`${!overUsers && page.epsilons.length === 1 ? "Bars" : "Bands"}: one standard error.`];
+    const notes = [`${!overSizes && page.epsilons.length === 1 ? "Bars" : "Bands"}: one standard error.`];
     if (errors.theory && $("theory").checked) notes.push("Dashed lines: theory.");
-    if (!overUsers && errors.published && $("published").checked) {
+    if (!overSizes && errors.published && $("published").checked) {
       notes.push("Open circles: the paper’s published points.");
       if (postprocess() === page.default.postprocess) set.caveats.forEach((text) => notes.push(text[0].toUpperCase() + text.slice(1) + "."));
       if (!set.balanced) notes.push("The paper’s users are in balanced groups, these are not.");
     }
+    notes.push(...(set.undefined[postprocess()] || []).map((line) => `${line}.`));
     const hidden = curves.filter((row) => row.mean !== null).length - rows.length;
     notes.push(page.guaranteeName, set.baselines[metric().name]);
     if (hidden) notes.push(`${hidden} means are not positive: the linear scale shows them.`);
     $("error-note").textContent = notes.join(" ");
-    return draw("error-chart", page.charts[`${overUsers ? "users" : "epsilon"}-${scale()}`], { curves: rows });
+    return draw("error-chart", page.charts[`${against}-${scale()}`], { curves: rows });
   }
 
   function estimates(set) {
@@ -149,7 +154,7 @@
       $("privacy-chart").replaceChildren();
       return undefined;
     }
-    const curves = shown().flatMap((p) => page.epsilons.map((_, e) => point(dataset(), p, e, losses[p][e])))
+    const curves = shown().flatMap((p) => page.epsilons.map((_, e) => point(dataset(), p, e, losses[p][e], dataset().x[e])))
       .filter((row) => row.mean !== null && (row.mean > 0 || scale() === "linear") && row.x !== null).map((row) => ({ ...row, theory: null, published: null }));
     return draw("privacy-chart", page.charts[`${kind}-${scale()}`], { curves });
   }
@@ -326,10 +331,14 @@
     }));
   }
 
+  // errors span powers of ten; a score, of which more is better, does not
+  const setScale = () => { document.querySelector(`input[name=scale][value=${metric().larger ? "linear" : "log"}]`).checked = true; };
+
   function start() {
     fill("dataset", page.datasets.map((set, i) => [i, set.name]));
     fill("metric", page.metrics.map((entry, i) => [i, entry.label]));
     $("metric").value = page.metrics.findIndex((entry) => entry.name === page.default.metric);
+    setScale();
     fill("postprocess", page.postprocess.map((entry) => [entry.name, entry.name]));
     $("postprocess").value = page.default.postprocess;
     explain("metrics", page.metrics.map((entry) => [entry.label, entry.summary + (entry.larger ? " Larger is better." : "")]));
@@ -338,8 +347,9 @@
     fill("protocol", page.protocols.map((entry, p) => [p, entry.label]));
     fill("epsilon", page.epsilons.map((name, e) => [e, name]));
     fill("loss", page.losses.map((name) => [name, name]));
-    $("against-label").hidden = !page.overUsers;
-    $("against").value = page.overUsers ? "users" : "epsilon";
+    fill("against", [["epsilon", "epsilon"], ...Object.entries(page.axes)]);
+    $("against-label").hidden = !Object.keys(page.axes).length;
+    $("against").value = Object.keys(page.axes)[0] || "epsilon";
     $("frequencies").hidden = !page.kept.length;
     for (const [p, entry] of page.protocols.entries()) {
       const label = document.createElement("label"), box = document.createElement("input");
@@ -360,7 +370,7 @@
     const families = new Set(page.protocols.map((entry) => entry.label.split("[")[0]));
     $("families").replaceChildren(...[...families].map((name) => new Option(name)));
     $("filter").addEventListener("input", filter);
-    const showAt = () => { $("at-label").hidden = !page.overUsers || $("against").value !== "users"; };
+    const showAt = () => { $("at-label").hidden = $("against").value === "epsilon"; };
     showAt();
     fillAttributes();
     const recommend = () => { // frequencies are first shown as recommended
@@ -370,7 +380,8 @@
     recommend();
     $("dataset").addEventListener("change", () => { fillAttributes(); recommend(); drawAll(); });
     $("against").addEventListener("change", () => { showAt(); drawErrors(); });
-    for (const id of ["metric", "postprocess"]) $(id).addEventListener("change", drawAll);
+    $("metric").addEventListener("change", () => { setScale(); drawAll(); });
+    $("postprocess").addEventListener("change", drawAll);
     for (const id of ["at", "theory", "published"]) $(id).addEventListener("change", drawErrors);
     for (const id of ["attribute", "protocol", "epsilon"]) $(id).addEventListener("change", drawFrequencies);
     for (const box of document.querySelectorAll("input[name=scale]")) box.addEventListener("change", () => { drawErrors(); drawPrivacy(); });
