@@ -449,7 +449,7 @@ HOST = [  # each of these once passed every test
     Mutant("speed.py", "    runner.kernel(BARE)((blocks,), (BLOCK,), args)  # compiles\n", "", first="doctor"),
     Mutant("faults.py", "            runner.submit(limit, 0).result()\n", "            pass\n", first="doctor"),
     Mutant("faults.py", "result or (None if short else", "result or (None if True else", first="doctor"),
-    Mutant("faults.py", "    with no_pinned_memory():", "    if True:", first="doctor"),
+    Mutant("faults.py", "        cupy.cuda.set_pinned_memory_allocator(fail)\n", "", first="doctor"),
     Mutant("faults.py", "if took is None or took > SOON:", "if False:", first="doctor"),
     Mutant(
         "doctor.py",

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -43,8 +43,11 @@ SHORTEST_BLOCK = 0.2  # seconds of work, once the speed is known: making a file 
 FIRST_SPEED = 1e8  # positions per second, a guess until the first block has been timed
 
 
+S = TypeVar("S")
+
+
 class Reporter(Protocol):
-    """Told what happens; shows it or not."""
+    """Receives progress and messages."""
 
     def begin(self, positions: int, done: int) -> None: ...
     def dataset(self, name: str) -> None: ...
@@ -61,6 +64,10 @@ class Silent:
     def advance(self, positions: int) -> None: ...
     def say(self, line: str) -> None: ...
     def end(self) -> None: ...
+    def __enter__(self: S) -> S:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
 
 
 def describe(datasets: Sequence[Dataset], spec: Spec, measurement: Measurement) -> dict[str, Any]:

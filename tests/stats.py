@@ -29,7 +29,7 @@ def check_means(samples: npt.NDArray, expected: npt.NDArray, variance: npt.NDArr
 
 
 def check_variances(samples: npt.NDArray, variance: npt.NDArray, what: str) -> None:
-    """Every cell's sample variance is `variance` (nearly normal samples; Wilson-Hilferty for the chi-squared law)."""
+    """Every cell's sample variance is `variance` (nearly normal samples; Wilson-Hilferty approximation)."""
     freedom = len(samples) - 1
     ratio = samples.var(axis=0, ddof=1) / variance
     spread = 2 / (9 * freedom)
@@ -43,7 +43,7 @@ def check_variances(samples: npt.NDArray, variance: npt.NDArray, what: str) -> N
 
 
 def check_uniform(counts: npt.NDArray, what: str) -> None:
-    """Pearson's chi-squared test against the uniform law, over the last axis."""
+    """Pearson's chi-squared test against the uniform distribution, over the last axis."""
     k = counts.shape[-1]
     expected = counts.sum(axis=-1, keepdims=True) / k
     chi2 = ((counts - expected) ** 2 / expected).sum(axis=-1)
@@ -80,7 +80,7 @@ def check_same_moments(x: npt.NDArray, y: npt.NDArray, what: str) -> None:
 
 
 def check_same_law(x: npt.NDArray, y: npt.NDArray, what: str) -> None:
-    """Two samples [repetition, cell] of integer vectors have the same joint law (chi-squared, rare vectors pooled)."""
+    """Two samples [repetition, cell] of integer vectors have one distribution (chi-squared, rare vectors pooled)."""
     _, which = np.unique(np.concatenate([x, y]), axis=0, return_inverse=True)
     which = which.reshape(-1)  # NumPy 2.0.0 gives a column
     table = np.stack([np.bincount(part, minlength=which.max() + 1) for part in (which[: len(x)], which[len(x) :])])
@@ -89,7 +89,7 @@ def check_same_law(x: npt.NDArray, y: npt.NDArray, what: str) -> None:
     table = table[:, table.sum(axis=0) > 0]
     expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
     chi2, freedom = ((table - expected) ** 2 / expected).sum(), table.shape[1] - 1
-    assert freedom > 0, f"{what}: the law has only one outcome"
+    assert freedom > 0, f"{what}: the distribution has only one outcome"
     spread = 2 / (9 * freedom)
     z = (np.cbrt(chi2 / freedom) - (1 - spread)) / math.sqrt(spread)
     bound = normal_bound(1)

@@ -34,16 +34,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / (365.25 * 86_400):,.0f} years"
 
 
-class Quiet(Silent):
-    """Says nothing."""
-
-    def __enter__(self) -> Quiet:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-
-class PlainLines(Quiet):
+class PlainLines(Silent):
     """A line now and then on standard error, for logs."""
 
     def __init__(self) -> None:
@@ -91,7 +82,7 @@ class _Left(ProgressColumn):
         return Text("" if left is None or task.finished else f"{duration(left)} left")
 
 
-class LiveBar(Quiet):
+class LiveBar(Silent):
     """A live bar over all positions (users x values x repetitions)."""
 
     def __init__(self) -> None:
@@ -105,9 +96,6 @@ class LiveBar(Quiet):
             console=self._console,
         )
         self._task = self._progress.add_task("", total=None, start=False)
-
-    def __enter__(self) -> LiveBar:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
@@ -130,8 +118,8 @@ class LiveBar(Quiet):
         self._progress.stop()
 
 
-def reporter(quiet: bool) -> Quiet:
+def reporter(quiet: bool) -> Silent:
     """The one that fits where the output goes."""
     if quiet:
-        return Quiet()
+        return Silent()
     return LiveBar() if sys.stderr.isatty() else PlainLines()

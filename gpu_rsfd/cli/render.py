@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.estimate import DEFAULT
 from gpu_rsfd.options import read_epsilons, split_list
 from gpu_rsfd.results import Results
-
-DEFAULT_POSTPROCESS = "clip-normalize"  # as in the paper's figures
 
 
 def selected(file: Path, options: Mapping[str, Any]) -> Results:
@@ -43,7 +42,7 @@ def table(
     from gpu_rsfd.show import details, tables
     from gpu_rsfd.show.privacy import show_attacks
 
-    chosen, error = postprocess or DEFAULT_POSTPROCESS, metric or "mse"
+    chosen, error = postprocess or DEFAULT, metric or "mse"
     if results.measurement != "frequencies":
         _refuse_of_attack(postprocess=postprocess, metric=metric, compare=compare, per=per)
     if form == "latex":
@@ -71,7 +70,7 @@ def figure(
     """A Matplotlib figure."""
     from gpu_rsfd.show import plots, privacy
 
-    chosen, error = postprocess or DEFAULT_POSTPROCESS, metric or "mse"
+    chosen, error = postprocess or DEFAULT, metric or "mse"
     if results.measurement != "frequencies":
         _refuse_of_attack(
             postprocess=postprocess,

@@ -37,7 +37,7 @@ def privacy_loss(
     epsilon : float
         The total budget.
     domain : sequence of int
-        How many values each attribute has.
+        Number of values of each attribute.
     guarantee : {'paper', 'user', 'attribute'}
         What epsilon bounds.
     prior : str, path or frequencies, optional

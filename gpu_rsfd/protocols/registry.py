@@ -163,7 +163,7 @@ def label(protocol: str | Protocol) -> str:
     Returns
     -------
     str
-        The paper's name, or the one that was given to `protocol`.
+        The paper's label, or that of a user-defined protocol.
 
     Examples
     --------
@@ -189,7 +189,7 @@ DEFAULT_SETTINGS = PrivacySettings()
 
 
 def mechanism(protocol: str | Protocol, epsilon: float, d: int, k: int) -> Mechanism:
-    """What a protocol does to one attribute, with the paper's guarantee.
+    """The mechanism of a protocol for one attribute, under the paper's guarantee.
 
     Parameters
     ----------
@@ -198,9 +198,9 @@ def mechanism(protocol: str | Protocol, epsilon: float, d: int, k: int) -> Mecha
     epsilon : float
         The total budget.
     d : int
-        How many attributes there are.
+        Number of attributes.
     k : int
-        How many values this one has.
+        Number of values of this attribute.
 
     Returns
     -------
@@ -228,7 +228,7 @@ def mechanism(protocol: str | Protocol, epsilon: float, d: int, k: int) -> Mecha
 def mechanisms(
     protocol: str | Protocol, epsilon: float, domain: Sequence[int], settings: PrivacySettings = DEFAULT_SETTINGS
 ) -> tuple[Mechanism, ...]:
-    """What a protocol does to each attribute of a domain.
+    """The mechanisms of a protocol for the attributes of a domain.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ def mechanisms(
     epsilon : float
         The total budget.
     domain : sequence of int
-        How many values each attribute has.
+        Number of values of each attribute.
     settings : PrivacySettings
         The guarantee, the prior of fake values, and the first report of longitudinal protocols.
 

@@ -190,11 +190,11 @@ def per(
     single = any(len(result.protocols) == 1 for result in results.values())
     if attributes:
         explained = (
-            f"(standard error of the last digits); {marked(results, 'line', metric)}; "
+            f"(standard error of the last digits); {marked(results, 'row', metric)}; "
             "largest: the largest error of a value, mean over repetitions"
         )
     elif single:
-        explained = "mean of the estimates; interval: where that of one more collection falls (prediction, 95 %)"
+        explained = "estimate: mean over repetitions; interval: 95 % prediction interval for one more collection"
     else:
         explained = "root of the mean squared error; a single --protocol gives estimates with intervals"
     console.print(explained, markup=False)

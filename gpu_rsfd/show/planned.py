@@ -27,8 +27,8 @@ from gpu_rsfd.theory.needs import PlanRow
 from gpu_rsfd.theory.words import cut, points
 
 MEANING = {  # of the errors that are planned for
-    "users": "against these n users' own frequencies (--against population: against those they are drawn from)",
-    "population": "against the population that the n users are drawn from",
+    "users": "measured against the frequencies of these n users (--against population: of their population)",
+    "population": "measured against the population that the n users are drawn from",
 }
 MOST_COLUMNS = 40  # lines of the table of columns
 MOST_CURVES = 6  # columns in the figure
@@ -120,22 +120,24 @@ def _finite(entry: dict[str, Any]) -> dict[str, Any]:
 
 def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[str]:
     lines = [
-        "±: 95 % of a column's estimated shares are this close; all in points, and with two digits, rounded up",
-        "equal shares: the error of guessing them, the signal; sample: that of a sample of n users without privacy",
-        "left out: the error exceeds the signal, and ± half an even share, 1 / (2 k)",
-        "unseen: values that can't be distinguished from zero; best: the protocol with the column's smallest error",
+        "±: 95 % of a column's estimates are within this margin; in percentage points, rounded up to two digits",
+        "equal shares: the error of assuming equal shares (the signal); sample: of a sample of n users without privacy",
+        "left out: columns whose error exceeds the signal and whose margin exceeds half an equal share, 1 / (2 k)",
+        "unseen: values that can't be distinguished from zero; best: the best protocol for the column",
     ] if columns else []  # fmt: skip
     lines += [
         f"* the smallest at its epsilon; errors are {MEANING[asked.against]}",
-        "● Pareto-optimal: no other row of the table has a smaller error or loss without a larger one",
-        "loss: the exact worst log-likelihood ratio between users who differ in one attribute, or in any way",
+        "● Pareto-optimal: no other row is at least as good in error and both losses, and better in one of them",
+        "loss: exact, the largest log-likelihood ratio between users who differ in one attribute, or in any",
     ]
+    if any(row.claimed for row in rows):
+        lines.append("claimed: the loss that the protocol's author states; it can't be computed from p and q")
     if any(row.first_report for row in rows):
         lines.append("first: the loss of the first report of a longitudinal protocol; epsilon bounds all of them")
     if any(row.attacked_users for row in rows):
         lines.append("guessed: by an attacker who knows the marginals, on simulated users; good to ± .01 (95 %)")
     if any(row.rough or row.users_rough for row in rows):
-        lines.append(f"~ a guide only: some value has fewer than {theory.ENOUGH_REPORTS} reports to be expected")
+        lines.append(f"~ rough: some value has fewer than {theory.ENOUGH_REPORTS} expected reports")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Privacy for people: what an attacker guesses, as a table and a figure; error against loss."""
+"""Tables and figures of attacks; errors against privacy loss."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def show_attacks(results: Results, form: str = "table") -> None:
             baseline = getattr(result, f"{goal}_baseline")
             console.print(f"share of {words}; without a report: {baseline:.4f}")
             console.print(cells_table(result, *means(result, goal)))
-    console.print("(standard error of the last digits); – there is none")
+    console.print("(standard error of the last digits); – not applicable")
 
 
 def attack_figure(results: Results) -> Any:

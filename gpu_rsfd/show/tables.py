@@ -106,7 +106,7 @@ def console_for(results: Results) -> Console:
     """Says first if the file is not finished."""
     console = Console(width=WIDTH, highlight=False)
     if not results.complete:
-        console.print("This file is not finished: the same command continues it.")
+        console.print("This run is not finished; the same command resumes it.")
     return console
 
 
@@ -145,7 +145,7 @@ def show(results: Results, postprocess: PostprocessLike, form: str = "table", me
             console.print(line, markup=False)
     console.print(f"(standard error of the last digits); {marked(results, 'column', metric)}")
     if guides:
-        console.print(f"~ a guide only: some value has fewer than {theory.ENOUGH_REPORTS} reports to be expected")
+        console.print(f"~ rough: some value has fewer than {theory.ENOUGH_REPORTS} expected reports")
 
 
 def unit_of(mean: Any) -> int | None:

@@ -1,9 +1,9 @@
-"""Errors from mathematics alone: the expected MSE_avg of a protocol.
+"""Expected MSE_avg of a protocol, in closed form.
 
 `against="users"`: the data set is fixed, as in a simulation; the expectation is over the protocol's randomness, the
-sampling of attributes included.  `against="population"`: the frequencies are those of a population, the n users are
-drawn from it as well, and the error is what the estimates are off from the population.  With few users nobody may
-report an attribute of Smp: its error is then taken over the cases in which somebody does.
+sampling of attributes included.  `against="population"`: the n users are drawn from a population with the given
+frequencies, and estimates are compared with these.  With few users, an attribute of Smp may have no reports; its error
+is then conditional on having some.
 """
 
 from __future__ import annotations
@@ -68,27 +68,27 @@ def expected_mse(
     epsilon : float
         The total budget.
     n : int
-        Users.
+        Number of users.
     domain : sequence of int
-        How many values each attribute has.
+        Number of values of each attribute.
     frequencies : array_like, optional
-        Of all attributes' values in order; uniform by default.
+        Frequencies of the values of all attributes, in order.  Default: uniform.
     assignment : {'uniform', 'balanced'}
-        How users sample attributes.
+        How users sample an attribute.
     postprocess : {'none', 'clip'}
         `none` is exact.  `clip` is an Edgeworth expansion around the normal distribution: good to 1 % where every value
-        is expected to be reported 20 times or more (`fewest_reports`), rough below; never above the error of the raw
-        estimates, as clipping takes no estimate further from the truth.
+        has at least 20 expected reports, rough below; never above the error of the raw estimates, since clipping moves
+        no estimate away from the truth.
     against : {'users', 'population'}
-        Whose frequencies the estimates are compared with: these n users' own, or those of the population that they are
-        drawn from.
+        What estimates are compared with: the frequencies of these n users, or of the population that they are drawn
+        from.
     settings : PrivacySettings
         The guarantee, the prior of fake values, and the first report of longitudinal protocols.
 
     Returns
     -------
     float
-        NaN if balanced groups leave an attribute of Smp without users.
+        The expected MSE_avg; NaN if balanced groups leave an attribute of Smp without users.
     """
     attributes = attributes_of(Domain.of(domain), frequencies)
     ms = mechanisms(protocol, check_epsilon(epsilon), Domain.of(domain), settings)
@@ -175,7 +175,7 @@ def fewest_reports(ms: Sequence[Mechanism], n: int, attributes: Attributes, assi
 def is_rough(
     ms: Sequence[Mechanism], n: int, attributes: Attributes, assignment: str = "uniform", postprocess: str = "none"
 ) -> bool:
-    """Whether `mse_of` is no more than a guide: a clipped error where some value has few reports to be expected."""
+    """Whether `mse_of` is rough: a clipped error where some value has few expected reports."""
     return postprocess == "clip" and fewest_reports(ms, n, attributes, assignment) < ENOUGH_REPORTS
 
 

@@ -69,7 +69,7 @@ def plan_table(
     n : int
         Users.
     domain : sequence of int
-        How many values each attribute has.
+        Number of values of each attribute.
     epsilons : sequence of float
         Total budgets.
     protocols : sequence of str or Protocol

@@ -49,7 +49,7 @@ PRIORED = ("prior-grr", "prior-oue", "prior-sue")  # made-up protocols: fakes th
 
 @pytest.fixture
 def priored(monkeypatch):
-    """Protocols whose fakes have a law of their own, entered like any other: one entry each."""
+    """Protocols whose fakes have a distribution of their own, entered like any other: one entry each."""
     for name, noise in zip(PRIORED, (GRR, OUE, SUE), strict=True):
         entry = Protocol(
             name, name, "#000000", "o", AMPLIFIED, (Variant(noise, Unsampled.FAKE, prior=True),), "A test."

@@ -80,6 +80,20 @@ def test_limits_end(machine):
     assert (few, launches(standin, "assign") - few) == (5, 1)
 
 
+def test_limits_of_shared_work_end(standin):
+    """Few positions at a time are for the self-test: later on, work for a single batch is not cut."""
+    standin._reset(devices=2)
+    data = gpu_rsfd.SyntheticDataset(1000, (5, 3))
+    plan = Plan.of(data.domain, WAYS, [1.0])
+    with CupyBackend() as backend:
+        with backend.limited(Limits(positions=1)):
+            check(backend, plan, data)
+        few = launches(standin, "assign")
+        check(backend, plan, data)
+    assert few > 1
+    assert launches(standin, "assign") - few == 1
+
+
 def test_the_grid_and_the_index_have_limits(machine, monkeypatch):
     """Kernels have 32-bit indices; a larger grid is refused."""
     standin = machine(max_blocks=40)
@@ -438,6 +452,24 @@ def test_kernel_time_comes_from_events(standin):
         assert backend._runners[0].watch is None
         backend.count(plan, data, 1, range(3))
         assert len(standin._settings.launches) > before
+
+
+def test_a_stopwatch_ends_with_what_failed(standin):
+    with CupyBackend() as backend:
+        with pytest.raises(ZeroDivisionError):
+            backend.kernel_times(lambda: 1 / 0)
+        assert backend._runners[0].watch is None
+
+
+def test_each_device_tells_of_its_own_kernels(standin):
+    standin._reset(devices=2)
+    data = gpu_rsfd.SyntheticDataset(200, (5, 3))
+    with CupyBackend([0]) as first, CupyBackend([1]) as second:
+        first.count(Plan.of(data.domain, ("spl-oue",), [1.0]), data, 1, range(1))
+        second.count(Plan.of(data.domain, ("spl-grr",), [1.0]), data, 1, range(1))
+        assert "count_unary_2" in first.compiled()
+        assert "count_unary_2" not in second.compiled()
+        assert "count_values" in second.compiled()
 
 
 def test_the_times_of_all_devices_are_added(standin, monkeypatch):

@@ -100,6 +100,7 @@ def test_an_interrupt_waits_for_the_device_that_it_interrupts(standin):
     ({"driver": 12040}, "the driver is too old: it has CUDA 12.4, CuPy here needs 13.0; update it or install the extra "
      "cuda12$"),
     ({"driver": 11080}, "the driver is too old: it has CUDA 11.8, CuPy here needs 13.0; update it$"),
+    ({"driver": 0}, r"no CUDA device \(cudaErrorInsufficientDriver"),
     ({"lost_after": 0}, "does not work: CUDA_ERROR_ECC_UNCORRECTABLE"),
 ])  # fmt: skip
 def test_a_device_that_cannot_run_a_kernel_is_not_taken(standin, monkeypatch, settings, reason):
@@ -345,6 +346,8 @@ def test_expected_memory_has_what_cupy_copies(standin):
     with CupyBackend() as backend:
         more = backend.memory(data, PLAN, 1) - backend.memory(SYNTHETIC, PLAN, 1)
         assert more == code_bytes(data) - code_bytes(SYNTHETIC) + 3 * 2 * data.n
+        batch = backend.memory(SYNTHETIC, PLAN, 1) - code_bytes(SYNTHETIC)
+        assert batch >= (400 << 20) + 2 * 8 * runner.BATCH_WORDS  # one that is counted, one that is copied
 
 
 # The yardstick

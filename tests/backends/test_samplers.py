@@ -1,4 +1,4 @@
-"""Counts without users: the same law as the users', addressed so that nothing depends on company."""
+"""Counts without users: the same distribution as the users', addressed so that nothing depends on company."""
 
 import functools
 
@@ -83,7 +83,7 @@ def test_full_joint_law_of_a_tiny_case(assignment, monkeypatch):
 
 @pytest.mark.slow
 def test_wrong_laws_are_caught(monkeypatch):
-    """Negative controls: independent attributes; fakes that are independent of each other; a law 1 user off."""
+    """Negative controls: independent attributes; fakes that are independent of each other; a count 1 user off."""
     with pytest.raises(AssertionError, match=r"covariance of \d and \d"):
         check_same_moments(
             vectors("counts", "uniform", "smp-grr"),
@@ -93,7 +93,7 @@ def test_wrong_laws_are_caught(monkeypatch):
     protocols = ("rsfd-oue-r",)
     right, _ = run("marginals", DATA, protocols, (EPSILON,), range(8000), 8, "uniform")
     again, _ = run("marginals", DATA, protocols, (EPSILON,), range(8000), 9, "uniform")
-    check_same_moments(right[0, 0], again[0, 0], "the same law")
+    check_same_moments(right[0, 0], again[0, 0], "the same distribution")
 
     def independent(draw, users, law):
         return draw.binomial(users, law[:, None], (len(users), len(law), users.shape[2]))

@@ -1,4 +1,4 @@
-"""The paper's results on its ten data sets, from the marginals' law: what `gpu-rsfd paper` must show."""
+"""The paper's results on its ten data sets, from the distribution of the marginals: what `gpu-rsfd paper` must show."""
 
 import functools
 

@@ -64,7 +64,7 @@ def test_these_frequencies_another_number_of_users(monkeypatch, capsys, people):
 def test_whose_frequencies_are_meant(monkeypatch, capsys, tmp_path):
     options = ["--domain", "3", "--epsilon", "8", "--protocol", "smp-grr", "--target-rmse", "0.01"]
     own = planned(monkeypatch, capsys, tmp_path, *options)
-    assert "against these n users' own frequencies" in own
+    assert "against the frequencies of these n users" in own
     population = planned(monkeypatch, capsys, tmp_path, *options, "--against", "population")
     assert "against the population that the n users are drawn from" in population
     needed = {}

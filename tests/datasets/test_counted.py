@@ -1,4 +1,4 @@
-"""Data sets known only by their counts, and the laws that need no more."""
+"""Data sets known only by their counts, and the distributions that need no more."""
 
 import math
 import pickle

@@ -85,7 +85,7 @@ def test_rebuilt_columns_are_spread_and_independent_of_each_other():
 
 def test_rebuilt_columns_follow_their_documented_order():
     words = Tape(0).data(3, 0, 60)
-    column = published.spread([10, 0, 45, 5], 3)
+    column = published.rebuilt_column([10, 0, 45, 5], 3)
     for user in range(60):
         rank = sum(int(other) < int(words[user]) for other in words)
         assert column[user] == (0 if rank < 10 else 2 if rank < 55 else 3)

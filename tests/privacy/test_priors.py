@@ -1,4 +1,4 @@
-"""RS+RFD: priors realised as integers; counts as in RS+FD, with fakes of another law."""
+"""RS+RFD: priors realised as integers; counts as in RS+FD, with fakes of another distribution."""
 
 import functools
 import json

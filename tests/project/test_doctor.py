@@ -167,7 +167,10 @@ def test_faults_are_provoked(standin, monkeypatch):  # noqa: F811
     with CupyBackend() as backend:  # enough memory, an interrupt that is lost
         monkeypatch.setattr("signal.pthread_kill", lambda *_: None)
         doctor._faults(lines.append, backend, found, (640, (5, 3), range(3)), 10**9)
-    assert found.failures == ["out of memory (the pool's limit): it was not noticed", "Ctrl-C: it ended nothing"]
+        monkeypatch.setattr("cupy.cuda.set_pinned_memory_allocator", lambda allocator: None)
+        doctor._faults(lines.append, backend, found, (640, (5, 3), range(3)), 10**9)
+    usual = ["out of memory (the pool's limit): it was not noticed", "Ctrl-C: it ended nothing"]
+    assert found.failures == [*usual, usual[0], "no pinned memory: it was not noticed", usual[1]]
 
 
 def test_self_test_prints_the_speed(no_cupy, monkeypatch):  # noqa: F811
@@ -269,6 +272,13 @@ def test_random_cases_are_as_large_as_they_may_be():
     assert 100 < sum(case.limits != doctor.NONE for case in cases) < 200
     for case in cases[:30]:
         case.plan("balanced")
+
+
+@needs_compiler
+def test_a_device_gets_its_own_cases(standin):  # noqa: F811
+    with CupyBackend() as device, NumpyBackend(workers=1) as host:
+        assert doctor._tried(device, FEW[:2], FEW[2:]) == list(FEW)
+        assert doctor._tried(host, FEW[:2], FEW[2:]) == list(FEW[:2])
 
 
 def test_a_device_gets_what_it_alone_can_do():

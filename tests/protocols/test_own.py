@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import command
 import numpy as np
 import pytest
 from rich.console import Console
@@ -346,6 +347,17 @@ def test_a_claimed_loss_is_said_to_be_claimed():
     ours, theirs = (next(line for line in shown.get().splitlines() if name in line) for name in ("hashed", "OLH"))
     assert ours.count("1.000 claimed") == 2
     assert "claimed" not in theirs
+
+
+def test_plan_says_what_claimed_means(tmp_path, monkeypatch, capsys):
+    text = "import gpu_rsfd\nmine = gpu_rsfd.protocol('mine', solution='smp', bits=lambda e, k: (0.5, 0.25){loss})\n"
+    file = tmp_path / "mine.py"
+    for loss, said in ((", loss=lambda e, k: e", True), ("", False)):
+        file.write_text(text.format(loss=loss))
+        options = ("--users", "1000", "--domain", "4", "--epsilon", "2", "--no-attack")
+        options += ("--guarantee", "paper", "--protocol-from", str(file))
+        assert command.call(monkeypatch, "plan", *options) == 0
+        assert ("claimed: the loss that the protocol's author states" in capsys.readouterr().out) == said
 
 
 def test_figure_and_page_say_which_losses_are_not_exact():

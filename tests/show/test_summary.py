@@ -184,6 +184,6 @@ def test_rough_theory_is_marked(capsys):
     tables.show(Results({"few": few}), "clip")
     shown = capsys.readouterr().out
     assert shown.count("~") == 4
-    assert "fewer than 20 reports" in shown
+    assert "fewer than 20 expected reports" in shown
     tables.show(Results({"many": many}), "clip")
     assert "~" not in capsys.readouterr().out

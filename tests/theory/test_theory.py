@@ -81,7 +81,7 @@ def test_the_assignment_matters():
 @pytest.mark.parametrize("n", [1000, 5000])
 @pytest.mark.parametrize("protocol", [p for p in PROTOCOLS if not p.startswith("smp")])
 def test_clipped_error_is_good_to_one_percent(protocol, n):
-    """Against the exact law of a count, the convolution of two binomials; wherever 20 reports are to be expected."""
+    """Against the exact distribution of a count, the convolution of two binomials; from 20 expected reports on."""
     checked = apart = 0
     for epsilon in (0.5, 1.5, 3.0):
         for k in (2, 10, 50):

@@ -43,7 +43,7 @@ def test_the_population_by_the_law_of_total_expectation(protocol, assignment):
 
 @pytest.mark.parametrize("protocol", ["spl-grr", "rsfd-oue-z"])
 def test_the_clipped_error_against_the_population(protocol):
-    """Against the exact law of a count: binomial, since all reports are independent."""
+    """Against the exact distribution of a count: binomial, since all reports are independent."""
     n, f = 3000, 0.004
     m = mechanism(protocol, 1.0, 2, 4)
     rate = m.base + f * m.gain

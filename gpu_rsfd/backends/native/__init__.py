@@ -1,5 +1,1 @@
 """Every user on the CPU, with C code that the machine's own compiler makes on first use; the integers of NumPy."""
-
-from gpu_rsfd.backends.native.build import describe
-
-__all__ = ["describe"]

@@ -62,7 +62,7 @@ def nursery() -> Dataset:
     )
 
 
-def spread(counts: list[int], attribute: int) -> Codes:
+def rebuilt_column(counts: list[int], attribute: int) -> Codes:
     """A column with these counts, in an order that is fixed but looks random and differs between attributes.
 
     User i has word i of column `attribute` of the DATA stream (seed 0).  The counts[0] users with the smallest words
@@ -82,7 +82,7 @@ def rebuilt(name: str) -> Dataset:
     nothing that depends on which values a user holds together.
     """
     attributes = published_counts(name)["attributes"]
-    columns = [spread(a["counts"], j) for j, a in enumerate(attributes)]
+    columns = [rebuilt_column(a["counts"], j) for j, a in enumerate(attributes)]
     return Dataset(
         np.stack(columns, axis=1),
         [len(a["counts"]) for a in attributes],
