@@ -26,10 +26,9 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from gpu_rsfd.backends import host_backend, open_backend
-from gpu_rsfd.backends.base import Backend, Engine, Progress, lacking, noises_of
+from gpu_rsfd.backends.base import Backend, Engine, Progress, known_noises, lacking, noises_of
 from gpu_rsfd.backends.cpu.backend import NumpyBackend, run_task
 from gpu_rsfd.backends.cpu.counting import Task, TaskCounts
-from gpu_rsfd.backends.cuda.backend import CupyBackend
 from gpu_rsfd.backends.pool import COMMAND_BYTES, Columns, Failure, code_bytes
 from gpu_rsfd.datasets.base import Dataset, importable
 from gpu_rsfd.datasets.table.load import load_table
@@ -125,7 +124,7 @@ def engine_here(backend: str, sampler: str, plan: Plan) -> Backend:
     """What a worker simulates with; it keeps it."""
     kind, noises = backend, noises_of(plan.attributes)
     if sampler == "users" and backend == "auto":
-        kind = "cupy" if has_gpu() and not lacking(CupyBackend.noises, noises) else host_backend(noises)[0]
+        kind = "cupy" if has_gpu() and not lacking(known_noises()["cupy"], noises) else host_backend(noises)[0]
     if kind == "cupy" and (threads := threads_here()) > 1:
         raise RunError(f"a worker with a GPU has {threads} threads; start it with one (dask worker --nthreads 1)")
     if (kind, sampler) not in _engines:

@@ -132,8 +132,9 @@ def plan_table(
 def bits_per_user(
     protocol: str | Protocol, epsilon: float, domain: Sequence[int], settings: PrivacySettings = DEFAULT_SETTINGS
 ) -> float:
-    """Bits in one user's report: log2 k for an attribute sent by GRR, k for a unary encoding, log2 g for a hash.
+    """Bits in one user's report: log2 k for an attribute sent by GRR, k for unary encodings, log2 g for a hash.
 
+    And log2 of the number of messages for message sets, of the number of subsets for subset selection.
     Spl and RS+FD send every attribute.  Smp sends one, each as likely, and log2 d bits that say which.
 
     Parameters

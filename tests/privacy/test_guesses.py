@@ -45,7 +45,10 @@ def test_fast_is_literal_user_by_user(epsilon, prior, assignment):
         assert who is None if found[p, 0][0] is None else np.array_equal(found[p, 0][0], who), protocol
 
 
-@pytest.mark.parametrize("protocol", ["rsfd-grr", "rsfd-oue-z", "rsfd-oue-r", "rsfd-adp", "spl-sue", "smp-olh"])
+TYING = ["rsfd-grr", "rsfd-oue-z", "rsfd-oue-r", "rsfd-adp", "spl-sue", "smp-olh", "rsfd-hr", "rsfd-pgr", "smp-ss"]
+
+
+@pytest.mark.parametrize("protocol", TYING)
 def test_fast_is_literal_where_everything_ties(protocol):
     plan = Plan.of(EVEN.domain, [protocol], [1.0])
     marginals = [np.full(k, 1 / k) for k in EVEN.domain]

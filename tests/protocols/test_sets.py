@@ -11,6 +11,7 @@ import gpu_rsfd
 from gpu_rsfd import contract
 from gpu_rsfd.backends import open_backend
 from gpu_rsfd.backends.cpu.subsets import chosen
+from gpu_rsfd.measure.literal_attack import given_fake, given_value
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import Keep, Recipe, Sets, Subsets, Unsampled, mechanism
 from gpu_rsfd.protocols.designs import hadamard, own_design, projective
@@ -62,6 +63,29 @@ def test_probabilities_are_those_of_all_messages(protocol, e, k):
     if protocol == "hr":
         assert (m.p, m.q) == pytest.approx((big / (big + 1), 0.5), abs=1e-9)
     assert m.bits == math.log2(messages)
+
+
+@pytest.mark.parametrize("noise", ["hr", "pgr"])
+@pytest.mark.parametrize("k", [2, 3, 13])
+def test_what_a_message_tells_an_attacker(noise, k):
+    """L = M (1 + (E - 1) [m in S_x]) / ((E - 1) s + M), for every message and value."""
+    m = mechanism(f"rsfd-{noise}", 1.0, 2, k)
+    order = designs.least_prime(math.ceil(math.exp(m.spent)) + 1)
+    sets, odds = designs.hadamard(k) if noise == "hr" else designs.projective(order, k), math.exp(m.spent)
+    messages, size = sets.shape[1], sets[0].sum()
+    right = messages * (1 + (odds - 1) * sets) / ((odds - 1) * size + messages)
+    for y in range(messages):
+        assert given_value(m, y) / given_fake(m, y) == pytest.approx(right[:, y], abs=1e-8)
+    assert sum(given_value(m, y) for y in range(messages)) == pytest.approx(np.ones(k), abs=1e-9)
+
+
+def test_what_a_subset_tells_an_attacker():
+    m = mechanism("smp-ss", 1.0, 2, 5)
+    sets = [np.isin(np.arange(5), s) for s in combinations(range(5), m.recipe.noise.size)]
+    given = np.array([given_value(m, bits) for bits in sets])
+    assert given.sum(axis=0) == pytest.approx(np.ones(5), abs=1e-9)
+    assert np.diag(given.T @ np.array(sets, float)) == pytest.approx(m.p, abs=1e-9)
+    assert np.log(given.max() / given.min()) == pytest.approx(m.loss, abs=1e-9)
 
 
 def test_grr_is_the_case_of_sets_of_one_message():
@@ -219,3 +243,20 @@ def test_published_largest_errors():
     largest = 1000 * np.abs(errors).max(axis=1)
     noise = math.sqrt((16.8584**2 + largest.var()) / TRIALS)
     assert abs(largest.mean() - 29.344) / noise < contract.bound(1)
+
+
+def test_a_file_knows_the_design_by_its_digest(tmp_path):
+    """Another design of the same size under the same name does not continue a file; the file opens without either."""
+    data = gpu_rsfd.SyntheticDataset(200, (5, 3), seed=1, name="people")
+    other = [[(3 * m + 1) % 7 for m in line] for line in FANO]
+    run = {"output": tmp_path / "own.h5", "epsilons": 1.0, "repetitions": 2, "backend": "numpy", "workers": 1}
+    first, second = (gpu_rsfd.protocol("fano", solution="rsfd-r", sets=sets) for sets in (FANO, other))
+    gpu_rsfd.sweep(data, protocols=[first, "smp-hr", "spl-pgr", "smp-ss"], **run)
+    result = gpu_rsfd.open_results(run["output"])["people"]
+    right = gpu_rsfd.simulate(data, protocols=[first, "smp-hr", "spl-pgr", "smp-ss"], epsilons=1.0, repetitions=2)
+    assert np.array_equal(result.counts, right.counts)
+    assert result.estimates() == pytest.approx(right.estimates(), abs=1e-12)
+    with pytest.raises(
+        gpu_rsfd.InputError, match=r"fano is another protocol in the file: .* it is sets\(\d+, 7, 3, 1, "
+    ):
+        gpu_rsfd.sweep(data, protocols=[second, "smp-hr", "spl-pgr", "smp-ss"], **run)

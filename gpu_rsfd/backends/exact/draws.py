@@ -60,35 +60,34 @@ def subsets(draw: np.random.Generator, p: float, size: int, holders: Counts, row
     places, who have passed their own value or not (with it in the set or not).
     """
     attributes, k = holders.shape[:2]
-    holding = np.broadcast_to(holders, (attributes, k, rows))
+    holding = np.broadcast_to(holders, (attributes, k, rows)).swapaxes(0, 1).reshape(k, -1)
     own = draw.binomial(holding, p)
-    out, others, free = own.copy(), holding - own, np.arange(size + 1)
-    for a, row in np.ndindex(attributes, rows):
-        passed = np.zeros(size + 1, np.int64)  # by the number of free places
-        with_own, without = np.zeros_like(passed), np.zeros_like(passed)
-        with_own[size - 1], without[size] = own[a, :, row].sum(), others[a, :, row].sum()
-        for v in range(k):
-            mine = dealt_out(draw, with_own, own[a, v, row]) + dealt_out(draw, without, others[a, v, row])
-            for users, left in ((passed, k - v), (with_own, k - v - 1), (without, k - v - 1)):
-                taken = draw.binomial(users, np.minimum(free / max(left, 1), 1.0))
-                users -= taken
-                users[:-1] += taken[1:]
-                out[a, v, row] += taken.sum()
-            passed += mine
-    return out
+    out, others = own.copy(), holding - own
+    passed, with_own, without = np.zeros((3, size + 1, holding.shape[1]), np.int64)  # [free places, attribute and row]
+    with_own[size - 1], without[size] = own.sum(axis=0), others.sum(axis=0)
+    free = np.arange(size + 1)[:, None]
+    for v in range(k):
+        mine = taken_out(draw, with_own, own[v]) + taken_out(draw, without, others[v])
+        for users, left in ((passed, k - v), (with_own, k - v - 1), (without, k - v - 1)):
+            taken = draw.binomial(users, np.minimum(free / max(left, 1), 1.0))
+            users -= taken
+            users[:-1] += taken[1:]
+            out[v] += taken.sum(axis=0)
+        passed += mine
+    return out.reshape(k, attributes, rows).swapaxes(0, 1)
 
 
-def dealt_out(draw: np.random.Generator, users: Counts, sample: int) -> Counts:
-    """So many users at random, who are taken from those of each kind: how many there are of each."""
-    total = int(users.sum())
-    if total < LARGEST_POPULATION:
-        drawn = draw.multivariate_hypergeometric(users, sample, method="marginals")
+def taken_out(draw: np.random.Generator, users: Counts, sample: Counts) -> Counts:
+    """[kind, row] users, from whom `sample` [row] at random are taken: how many of each kind."""
+    drawn, rest, left = np.zeros_like(users), users.sum(axis=0), sample.copy()
+    if rest.max() < LARGEST_POPULATION:
+        for row, many in enumerate(sample.tolist()):
+            drawn[:, row] = draw.multivariate_hypergeometric(users[:, row], many, method="marginals")
     else:
-        drawn, left = np.zeros_like(users), np.array([sample])
-        for i, here in enumerate(users.tolist()):
-            total -= here
-            drawn[i] = hypergeometric(draw, here, total, left)[0]
-            left -= drawn[i]
+        for kind, here in enumerate(users):
+            rest -= here
+            drawn[kind] = hypergeometric(draw, here, rest, left)
+            left -= drawn[kind]
     users -= drawn
     return drawn
 
@@ -124,36 +123,37 @@ def dealt(draw: np.random.Generator, holders: Counts, group: Counts, rows: int) 
     return out
 
 
-def hypergeometric(draw: np.random.Generator, good: int, bad: int, sample: Counts) -> Counts:
+def hypergeometric(draw: np.random.Generator, good: Counts | int, bad: Counts | int, sample: Counts) -> Counts:
     """How many of `sample` users, drawn without replacement from good + bad, are good; any size up to 2**53.
 
     (NumPy's own stops at 1e9.)  It is X ~ Bin(good, p) given X + Y = sample with Y ~ Bin(bad, p), for any p.  So X is
     drawn and accepted with probability P(Y = sample - X) / max P(Y): exact, and at least 0.7 of the draws are taken
     if the rarer kind plays X.
     """
-    if good > bad:
-        return sample - hypergeometric(draw, bad, good, sample)
-    out = np.where(sample == good + bad, good, 0)
-    rows = np.flatnonzero((sample > 0) & (sample < good + bad)) if good else np.empty(0, np.intp)
-    p = sample / max(good + bad, 1)
-    likeliest = np.floor((bad + 1) * p)
+    rare = np.broadcast_to(np.minimum(good, bad), sample.shape)
+    common = np.broadcast_to(np.maximum(good, bad), sample.shape)
+    users = rare + common
+    out = np.where(sample == users, rare, 0)
+    rows = np.flatnonzero((sample > 0) & (sample < users) & (rare > 0))
+    p = sample / np.maximum(users, 1)
+    likeliest = np.floor((common + 1) * p)
     while len(rows):
-        x = draw.binomial(good, p[rows])
+        x = draw.binomial(rare[rows], p[rows])
         y = (sample[rows] - x).astype(np.float64)
-        possible = (y >= 0) & (y <= bad)
+        possible = (y >= 0) & (y <= common[rows])
         y[~possible] = 0
-        odds = _log_binomial(y, bad, p[rows]) - _log_binomial(likeliest[rows], bad, p[rows])
+        odds = _log_binomial(y, common[rows], p[rows]) - _log_binomial(likeliest[rows], common[rows], p[rows])
         taken = possible & (draw.random(len(rows)) < np.exp(np.minimum(odds, 0)))
         out[rows[taken]] = x[taken]
         rows = rows[~taken]
-    return out
+    return np.where(np.greater(good, bad), sample - out, out)
 
 
-def _log_binomial(y: Floats, n: int, p: Floats) -> Floats:
+def _log_binomial(y: Floats, n: Counts, p: Floats) -> Floats:
     """ln P(Bin(n, p) = y) for n > 0 and 0 < p < 1, to about 1e-7 even at n = 2**53 (Loader's saddle-point form)."""
     inner = (y > 0) & (y < n)
     return (
-        _stirling_error(np.full(1, n, np.float64))
+        _stirling_error(n.astype(np.float64))
         - _stirling_error(y)
         - _stirling_error(n - y)
         - _deviance(y, n * p)

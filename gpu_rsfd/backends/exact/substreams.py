@@ -9,7 +9,7 @@ simulated.  All attributes with the same domain size k have the same recipes, an
 | (tape)    | 20           | k                           | s: who sampled an attribute, by value                     |
 | 17        | 21           | k                           | encoded fake values, the same for all their recipes       |
 | 18        | 22           | hash(k, others, tp)         | unary encodings: the 1s of those who encode the value     |
-| 19        | 23           | hash(k, recipe)             | GRR: the counts; unary encodings: the 1s of all others    |
+| 19        | 23           | hash(k, recipe)             | unary encodings: the 1s of all others; else: the counts   |
 
 Where fakes follow a prior of their own, the columns are hashes of that prior and the attribute as well.
 
