@@ -59,9 +59,9 @@ def test_the_cost_of_an_attack_is_decided_at_each_epsilon(monkeypatch):
     assert [attacked.work_of(plan.only(attacked.attackable(plan, e))) for e in (0, 1)] == [77, 18]
     monkeypatch.setattr(attacked, "MOST_WORK", 77 * 1234)
     assert attacked.guessed(plan, uniform).users == [1234, 77 * 1234 // 18]
-    monkeypatch.setattr(attacked, "MOST_WORK", 77 * 999)
+    monkeypatch.setattr(attacked, "MOST_WORK", 77 * 499)
     found = attacked.guessed(plan, uniform)
-    assert found.users == [0, 77 * 999 // 18]
+    assert found.users == [0, 77 * 499 // 18]
     assert np.isnan(found.values[0, 0]).all()
     assert np.isfinite(found.values[0, 1]).all()
 
