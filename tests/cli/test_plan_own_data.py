@@ -1,6 +1,8 @@
 """`gpu-rsfd plan`: one's own data, another number of users, whose frequencies are meant, targets out of reach."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from gpu_rsfd.show import planned as shown
 from gpu_rsfd.theory import needs as planning
 from gpu_rsfd.theory.expected import expected_mse
 
+ROOT = Path(__file__).parents[2]
 USER = PrivacySettings(guarantee="user")  # the default of `plan`
 
 
@@ -102,6 +105,19 @@ def test_words_come_first_then_columns_then_the_table(monkeypatch, capsys, peopl
     (sweep,) = (line for line in lines if line.startswith("  gpu-rsfd sweep"))
     assert sweep.startswith("  gpu-rsfd sweep --dataset people.csv --bins age=4 --protocol rsfd-grr,")
     assert sweep.endswith(" --epsilon 1.0,3.0 --repetitions 100 --seed 0 --guarantee user --output people.h5")
+
+
+def test_the_docs_show_what_is_printed(monkeypatch, capsys):
+    text = (ROOT / "docs" / "decision.md").read_text("utf-8")
+    lines = planned(monkeypatch, capsys, ROOT, "--dataset", "examples/people.csv", "--bins", "age=8").splitlines()
+    end = lines.index("") + 7  # the table of columns
+    assert "\n".join(line.rstrip() for line in lines[:end]) == text.split("```\n")[1].rstrip()
+    (python,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    monkeypatch.chdir(ROOT)
+    found = {}
+    exec(python, found)
+    assert capsys.readouterr().out == f"{found['decision']}\n"
+    assert found["decision"].reached
 
 
 def test_a_target_in_points(monkeypatch, capsys, people):

@@ -126,7 +126,9 @@ def decided(printed, make, folder):
 def opened(folder, page):
     text = (folder / page.replace(".h5", ".html")).read_text("utf-8")
     found = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
-    return found["title"], [entry["text"] for entry in found["datasets"][0]["decision"]["entries"]]
+    return found["title"], [
+        entry["text"].replace("\u00a0", " ") for entry in found["datasets"][0]["decision"]["entries"]
+    ]
 
 
 def test_a_hospitals_export(printed, tmp_path):
