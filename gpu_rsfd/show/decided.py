@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,7 +46,7 @@ def decision_of(results: Results, name: str) -> dict[str, Any] | None:
     return {
         "protocol": result.protocols.index(chosen),
         "epsilon": result.epsilons.index(decision.epsilon),
-        "entries": [{"title": title, "text": text} for title, text in entries if text],
+        "entries": [{"title": title, "text": unbroken(text)} for title, text in entries if text],
         "columns": [
             {
                 "name": column.name,
@@ -60,6 +61,11 @@ def decision_of(results: Results, name: str) -> dict[str, Any] | None:
             for column in decision.columns
         ],
     }
+
+
+def unbroken(text: str) -> str:
+    """Numbers stay on one line with their signs and units."""
+    return re.sub(r" (?=%|points)", "\u00a0", text.replace("± ", "±\u00a0"))
 
 
 def _checked(result: Result, decision: Decision) -> str:

@@ -134,8 +134,9 @@ def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[
         lines.append("claimed: the loss that the protocol's author states; it can't be computed from p and q")
     if any(row.first_report for row in rows):
         lines.append("first: the loss of the first report of a longitudinal protocol; epsilon bounds all of them")
-    if any(row.attacked_users for row in rows):
-        lines.append("guessed: by an attacker who knows the marginals, on simulated users; good to ± .01 (95 %)")
+    if fewest := min((row.attacked_users for row in rows if row.attacked_users), default=0):
+        good = f"{1.96 * 0.5 / math.sqrt(fewest):.2f}".removeprefix("0")
+        lines.append(f"guessed: by an attacker who knows the marginals, on simulated users; good to ± {good} (95 %)")
     if any(row.rough or row.users_rough for row in rows):
         lines.append(f"~ rough: some value has fewer than {theory.ENOUGH_REPORTS} expected reports")
     return lines

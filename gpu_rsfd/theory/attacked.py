@@ -19,9 +19,9 @@ from gpu_rsfd.theory.expected import Floats
 
 USERS = 10_000  # a share is then good to 0.01: its standard error is at most 0.005
 MORE_USERS = 40_000  # of the recommended protocol alone
-FEWEST_USERS = 1000  # fewer tell too little: there is no attack then
+FEWEST_USERS = 500  # fewer tell too little: there is no attack then
 LOOK = 8  # to look at what a recipe made of a value takes about as long as to draw so many bits
-MOST_WORK = 1 << 26  # bits that are drawn for the reports: about ten seconds
+MOST_WORK = 1 << 25  # bits that are drawn for the reports: some seconds
 QUICK_WORK = 1 << 23  # about one
 
 

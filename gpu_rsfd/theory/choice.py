@@ -148,8 +148,7 @@ class Case:
 
     def useful(self, p: int, e: int, j: int) -> bool:
         """Whether a column is worth estimating."""
-        rmse, truth = math.sqrt(self.errors[p, e, j]), self.truths[j]
-        return is_useful(rmse, 0.0 if rmse < truth.uniform_error else self.accuracy(p, e, j).margin, truth)
+        return is_useful(self.accuracy(p, e, j), self.truths[j])
 
     def smallest(self, e: int, protocols: Sequence[int], columns: Sequence[int], weights: Any = 1.0) -> int:
         """The protocol with the smallest mean squared error over some columns; of equal ones the first."""
@@ -249,8 +248,7 @@ def _users_to_be_useful(case: Case, p: int, e: int, j: int) -> int | None:
     truth, m = case.truths[j], case.plan.mechanism(p, e, j)
 
     def enough(n: int) -> bool:
-        accuracy = Accuracy(m, truth, j, case.setting._replace(n=n))
-        return is_useful(accuracy.rmse, accuracy.margin, truth)
+        return is_useful(Accuracy(m, truth, j, case.setting._replace(n=n)), truth)
 
     return smallest_users(enough, case.setting.n, group_step(m, case.setting.assignment))
 

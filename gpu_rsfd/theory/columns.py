@@ -109,13 +109,13 @@ def _upper(z: Any) -> Floats:
     return np.array([math.erfc(x / math.sqrt(2)) / 2 for x in z.tolist()])
 
 
-def is_useful(rmse: float, margin: float, truth: Truth) -> bool:
+def is_useful(accuracy: Accuracy, truth: Truth) -> bool:
     """Whether a column is worth estimating: its error is below its signal, or its margin resolves even shares.
 
     The signal is the error of guessing that all values are equally frequent.  Where they nearly are, that guess is hard
     to beat; an estimate that is within half an even share still shows it.
     """
-    return rmse < truth.uniform_error or margin <= EVEN / truth.k
+    return accuracy.rmse < truth.uniform_error or accuracy.coverage(EVEN / truth.k) >= LEVEL
 
 
 def read_targets(target: Any, names: Sequence[str]) -> dict[int, float]:

@@ -29,6 +29,7 @@ from gpu_rsfd.theory.needs import PlanRow, plan_table
 from gpu_rsfd.theory.words import sentences
 
 TIE = 1e-3  # relative: errors and losses closer than this are equal, as thresholds are rounded
+MANY = 1 << 26  # users x values; the evidence for more comes from the exact distribution of the counts
 LONG = 1 << 23  # bits that are drawn for reports; a plan that attacks with more says how far it is
 
 
@@ -259,13 +260,15 @@ def _command(data: Dataset, spec: Spec, n: int) -> str | None:
     """The sweep over the same data, protocols and epsilons; None where no command gives these data."""
     if n != data.n:
         return None
-    described = data.describe()
-    run = {**spec.described(), "datasets": [described], **({} if data.has_rows else {"sampler": "marginals"})}
+    sampler = "marginals" if not data.has_rows else "counts" if n * data.domain.total > MANY else spec.sampler
+    run = {**spec.described(), "datasets": [data.describe()], "sampler": sampler}
     text = command_of(run, "sweep", f"{data.name}.h5")
     if text is None or data.origin is None:
         return text
     path, options = data.origin  # where the files are: a results file keeps their names alone
-    places = {Path(file).name: os.fspath(file) for file in (path, options.get("domain_file")) if file is not None}
+    files = [Path(file) for file in (path, options.get("domain_file")) if file is not None]
+    here = Path.cwd()
+    places = {file.name: str(file.relative_to(here) if file.is_relative_to(here) else file) for file in files}
     return shlex.join([places.get(word, word) for word in shlex.split(text)])
 
 

@@ -100,7 +100,7 @@ def test_spec_files_have_them(tmp_path):
 def test_the_decision_table(tmp_path):
     options = ["--users", "50000", "--domain", "10x10", "--epsilon", "ln2", "--protocol", "rsfd-adp,smp-adp,spl-adp"]
     table = run("plan", *options, "--guarantee", "attribute", cwd=tmp_path).stdout
-    lines = [line for line in table.splitlines() if "[ADP]" in line]
+    lines = [line for line in table.splitlines() if line.startswith("    ln 2 ")]
     assert [line.split()[2].strip("●") for line in lines] == ["Spl[ADP]", "RS+FD[ADP]", "Smp[ADP]"], "sorted by error"
     assert all("●" in line for line in lines)
     assert "guessed without a report: sampled 0.10, value 0.10" in table

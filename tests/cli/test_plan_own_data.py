@@ -1,6 +1,8 @@
 """`gpu-rsfd plan`: one's own data, another number of users, whose frequencies are meant, targets out of reach."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from gpu_rsfd.show import planned as shown
 from gpu_rsfd.theory import needs as planning
 from gpu_rsfd.theory.expected import expected_mse
 
+ROOT = Path(__file__).parents[2]
 USER = PrivacySettings(guarantee="user")  # the default of `plan`
 
 
@@ -91,6 +94,78 @@ def test_a_protocol_out_of_reach_is_a_row(monkeypatch, capsys, tmp_path):
     assert spl["unreachable"] == "more than 2**53"
 
 
+def test_words_come_first_then_columns_then_the_table(monkeypatch, capsys, people):
+    options = ["--dataset", "people.csv", "--bins", "age=4", "--epsilon", "1,3", "--no-attack"]
+    lines = planned(monkeypatch, capsys, people, *options).splitlines()
+    found = gpu_rsfd.plan(gpu_rsfd.load_table("people.csv", bins={"age": 4}), epsilons=[1.0, 3.0], attack=False)
+    end = lines.index("")
+    assert lines[1:end] == str(found).splitlines()
+    assert "under the guarantee user" in lines[1]
+    assert [line.split()[0] for line in lines[end + 3 : end + 6]] == ["sex", "age", "city"]
+    (sweep,) = (line for line in lines if line.startswith("  gpu-rsfd sweep"))
+    assert sweep.startswith("  gpu-rsfd sweep --dataset people.csv --bins age=4 --protocol rsfd-grr,")
+    assert sweep.endswith(" --epsilon 1.0,3.0 --repetitions 100 --seed 0 --guarantee user --output people.h5")
+
+
+def test_the_docs_show_what_is_printed(monkeypatch, capsys):
+    text = (ROOT / "docs" / "decision.md").read_text("utf-8")
+    lines = planned(monkeypatch, capsys, ROOT, "--dataset", "examples/people.csv", "--bins", "age=8").splitlines()
+    end = lines.index("") + 7  # the table of columns
+    assert "\n".join(line.rstrip() for line in lines[:end]) == text.split("```\n")[1].rstrip()
+    (python,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    monkeypatch.chdir(ROOT)
+    found = {}
+    exec(python, found)
+    assert capsys.readouterr().out == f"{found['decision']}\n"
+    assert found["decision"].reached
+
+
+def test_a_target_in_points(monkeypatch, capsys, people):
+    options = [
+        "--dataset",
+        "people.csv",
+        "--bins",
+        "age=4",
+        "--users",
+        "1e5",
+        "--no-attack",
+        "--target",
+        "sex=1%,age=2%",
+    ]
+    (plan,) = planned(monkeypatch, capsys, people, *options, "--json")
+    decision = plan["decision"]
+    assert decision["reached"] is True
+    margins = {column["name"]: (column["margin"], column["target"]) for column in decision["columns"]}
+    assert margins["sex"][0] <= margins["sex"][1] == 0.01
+    assert margins["age"][0] <= margins["age"][1] == 0.02
+    assert margins["city"][1] is None
+    assert decision["epsilon"] in [row["epsilon"] for row in plan["rows"]]  # and in the table
+    text = planned(monkeypatch, capsys, people, *options)
+    assert f"epsilon = {decision['epsilon']:g} under the guarantee user" in text
+    assert "the smallest epsilon that reaches the target with 100,000 users" in text
+    assert "users for the target" in text
+
+
+def test_the_figure_of_a_plan(monkeypatch, capsys, people):
+    options = ["--dataset", "people.csv", "--bins", "age=4", "--epsilon", "1,3", "--no-attack", "--target", "10%"]
+    assert planned(monkeypatch, capsys, people, *options, "--plot", "plan.svg").endswith("plan.svg written\n")
+    assert (people / "plan.svg").read_text().startswith("<?xml")
+    found = gpu_rsfd.plan(gpu_rsfd.load_table("people.csv", bins={"age": 4}), epsilons=[1.0, 3.0], target=0.1)
+    against_epsilon, against_n, front = found.plot().axes
+    targets = [line.get_ydata() for line in against_epsilon.lines if line.get_linestyle() == "--"]
+    assert targets == [[10, 10]] * 3
+    curve = next(line for line in against_epsilon.lines if line.get_marker() == ".")
+    assert max(curve.get_ydata()) == pytest.approx(100 * max(m for m in margins_at(found, 0)))
+    assert against_n.get_xlabel() == "users n"
+    assert shown.pareto([(1, 5), (2, 3), (2.0001, 4), (3, 3.5), (4, 1)]) == [(1, 5), (2, 3), (4, 1)]
+    assert front.lines[-1].get_color() == "#999999"
+
+
+def margins_at(found, e):
+    (case, choice), *_ = found.cases
+    return [case.accuracy(choice.protocol, e, j).margin for j in range(3)]
+
+
 def test_near_ties_share_the_mark():
     rows = [planning.PlanRow("spl-grr", 1.0, mse, 1.0, None, 1.0) for mse in (1.0, 1 + 1e-12, 1 + 1e-6)]
     marks = [cell.endswith("*") for cell in shown._plan_table(rows, None).columns[2].cells]
@@ -112,6 +187,10 @@ def test_rough_errors_are_marked(monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.parametrize("arguments,message", [
+    (["--domain", "3", "--target", "sex=1%"], "unknown column 'sex' of target; available: A1"),
+    (["--domain", "3", "--target", "1%", "--target-rmse", "0.1"], "target and target_rmse exclude each other"),
+    (["--domain", "3", "--plot", "plan.txt"], "figure=plan.txt must end in one of"),
+    (["--domain", "3", "--users", "10,20", "--plot", "plan.png"], "--plot is of one data set and one number of users"),
     (["--domain", "3", "--against", "all"], "unknown against 'all'; available: users, population"),
     (["--dataset", "adult", "--users", "0"], "users=0 must be a whole number >= 1 and <= 2**53"),
     (["--dataset", "adult", "--domain", "3"], "--dataset and --domain exclude each other"),

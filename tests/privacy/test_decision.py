@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
+from gpu_rsfd.collect import Silent
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PrivacySettings
 from gpu_rsfd.protocols.exposure import privacy_loss
@@ -59,9 +60,9 @@ def test_the_cost_of_an_attack_is_decided_at_each_epsilon(monkeypatch):
     assert [attacked.work_of(plan.only(attacked.attackable(plan, e))) for e in (0, 1)] == [77, 18]
     monkeypatch.setattr(attacked, "MOST_WORK", 77 * 1234)
     assert attacked.guessed(plan, uniform).users == [1234, 77 * 1234 // 18]
-    monkeypatch.setattr(attacked, "MOST_WORK", 77 * 999)
+    monkeypatch.setattr(attacked, "MOST_WORK", 77 * 499)
     found = attacked.guessed(plan, uniform)
-    assert found.users == [0, 77 * 999 // 18]
+    assert found.users == [0, 77 * 499 // 18]
     assert np.isnan(found.values[0, 0]).all()
     assert np.isfinite(found.values[0, 1]).all()
 
@@ -93,3 +94,22 @@ def test_error_against_loss(tmp_path):
         [privacy_loss("rsfd-oue-z", e, (3, 4))[-1] for e in (0.5, 1.0)], rel=1e-9
     )
     assert np.isnan(curves["Spl[ADP]"][2]) or curves["Spl[ADP]"][2] > 20
+
+
+def test_long_attacks_say_how_far_they_are(monkeypatch):
+    class Told(Silent):
+        total, done = 0, 0
+
+        def begin(self, positions, done):
+            self.total = positions
+
+        def advance(self, positions):
+            self.done += positions
+
+    data, spec = attacked.sample(DOMAIN, FREQUENCIES, 1000), gpu_rsfd.Spec.of(protocols=PROTOCOLS, epsilons=[1.0, 3.0])
+    short, long = Told(), Told()
+    decision.planned(data, spec, decision.Question(), short)
+    assert (short.total, short.done) == (0, 0)
+    monkeypatch.setattr(decision, "LONG", 0)
+    decision.planned(data, spec, decision.Question(), long)
+    assert long.total == long.done > 0

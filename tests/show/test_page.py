@@ -91,6 +91,30 @@ def test_its_numbers_are_those_of_the_results(shown, results):
     assert json.loads(page["spec"]) == results.spec
 
 
+def test_the_decision_is_that_of_a_plan_and_checked_by_the_results(shown, data, results):
+    (entry,) = content(shown)["datasets"]
+    plan = gpu_rsfd.plan(data, epsilons=[math.log(2), 1.0, 3.0], protocols=PROTOCOLS, guarantee="paper")
+    texts = {part["title"]: part["text"].replace("\u00a0", " ") for part in entry["decision"]["entries"]}
+    assert tuple(texts[title] for title in ("Which", "How accurate", "How risky")) == plan.sentences
+    assert texts["What more would buy"] == plan.decisions[0].more
+    (decision,), result = plan.decisions, results["mine"]
+    at = result.protocols.index(decision.protocol), result.epsilons.index(decision.epsilon)
+    assert (entry["decision"]["protocol"], entry["decision"]["epsilon"]) == at
+    away = np.split(abs(result.estimates()[at] - result.frequencies), [3], axis=1)
+    within = [(part <= column.margin).mean() for part, column in zip(away, decision.columns, strict=True)]
+    assert f"In the 20 simulated collections of this file, {100 * np.mean(within):.1f} % of" in texts["Checked"]
+
+
+def test_only_ones_own_data_have_a_decision(results):
+    from gpu_rsfd.show.decided import decision_of, title_of
+
+    nursery = gpu_rsfd.simulate("nursery", epsilons=1.0, protocols=["smp-adp"], repetitions=2, workers=1)
+    named = Results({"nursery": nursery}, spec=describe([gpu_rsfd.load_dataset("nursery")], nursery.spec))
+    assert decision_of(named, "nursery") is None
+    assert title_of(named, "r.h5") == "nursery"
+    assert title_of(Results({str(i): nursery for i in range(4)}), "r.h5") == "r.h5"
+
+
 def test_the_headline_is_computed(results):
     result = results["mine"]
     best = among_best(result, "clip")

@@ -318,7 +318,7 @@
   function fillAttributes() {
     const set = dataset();
     fill("attribute", set.attributes.map((name, j) => [j, `${name} (${set.domain[j]})`]));
-    $("about").textContent = `${set.name}: ${set.n.toLocaleString("en")} users, ${set.domain.length} attributes, ${set.repetitions} repetitions` +
+    $("about").textContent = `${page.datasets.length > 1 ? `${set.name}: ` : ""}${set.n.toLocaleString("en")} users, ${set.domain.length} attributes, ${set.repetitions} repetitions` +
       (set.source ? `; data: ${set.source}` : "") + (page.complete ? "" : "; the sweep is not finished");
     $("published-label").hidden = !page.datasets.some((d) => Object.values(d.errors).some((each) => Object.values(each).some((e) => e.published)));
   }
