@@ -24,11 +24,13 @@ from filelock import FileLock, Timeout
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.base import Array, Arrays, Measurement
 from gpu_rsfd.results import Header
+from gpu_rsfd.store.fields import Fields, first_line
 from gpu_rsfd.store.files import TEMPORARY, GoneError, StoreError, locked, replace_file, replaced, tidy
 from gpu_rsfd.store.format import LIBVER, create_arrays, write_header
 from gpu_rsfd.store.identity import conflicts, digest_of, key_of, lacking
-from gpu_rsfd.store.reading import Reader, read_header
-from gpu_rsfd.store.strangers import check_links, one_value, read_regular, stored_fault
+from gpu_rsfd.store.reading import read_header
+from gpu_rsfd.store.specs import check_spec
+from gpu_rsfd.store.untrusted import check_links, one_value, read_regular, stored_fault
 from gpu_rsfd.version import __version__
 
 MARK = "sweep.json"
@@ -232,7 +234,7 @@ class Blocks:
                 raise ValueError(" ".join(wrong))
 
     def _aside(self, path: Path, error: Exception) -> None:
-        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        line = first_line(error)
         try:
             path.replace(path.with_name(path.name + ASIDE))
         except OSError as refused:
@@ -341,9 +343,7 @@ def spec_of(folder: Path) -> dict[str, Any] | None:
     spec = document.get("spec") if isinstance(document, dict) else None
     if not isinstance(spec, dict):
         raise InputError(f"{folder} is needed for blocks of results, but has no valid {MARK}: move it away")
-    reader = Reader(folder / MARK, None)
-    reader.check_spec(spec)
-    reader.measurement(spec)
+    check_spec(Fields(folder / MARK, None), spec)
     return spec
 
 

@@ -19,9 +19,10 @@ from gpu_rsfd.measure.base import Measurement
 from gpu_rsfd.planning import Flags
 from gpu_rsfd.results import Header, Results
 from gpu_rsfd.store.blocks import Blocks, Found
+from gpu_rsfd.store.fields import first_line, unreadable
 from gpu_rsfd.store.files import StoreError, replaced
 from gpu_rsfd.store.format import FORMAT, LIBVER, attach, create_arrays, dimensions, write_header
-from gpu_rsfd.store.reading import attributes_digest, open_hdf5, open_results, unreadable
+from gpu_rsfd.store.reading import attributes_digest, open_hdf5, open_results
 from gpu_rsfd.tape import STREAM_VERSION
 from gpu_rsfd.version import __version__
 
@@ -82,7 +83,7 @@ def _damaged(piece: Piece, error: Exception) -> InputError:
     if isinstance(error, OSError) and error.errno is not None:
         return unreadable(piece.path, error)
     hint = "; without it, its repetitions are simulated again" if piece.found is not None else ""
-    return InputError(f"{piece.path} is damaged: {(str(error).splitlines() or [''])[0]}{hint}")
+    return InputError(f"{piece.path} is damaged: {first_line(error)}{hint}")
 
 
 class Store:

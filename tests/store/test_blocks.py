@@ -317,9 +317,9 @@ def test_large_arrays_are_read_when_asked_for(tmp_path, monkeypatch):
     sweep(DATA, repetitions=6, output=path, **OPTIONS)
     monkeypatch.setattr(reading, "AT_ONCE", 0)
     read = []
-    inner = reading.Reader.repetitions
+    inner = reading.GroupReader.repetitions
     monkeypatch.setattr(
-        reading.Reader, "repetitions", lambda self, *given: read.append(given[-1]) or inner(self, *given)
+        reading.GroupReader, "repetitions", lambda self, *given: read.append(given[-1]) or inner(self, *given)
     )
     result = gpu_rsfd.open_results(path)["mine"]
     assert not read

@@ -5,7 +5,6 @@ import json
 import os
 import random
 import resource
-import time
 
 import h5py
 import numpy as np
@@ -19,11 +18,11 @@ from gpu_rsfd.experiments import merge, sweep
 from gpu_rsfd.store import reading
 from gpu_rsfd.store.blocks import folder_of
 from gpu_rsfd.store.identity import digest_of
-from gpu_rsfd.store.strangers import read_regular
+from gpu_rsfd.store.untrusted import read_regular
 
 DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), name="mine")
 OPTIONS = {"epsilons": [1.0, 2.0], "protocols": ["rsfd-grr", "smp-adp"], "seed": 3, "backend": "numpy", "workers": 1}
-FUZZED, FUZZ_SECONDS = 150, 20.0
+FUZZED = 200
 
 
 @pytest.fixture(scope="module")
@@ -299,12 +298,11 @@ def test_any_number_of_parts(tmp_path, number):
 @pytest.mark.slow
 def test_mutated_files_and_blocks(valid, tmp_path):
     """Bytes of a file, of a block or of the mark are changed; signed or not, nobody sees a traceback."""
-    rng, end, tried = random.Random(21), time.monotonic() + FUZZ_SECONDS, 0
+    rng = random.Random(21)
     block = parts(tmp_path / "p.h5", 1, 2)[0]
     mark = folder_of(tmp_path / "p.h5") / "sweep.json"
     contents = {tmp_path / "r.h5": valid, block: block.read_bytes(), mark: mark.read_bytes()}
-    while tried < FUZZED and time.monotonic() < end:
-        tried += 1
+    for tried in range(1, FUZZED + 1):
         path = rng.choice(list(contents))
         content = bytearray(contents[path])
         for _ in range(rng.choice([1, 3, 20])):
@@ -329,7 +327,6 @@ def test_mutated_files_and_blocks(valid, tmp_path):
             parts(tmp_path / "p.h5", 1, 2)
         for path, content in contents.items():
             path.write_bytes(content)
-    assert tried > 20
 
 
 # -------------------------------------------------------------------------------------------------------- terminals
