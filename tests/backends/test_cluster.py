@@ -15,11 +15,15 @@ import pytest
 from command import call, refusal, start
 
 import gpu_rsfd
-from gpu_rsfd.backends import cluster as clusters
-from gpu_rsfd.backends.cluster import ClusterBackend, DaskPool, FromFile
+from gpu_rsfd.backends.cluster import backend as cluster_backend
+from gpu_rsfd.backends.cluster import pool as clusters
+from gpu_rsfd.backends.cluster import worker as workers
+from gpu_rsfd.backends.cluster.backend import ClusterBackend
+from gpu_rsfd.backends.cluster.pool import DaskPool
+from gpu_rsfd.backends.cluster.worker import FromFile
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.experiments import sweep
-from gpu_rsfd.store.blocks import folder_of
+from gpu_rsfd.store.folder import folder_of
 
 pytest.importorskip("distributed")
 pytestmark = [
@@ -128,7 +132,7 @@ def test_the_same_integers(lasting, tmp_path, monkeypatch):
         same(results[data.name], truth(data, 11))
     more = sweep([SMALL, TABLE], repetitions=20, output=tmp_path / "r.h5", **OPTIONS)  # continued without a cluster
     assert more.computed == 18
-    monkeypatch.setattr(clusters, "LARGE", 1)
+    monkeypatch.setattr(cluster_backend, "LARGE", 1)
     same(gpu_rsfd.simulate(TABLE, **OPTIONS, repetitions=3, cluster=place), truth(TABLE, 3))
     results = sweep([SMALL, TABLE], repetitions=4, output=tmp_path / "s.h5", cluster=place, **OPTIONS)
     for data in (SMALL, TABLE):
@@ -161,7 +165,7 @@ def test_a_table_goes_to_each_worker_once(two, monkeypatch):
         assert backend.pool._reference(SMALL)[1] is not None
         assert len(sent) == 1
         third = two.worker()
-        answers = [a for _, a in backend.pool.each(0, TABLE, clusters.count_repetitions, jobs_of(TABLE, 8))]
+        answers = [a for _, a in backend.pool.each(0, TABLE, workers.count_repetitions, jobs_of(TABLE, 8))]
         assert len(answers) == 8
         assert third.poll() is None
 
@@ -253,16 +257,16 @@ def test_a_lost_scheduler(two, tmp_path):
 
 
 def test_other_versions_are_one_line(lasting, monkeypatch):
-    monkeypatch.setattr(clusters, "__version__", "9.9")
+    monkeypatch.setattr(workers, "__version__", "9.9")
     words = r"no worker that can be used; tcp://\S+: it has gpu-rsfd .*, this process has gpu-rsfd 9\.9, stream 1 "
     with pytest.raises(RunError, match=words):
         DaskPool(str(lasting.file))
     monkeypatch.undo()
     pool = DaskPool(str(lasting.file))
     try:
-        monkeypatch.setattr(clusters, "__version__", "9.9")  # a worker that joins later
+        monkeypatch.setattr(workers, "__version__", "9.9")  # a worker that joins later
         with pytest.raises(RunError, match=r"tcp://\S+: it has gpu-rsfd .* this process has gpu-rsfd 9\.9"):
-            list(pool.each(0, SMALL, clusters.count_repetitions, jobs_of(SMALL, 1)))
+            list(pool.each(0, SMALL, workers.count_repetitions, jobs_of(SMALL, 1)))
     finally:
         pool.close()
 
@@ -275,13 +279,13 @@ def test_errors_of_the_work(lasting):
     try:
         counted = gpu_rsfd.CountedDataset.of_distribution(50, (3,))
         with pytest.raises(InputError, match="known only by its counts"):
-            list(pool.each(0, counted, clusters.count_repetitions, jobs_of(counted, 1)))
+            list(pool.each(0, counted, workers.count_repetitions, jobs_of(counted, 1)))
         with pytest.raises(RuntimeError, match=r"(?s)in a worker of the cluster:.*TypeError") as raised:
-            list(pool.each(0, SMALL, clusters.count_repetitions, [(1,)]))
+            list(pool.each(0, SMALL, workers.count_repetitions, [(1,)]))
         assert not isinstance(raised.value, RunError)
         with pytest.raises(InputError, match="can't import the class"):
-            list(pool.each(0, Local(5, (3,)), clusters.count_repetitions, jobs_of(SMALL, 1)))
-        assert len(list(pool.each(0, SMALL, clusters.count_repetitions, jobs_of(SMALL, 3)))) == 3
+            list(pool.each(0, Local(5, (3,)), workers.count_repetitions, jobs_of(SMALL, 1)))
+        assert len(list(pool.each(0, SMALL, workers.count_repetitions, jobs_of(SMALL, 3)))) == 3
     finally:
         pool.close()
 
@@ -296,7 +300,7 @@ def test_few_tasks_are_under_way(lasting):
 
     pool = DaskPool(str(lasting.file))
     try:
-        for done, _ in enumerate(pool.each(0, SMALL, clusters.count_repetitions, items()), 1):
+        for done, _ in enumerate(pool.each(0, SMALL, workers.count_repetitions, items()), 1):
             assert len(taken) - done <= clusters.IN_FLIGHT * 2
     finally:
         pool.close()
@@ -312,9 +316,7 @@ def test_a_worker_with_a_gpu(dask, tmp_path):
     with ClusterBackend(str(dask.file), "cupy") as backend:
         assert backend.pool.gpus
         with pytest.raises(InputError, match="backend 'cupy' is not available"):
-            list(
-                backend.pool.each(0, SMALL, clusters.count_repetitions, [(*jobs_of(SMALL, 1)[0][:3], "cupy", "users")])
-            )
+            list(backend.pool.each(0, SMALL, workers.count_repetitions, [(*jobs_of(SMALL, 1)[0][:3], "cupy", "users")]))
     for worker in dask.workers:
         dask.kill(worker)
     dask.worker("--resources", "GPU=1", "--nthreads", "2", CUDA_VISIBLE_DEVICES="0")
@@ -322,7 +324,7 @@ def test_a_worker_with_a_gpu(dask, tmp_path):
     with ClusterBackend(str(dask.file), "cupy") as backend:
         item = (*jobs_of(SMALL, 1)[0][:3], "cupy", "users")
         with pytest.raises(RunError, match=r"^a worker with a GPU has 2 threads; start it with one"):
-            list(backend.pool.each(0, SMALL, clusters.count_repetitions, [item]))
+            list(backend.pool.each(0, SMALL, workers.count_repetitions, [item]))
 
 
 def _gpus(dask):
@@ -351,7 +353,7 @@ def test_a_stopped_worker(two, monkeypatch):
     try:
         two.workers[0].send_signal(signal.SIGSTOP)
         quickly(monkeypatch)
-        answers = list(pool.each(0, SMALL, clusters.count_repetitions, jobs_of(SMALL, 12)))
+        answers = list(pool.each(0, SMALL, workers.count_repetitions, jobs_of(SMALL, 12)))
     finally:
         pool.close()
         two.workers[0].send_signal(signal.SIGCONT)
@@ -374,7 +376,7 @@ def test_a_stopped_scheduler_and_patience(two, tmp_path, monkeypatch):
     try:
         two.scheduler.send_signal(signal.SIGSTOP)
         with pytest.raises(RunError, match=r"nothing came back for \d+ s .the scheduler does not answer; \d+ tasks in"):
-            list(pool.each(0, SMALL, clusters.count_repetitions, jobs_of(SMALL, 3)))
+            list(pool.each(0, SMALL, workers.count_repetitions, jobs_of(SMALL, 3)))
     finally:
         two.scheduler.send_signal(signal.SIGCONT)
         pool.close()
@@ -405,22 +407,22 @@ def test_a_worker_that_lacks_the_file(two, tmp_path):
         assert isinstance(pickle.loads(backend.pool._reference(data)[1]), FromFile)
         missing = tmp_path / "lacking.py"
         missing.write_text(
-            "from gpu_rsfd.backends import cluster\n"
+            "from gpu_rsfd.backends.cluster import worker\n"
             "def load(self): raise FileNotFoundError(2, 'No such file or directory', self.path)\n"
-            "cluster.FromFile.load = load\n"
+            "worker.FromFile.load = load\n"
         )
         for worker in list(two.workers):
             two.kill(worker)
         two.worker("--preload", str(missing))
         until(lambda: len(backend.pool._client.nthreads()) == 1)
-        jobs = backend.pool.each(0, data, clusters.count_repetitions, jobs_of(data, 6))
+        jobs = backend.pool.each(0, data, workers.count_repetitions, jobs_of(data, 6))
         later = threading.Timer(2.0, two.worker)
         with pytest.raises(RunError, match=r"no worker that can be used; tcp://.*people\.csv"):
             list(jobs)
         later.start()
         later.join()
         until(lambda: len(backend.pool._client.nthreads()) == 2)
-        assert len(list(backend.pool.each(0, data, clusters.count_repetitions, jobs_of(data, 6)))) == 6
+        assert len(list(backend.pool.each(0, data, workers.count_repetitions, jobs_of(data, 6)))) == 6
     (line,) = (line for line in lines if "is left out" in line)
     assert "No such file or directory" in line
 
@@ -453,7 +455,7 @@ def children(parent):
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             mine = int((path / "stat").read_text().rpartition(")")[2].split()[1]) == parent
-            if mine and b"gpu_rsfd.backends.dask_plugin" in (path / "cmdline").read_bytes():
+            if mine and b"gpu_rsfd.backends.cluster.dask_side" in (path / "cmdline").read_bytes():
                 found.add(path)
     return found
 

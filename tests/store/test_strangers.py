@@ -16,7 +16,7 @@ from gpu_rsfd.cli.terminal import Guarded, escaped
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.experiments import merge, sweep
 from gpu_rsfd.store import reading
-from gpu_rsfd.store.blocks import folder_of
+from gpu_rsfd.store.folder import folder_of
 from gpu_rsfd.store.identity import digest_of
 from gpu_rsfd.store.untrusted import read_regular
 

@@ -14,8 +14,8 @@ import gpu_rsfd
 from gpu_rsfd import collect
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.experiments import merge, sweep
-from gpu_rsfd.store import blocks, files
-from gpu_rsfd.store.blocks import folder_of
+from gpu_rsfd.store import files, folder
+from gpu_rsfd.store.folder import folder_of
 
 DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), name="mine")
 OPTIONS = {"epsilons": [1.0], "protocols": ["rsfd-grr", "smp-adp"], "seed": 3, "backend": "numpy", "workers": 1}
@@ -230,7 +230,7 @@ def test_overwrite_leaves_notes_alone(tmp_path):
 def test_a_lock_with_content_is_somebody_elses(tmp_path):
     path = tmp_path / "r.h5"
     part(path, 1, 2)
-    lock = folder_of(path) / blocks.BEGIN
+    lock = folder_of(path) / folder.BEGIN
     lock.write_text("mine")
     with pytest.raises(InputError, match="is a file of yours"):
         part(path, 2, 2)

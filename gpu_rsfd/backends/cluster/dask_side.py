@@ -16,9 +16,8 @@ from typing import Any
 
 from distributed import Scheduler, Security, Worker, WorkerPlugin
 
-from gpu_rsfd.backends import cluster
-
-STARTING_SECONDS = 60.0  # of a local scheduler
+from gpu_rsfd.backends.cluster.local import ADDRESS, STARTING_SECONDS
+from gpu_rsfd.backends.cluster.worker import columns_here, data_here
 
 
 class HasData(WorkerPlugin):
@@ -28,11 +27,11 @@ class HasData(WorkerPlugin):
         self.key, self.content, self.name = key, content, key
 
     def setup(self, worker: Any) -> None:
-        cluster.data_here[self.key] = pickle.loads(self.content)
+        data_here[self.key] = pickle.loads(self.content)
 
     def teardown(self, worker: Any) -> None:
-        cluster.data_here.pop(self.key, None)
-        cluster.columns_here.pop(self.key, None)
+        data_here.pop(self.key, None)
+        columns_here.pop(self.key, None)
 
 
 # ------------------------------------------------------------------------------------------- a cluster of this machine
@@ -72,12 +71,12 @@ async def _scheduler(folder: str, security: Any) -> None:
     async with scheduler:
         beside = Path(folder, "address.new")
         beside.write_text(scheduler.address)
-        beside.replace(Path(folder, cluster.ADDRESS))
+        beside.replace(Path(folder, ADDRESS))
         await scheduler.finished()
 
 
 async def _worker(folder: str, security: Any) -> None:
-    address, deadline = Path(folder, cluster.ADDRESS), time.monotonic() + STARTING_SECONDS
+    address, deadline = Path(folder, ADDRESS), time.monotonic() + STARTING_SECONDS
     while not address.exists():
         if time.monotonic() > deadline:
             return

@@ -1,40 +1,32 @@
-"""Simulation on a Dask cluster: tasks go to its workers, counts come back to the one process that writes.
-
-A worker with a resource GPU uses CuPy, every other one C or NumPy in one thread: the integers are the same.
-Nothing here schedules: which worker does what, and what a lost one had, is Dask's affair.
-"""
+"""The client of a cluster: what `backends.pool` is on one machine."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib
-import json
 import logging
 import os
 import pickle
-import subprocess
-import sys
-import tempfile
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
-import numpy as np
-
-from gpu_rsfd.backends import host_backend, open_backend
-from gpu_rsfd.backends.base import Backend, Engine, Progress
-from gpu_rsfd.backends.cpu.backend import NumpyBackend, run_task
-from gpu_rsfd.backends.cpu.counting import Task, TaskCounts
-from gpu_rsfd.backends.pool import COMMAND_BYTES, Columns, Failure, code_bytes
+from gpu_rsfd.backends.cluster.local import LocalCluster
+from gpu_rsfd.backends.cluster.worker import (
+    FromFile,
+    Unable,
+    Versions,
+    about,
+    carry_out,
+    digest_of,
+    other_versions,
+    versions,
+)
+from gpu_rsfd.backends.pool import Failure
 from gpu_rsfd.datasets.base import Dataset, importable
-from gpu_rsfd.datasets.table.load import load_table
 from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.planning import Counts, Plan
-from gpu_rsfd.tape import STREAM_VERSION
 from gpu_rsfd.version import __version__
 
 CONNECTING_SECONDS = 20.0
@@ -46,16 +38,7 @@ IN_FLIGHT = 2  # tasks for each thread of the cluster: one at work, one waiting 
 ASKED_EVERY = 5.0  # seconds between questions how large the cluster is
 SENT_ALONG = 1 << 16  # bytes of a data set that goes with each task; larger ones are sent to each worker once
 TRIES = 5  # of a task, if it is the cluster's fault that it failed
-LARGE, HUGE = 1 << 30, 1 << 36  # positions of a repetition: some 10 s, and some 10 min, of one worker
 LOGGERS = ("distributed", "tornado.application", "asyncio")
-ADDRESS = "address"  # file of a local scheduler
-START = """
-import sys
-sys.path[:] = {path!r}
-from gpu_rsfd.backends.dask_plugin import serve
-serve({role!r}, {folder!r})
-"""
-
 
 WAITING: ContextVar[tuple[float | None, Callable[[str], None]]] = ContextVar(
     "WAITING", default=(None, lambda line: None)
@@ -75,151 +58,6 @@ def waiting(patience: float | None, say: Callable[[str], None]) -> Iterator[None
 Job = tuple[Dataset, Callable[..., Any], tuple[Any, ...]]  # data set, work, its arguments after the data's columns
 
 
-class Versions(NamedTuple):
-    """What must be equal for the integers to be equal."""
-
-    package: str
-    stream: int
-    numpy: str
-
-    def __str__(self) -> str:
-        return f"gpu-rsfd {self.package}, stream {self.stream} and NumPy {self.numpy}"
-
-
-def versions() -> Versions:
-    return Versions(__version__, STREAM_VERSION, np.__version__)
-
-
-# ---------------------------------------------------------------------------------------------- in a worker
-
-data_here: dict[str, Dataset] = {}  # brought by plugins
-columns_here: dict[str, Columns] = {}  # of the last data set
-_engines: dict[tuple[str, str], Backend] = {}
-
-
-def has_gpu() -> bool:
-    """Whether this worker was given a device: `dask worker --resources GPU=1`."""
-    from distributed import get_worker
-
-    worker: Any = get_worker()
-    resources = getattr(getattr(worker, "state", worker), "total_resources", None) or {}
-    return bool(resources.get("GPU"))
-
-
-def threads_here() -> int:
-    """Of this worker: more than one on a device would only keep each other waiting."""
-    from distributed import get_worker
-
-    worker: Any = get_worker()
-    return int(getattr(worker, "state", worker).nthreads)
-
-
-def about(dask_worker: Any = None) -> tuple[Versions, bool]:
-    """What a worker says of itself."""
-    resources = getattr(getattr(dask_worker, "state", dask_worker), "total_resources", None) or {}
-    return versions(), bool(resources.get("GPU"))
-
-
-def engine_here(backend: str, sampler: str) -> Backend:
-    """What a worker simulates with; it keeps it."""
-    kind = backend
-    if sampler == "users" and backend == "auto":
-        kind = "cupy" if has_gpu() else host_backend()[0]
-    if kind == "cupy" and (threads := threads_here()) > 1:
-        raise RunError(f"a worker with a GPU has {threads} threads; start it with one (dask worker --nthreads 1)")
-    if (kind, sampler) not in _engines:
-        workers = 1 if kind != "cupy" else None
-        _engines[kind, sampler] = open_backend("auto" if sampler != "users" else kind, workers, sampler=sampler)[0]
-    return _engines[kind, sampler]
-
-
-class Unable(NamedTuple):
-    """What a worker answers that can't do any of the work, for a reason of its own; others may."""
-
-    worker: str
-    why: str
-
-
-def _unable(why: str) -> Unable:
-    from distributed import get_worker
-
-    return Unable(str(get_worker().address), why)
-
-
-def _others(there: Versions, here: Versions) -> str:
-    return f"it has {there}, this process has {here}; the same are needed"
-
-
-def carry_out(wanted: Versions, key: str, data: bytes | None, work: Callable[..., Any], arguments: bytes) -> Any:
-    """A task: what is to be done on which data set.  An error of ours comes back as such, a bug with its place."""
-    try:
-        if (here := versions()) != wanted:
-            return _unable(_others(here, wanted))
-        if key not in columns_here:
-            dataset = data_here.get(key) if data is None else pickle.loads(data)
-            if isinstance(dataset, FromFile):
-                try:
-                    dataset = dataset.load()
-                except (InputError, RunError, OSError) as error:
-                    return _unable(str(error))
-            if dataset is None:
-                return None  # it joined just now: asked again
-            columns_here.clear()
-            columns_here[key] = Columns(dataset)
-        return (work(columns_here[key], *pickle.loads(arguments)),)
-    except MemoryError as error:
-        return _unable(f"it is out of memory{f': {error}' if str(error) else ''}")
-    except (InputError, RunError) as error:
-        return Failure(error, traceback.format_exc())
-    except Exception:
-        return Failure(None, traceback.format_exc())
-
-
-class FromFile(NamedTuple):
-    """A table in a file that workers read themselves; their codes must be the client's."""
-
-    path: str
-    options: dict[str, Any]
-    sha256: str
-
-    def load(self) -> Dataset:
-        data = load_table(self.path, **self.options)
-        if data.describe()["sha256"] != self.sha256:
-            raise RunError(f"{self.path} is another file on a worker of the cluster")
-        return data
-
-
-def digest_of(path: str) -> str:
-    """Of a file's bytes; nothing if it can't be read."""
-    digest = hashlib.sha256()
-    try:
-        with open(path, "rb") as file:
-            while part := file.read(1 << 20):
-                digest.update(part)
-    except OSError:
-        return ""
-    return digest.hexdigest()
-
-
-def count_repetitions(
-    columns: Columns, plan: Plan, seed: int, repetitions: range, backend: str, sampler: str
-) -> tuple[list[Counts], Counts]:
-    """All users, some repetitions."""
-    return engine_here(backend, sampler).count(plan, columns.dataset, seed, repetitions)
-
-
-def run_task_here(columns: Columns, task: Task, seed: int) -> TaskCounts:
-    """Some users: in C if this worker has a compiler, else with NumPy."""
-    if host_backend()[0] == "numpy":
-        return run_task(columns, task, seed)
-    from gpu_rsfd.backends.native import backend
-
-    return backend.run_task(columns, task, seed)
-
-
-# ---------------------------------------------------------------------------------------------- in the client
-
-
 def _distributed() -> Any:
     try:
         return importlib.import_module("distributed")
@@ -227,65 +65,6 @@ def _distributed() -> Any:
         raise InputError(
             f"a cluster needs Dask, the extra `cluster`: pip install gpu-rsfd[cluster] ({error})"
         ) from None
-
-
-class LocalCluster:
-    """A scheduler and some workers of one thread, processes of this machine, to try things out.
-
-    They listen on the loopback interface alone, and talk to holders of a certificate that is made for the run.
-    """
-
-    def __init__(self, workers: int, distributed: Any) -> None:
-        try:
-            self.security = distributed.Security.temporary()
-        except ImportError as error:
-            raise InputError(
-                f"a local cluster needs the extra `cluster`: pip install gpu-rsfd[cluster] ({error})"
-            ) from None
-        self._folder = tempfile.TemporaryDirectory(prefix="gpu-rsfd-", ignore_cleanup_errors=True)
-        self._address = Path(self._folder.name, ADDRESS)
-        fields = (
-            "ca_file",
-            *(f"{role}_{what}" for role in ("client", "scheduler", "worker") for what in ("key", "cert")),
-        )
-        secret = {f"tls_{field}": getattr(self.security, f"tls_{field}") for field in fields}
-        line = json.dumps({"require_encryption": True, **secret}) + "\n"
-        self._processes: list[subprocess.Popen[bytes]] = []
-        try:
-            for role in ("scheduler", *["worker"] * workers):
-                self._processes.append(self._start(role))
-                pipe: Any = self._processes[-1].stdin
-                pipe.write(line.encode())
-                pipe.flush()
-        except BaseException:
-            self.close()
-            raise
-
-    def _start(self, role: str) -> subprocess.Popen[bytes]:
-        path = [str(p) or os.getcwd() for p in sys.path]  # as worker processes of our own, from nowhere else
-        code = START.format(path=path, role=role, folder=self._folder.name)
-        nothing = subprocess.DEVNULL
-        return subprocess.Popen(
-            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, start_new_session=True
-        )
-
-    def address(self) -> str:
-        """Of the scheduler, once it is there."""
-        deadline = time.monotonic() + WAITING_SECONDS
-        while not self._address.exists():
-            if time.monotonic() > deadline or self._processes[0].poll() is not None:
-                raise RunError("the scheduler of a local cluster did not start")
-            time.sleep(0.02)
-        return self._address.read_text()
-
-    def close(self) -> None:
-        for process in reversed(self._processes):
-            process.kill()
-            process.wait()
-            if process.stdin is not None:
-                with contextlib.suppress(OSError):
-                    process.stdin.close()
-        self._folder.cleanup()
 
 
 class DaskPool:
@@ -358,7 +137,7 @@ class DaskPool:
             if isinstance(answer, BaseException):
                 self._leave_out(worker, f"it can't run gpu-rsfd {__version__}: {answer}")
             elif Versions(*answer[0]) != here:
-                self._leave_out(worker, _others(Versions(*answer[0]), here))
+                self._leave_out(worker, other_versions(Versions(*answer[0]), here))
         gpus = [bool(answer[1]) for worker, answer in answers.items() if worker not in self._left_out]
         if not gpus:
             self._nobody_left()
@@ -422,7 +201,7 @@ class DaskPool:
             if len(content) > SENT_ALONG and (file := self._file(dataset)) is not None:
                 content = pickle.dumps(file, pickle.HIGHEST_PROTOCOL)
             elif len(content) > SENT_ALONG:
-                from gpu_rsfd.backends.dask_plugin import HasData
+                from gpu_rsfd.backends.cluster.dask_side import HasData
 
                 self._client.register_plugin(HasData(key, content), name=key)
                 content = b""
@@ -596,88 +375,3 @@ class DaskPool:
 
 def _name(work: Callable[..., Any]) -> str:
     return f"{work.__name__.strip('_')}-{os.getpid()}-{time.time_ns()}"
-
-
-class ClusterBackend(Engine):
-    """`count` gives the integer counts of a plan, whatever the cluster."""
-
-    name = "cluster"
-    noises = NumpyBackend.noises
-
-    def __init__(self, cluster: str, backend: str = "auto", sampler: str = "users") -> None:
-        self.backend, self.sampler = backend, sampler
-        self.pool = DaskPool(cluster, backend)
-        self._where = cluster
-
-    def close(self) -> None:
-        """Leaves the cluster, which stays; a local one ends."""
-        self.pool.close()
-
-    @property
-    def remote(self) -> DaskPool:
-        return self.pool
-
-    def drawn_at_once(self, plan: Plan) -> int:
-        with self._one() as one:
-            return one.drawn_at_once(plan)
-
-    @property
-    def device(self) -> str:
-        return f"Dask cluster of {self.pool.threads} threads"
-
-    def splits_users(self, dataset: Dataset, plan: Plan, repetitions: int) -> bool:
-        """Whether repetitions are so large, or so large and few, that workers share each; a GPU takes whole ones."""
-        positions = plan.positions(dataset.n)
-        few = repetitions < 4 * self.pool.threads
-        return self.sampler == "users" and not self.pool.gpus and positions > (LARGE if few else HUGE)
-
-    def count(
-        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
-    ) -> tuple[list[Counts], Counts]:
-        """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
-        if self.splits_users(dataset, plan, len(repetitions)):
-            return SplitBackend(self.pool, self.backend).count(plan, dataset, seed, repetitions, progress)
-        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
-        sampled = np.zeros((len(repetitions), plan.d), np.int64)
-        step = max(1, -(-len(repetitions) // (4 * self.pool.threads)))
-        items = [
-            (plan, seed, repetitions[i : i + step], self.backend, self.sampler)
-            for i in range(0, len(repetitions), step)
-        ]
-        for (_, _, some, *_), (part, part_sampled) in self.pool.each(0, dataset, count_repetitions, items):
-            first = repetitions.index(some[0])
-            rows = slice(first, first + len(some))
-            for table, piece in zip(counts, part, strict=True):
-                table[:, rows] = piece
-            sampled[rows] = part_sampled
-            if progress is not None:
-                progress(plan.positions(dataset.n) * len(some))
-        return counts, sampled
-
-    def batch_multiple(self, n: int) -> int:
-        return 1
-
-    def _one(self) -> Backend:
-        return open_backend(host_backend()[0] if self.sampler == "users" else "auto", 1, sampler=self.sampler)[0]
-
-    def work(self, dataset: Dataset, plan: Plan) -> int:
-        with self._one() as one:
-            return one.work(dataset, plan)
-
-    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
-        """As if all threads of the cluster were as fast as one here."""
-        with self._one() as one:
-            return one.seconds_per_repetition(dataset, plan, repetitions) / self.pool.threads
-
-    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
-        """Of this process alone."""
-        return COMMAND_BYTES + 2 * code_bytes(dataset)
-
-
-class SplitBackend(NumpyBackend):
-    """The NumPy backend with the cluster's workers in place of its own, who count in C if they can."""
-
-    def __init__(self, pool: DaskPool, backend: str = "auto") -> None:
-        super().__init__(workers=max(2, min(1024, pool.threads)))
-        self._pool = pool  # type: ignore[assignment]
-        self._work = run_task if backend == "numpy" else run_task_here
