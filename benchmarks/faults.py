@@ -134,9 +134,9 @@ class Walker:
     """Runs commands in children, disturbs them, and looks at what they leave."""
 
     def __init__(self, work: Path, library: Path) -> None:
-        from gpu_rsfd import collect, open_results
+        from gpu_rsfd import collect, open_results, untrusted
         from gpu_rsfd.cli import main
-        from gpu_rsfd.store import files, untrusted
+        from gpu_rsfd.store import files
         from gpu_rsfd.store.folder import short
 
         collect.SHORTEST_BLOCK = 0.0  # a block for each repetition

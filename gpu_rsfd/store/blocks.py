@@ -40,7 +40,7 @@ from gpu_rsfd.store.folder import (
 )
 from gpu_rsfd.store.format import LIBVER, create_arrays, write_header
 from gpu_rsfd.store.identity import conflicts, digest_of, key_of, lacking
-from gpu_rsfd.store.untrusted import check_links, one_value, read_regular, stored_fault
+from gpu_rsfd.untrusted import check_links, one_value, read_regular, stored_fault
 from gpu_rsfd.version import __version__
 
 

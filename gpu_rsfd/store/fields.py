@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.store.untrusted import one_value, stored_fault
+from gpu_rsfd.untrusted import one_value, stored_fault
 
 TEXTS_AT_ONCE = 256
 

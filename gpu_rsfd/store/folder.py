@@ -19,7 +19,7 @@ from gpu_rsfd.store.files import TEMPORARY, GoneError, StoreError, locked
 from gpu_rsfd.store.identity import digest_of
 from gpu_rsfd.store.reading import read_header
 from gpu_rsfd.store.specs import check_spec
-from gpu_rsfd.store.untrusted import read_regular
+from gpu_rsfd.untrusted import read_regular
 
 MARK = "sweep.json"
 BEGIN = "begin.lock"  # held while the folder is made, entered or removed

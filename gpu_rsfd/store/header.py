@@ -20,8 +20,8 @@ from gpu_rsfd.protocols.form import Thresholds, noise_of
 from gpu_rsfd.results import Header
 from gpu_rsfd.store.fields import Fields, shown
 from gpu_rsfd.store.format import LOOKS, NUMBERS, UNSAMPLED, text_digest
-from gpu_rsfd.store.untrusted import one_value
 from gpu_rsfd.tape import KEEP_ONE
+from gpu_rsfd.untrusted import one_value
 
 SUM_TOLERANCE = 1e-6  # frequencies of an attribute sum to 1
 MOST_INTEGERS = 16  # of a noise

@@ -27,8 +27,8 @@ from gpu_rsfd.store.format import FORMAT
 from gpu_rsfd.store.header import HeaderReader
 from gpu_rsfd.store.identity import digest_of, key_of
 from gpu_rsfd.store.specs import check_spec
-from gpu_rsfd.store.untrusted import check_links, open_regular
 from gpu_rsfd.tape import STREAM_VERSION
+from gpu_rsfd.untrusted import check_links, open_regular
 
 AT_ONCE = 32 << 20  # bytes of a file that are read when it is opened
 ATTRIBUTES = (  # of the file, all of them under one checksum

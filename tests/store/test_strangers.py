@@ -18,7 +18,7 @@ from gpu_rsfd.experiments import merge, sweep
 from gpu_rsfd.store import reading
 from gpu_rsfd.store.folder import folder_of
 from gpu_rsfd.store.identity import digest_of
-from gpu_rsfd.store.untrusted import read_regular
+from gpu_rsfd.untrusted import read_regular
 
 DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), name="mine")
 OPTIONS = {"epsilons": [1.0, 2.0], "protocols": ["rsfd-grr", "smp-adp"], "seed": 3, "backend": "numpy", "workers": 1}
@@ -178,6 +178,23 @@ def test_an_unused_array_is_not_read(tmp_path):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert gpu_rsfd.load_table(tmp_path / "t.npz").n == 10
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 << 10
+
+
+@pytest.mark.parametrize("trick,words", [
+    (lambda file: file.update(codes=h5py.ExternalLink("mine.h5", "codes")), "codes is a link"),
+    (lambda file: file.create_dataset("codes", (20,), "i8", external=[("mine.bin", 0, 160)]), "stored in other files"),
+    (lambda file: file.create_dataset("codes", (10**8, 2), "i8", chunks=(1024, 2)), "declares 1,600,000,000 bytes"),
+])  # fmt: skip
+def test_data_is_read_from_its_own_file(tmp_path, trick, words):
+    codes = np.arange(20).reshape(10, 2) % 3
+    with h5py.File(tmp_path / "mine.h5", "w") as file:
+        file["codes"] = codes
+    (tmp_path / "mine.bin").write_bytes(codes.tobytes())
+    assert gpu_rsfd.load_table(tmp_path / "mine.h5").n == 10
+    with h5py.File(tmp_path / "given.h5", "w") as file:
+        trick(file)
+    with pytest.raises(InputError, match=rf"given\.h5 is not a readable HDF5 file .*{words}"):
+        gpu_rsfd.load_table(tmp_path / "given.h5")
 
 
 # ------------------------------------------------------------------------------------------------------- the folder
