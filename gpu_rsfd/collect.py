@@ -29,8 +29,8 @@ from gpu_rsfd.results import Header, Results
 from gpu_rsfd.spec import Spec
 from gpu_rsfd.store.blocks import Block, Blocks, adopt, write_block
 from gpu_rsfd.store.compact import Store
-from gpu_rsfd.store.files import locked, replaced, tidy
-from gpu_rsfd.store.folder import claimed, folder_of, headers_of, mark_of, spec_of
+from gpu_rsfd.store.files import locked, remove_leftovers, replaced
+from gpu_rsfd.store.folder import claimed, folder_of, headers_of, manifest_of, spec_of
 from gpu_rsfd.store.format import FORMAT, chunk_rows
 from gpu_rsfd.store.identity import conflicts, key_of, lacking, union
 from gpu_rsfd.store.output import check_output, check_part, shares, what_is_missing
@@ -112,11 +112,11 @@ def merge(output: Path, others: Sequence[Path] = ()) -> Results:
     """Join the blocks that parts of a run left beside `output` into this file, and give what it then holds."""
     target = check_output(output)
     with locked(target):
-        tidy(target.parent, target.name)
+        remove_leftovers(target.parent, target.name)
         for other in others:
             adopt(target, folder_of(other))
         existing = open_results(output) if output.exists() else None
-        if existing is not None and existing.complete and mark_of(folder_of(target)) is None:
+        if existing is not None and existing.complete and manifest_of(folder_of(target)) is None:
             Blocks(target, existing.spec).end()  # what a killed merge left
             return existing
         want = spec_of(folder_of(target))
@@ -202,7 +202,7 @@ class _Collection:
     def run(self, overwrite: bool, part: tuple[int, int] | None) -> Results:
         if part is None:
             with locked(self.target):
-                tidy(self.target.parent, self.target.name)
+                remove_leftovers(self.target.parent, self.target.name)
                 return self._whole(overwrite)
         try:
             with claimed(self.target, f"{part[0]}-of-{part[1]}"):

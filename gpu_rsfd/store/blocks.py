@@ -21,19 +21,19 @@ import h5py
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.base import Array, Arrays, Measurement
 from gpu_rsfd.results import Header
-from gpu_rsfd.store.fields import first_line
-from gpu_rsfd.store.files import StoreError, locked, replace_file, replaced, tidy
+from gpu_rsfd.store.fields import first_line, unreadable
+from gpu_rsfd.store.files import StoreError, locked, remove_leftovers, replace_file, replaced
 from gpu_rsfd.store.folder import (
     ASIDE,
     BEGIN,
     BEGINNING_SECONDS,
-    MARK,
+    MANIFEST,
     NAME,
     busy,
     clear,
     folder_of,
     headers_of,
-    mark_of,
+    manifest_of,
     parts_of,
     short,
     spec_of,
@@ -92,7 +92,7 @@ class Block:
         return f"{short(self.dataset)}-{self.first}-{self.stop}-{short(cells)}.h5"
 
 
-class Found(NamedTuple):
+class StoredBlock(NamedTuple):
     """A block on disk."""
 
     path: Path
@@ -114,7 +114,7 @@ class Blocks:
     ) -> None:
         self.folder, self.want, self._measurement = folder_of(target), want, measurement
         self._headers = dict(zip((d["name"] for d in want["datasets"]), headers, strict=False))
-        self._known: dict[str, Found] = {}
+        self._known: dict[str, StoredBlock] = {}
         self.notes: list[str] = []  # what was set aside, a line each
 
     def check(self, overwrite: bool = False) -> None:
@@ -140,22 +140,22 @@ class Blocks:
         try:
             self.folder.mkdir(exist_ok=True)
             with locked(self.folder, self.folder / BEGIN, BEGINNING_SECONDS):
-                tidy(self.folder)
+                remove_leftovers(self.folder)
                 names = [self.folder / f"{short(dataset['name'])}.h5" for dataset in self.want["datasets"]]
-                mark = mark_of(self.folder)
-                known = isinstance(mark, dict) and mark.get("spec") == self.want
+                manifest = manifest_of(self.folder)
+                known = isinstance(manifest, dict) and manifest.get("spec") == self.want
                 if known and all(name.is_file() for name in names):
                     return
                 total = range(*self.want["repetitions"])
                 for name, header in zip(names, headers, strict=True):
                     with replaced(name) as image, h5py.File(image, "w", libver=LIBVER) as file:
                         write_header(file, header, total[:0])
-                mark = {"gpu-rsfd": __version__, "spec": self.want, "parts": parts or parts_of(self.folder)}
-                replace_file(self.folder / MARK, json.dumps(mark).encode())
+                manifest = {"gpu-rsfd": __version__, "spec": self.want, "parts": parts or parts_of(self.folder)}
+                replace_file(self.folder / MANIFEST, json.dumps(manifest).encode())
         except OSError as error:
             raise StoreError(f"can't write {self.folder}: {error.strerror or error}") from error
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[StoredBlock]:
         """The blocks of this run that are on disk.  What is damaged is set aside: it is computed again."""
         if not self.folder.is_dir():
             return []
@@ -166,18 +166,13 @@ class Blocks:
                 path = self.folder / name
                 try:
                     found = self._read(path)
-                except PermissionError as error:
-                    raise InputError(f"{path} can't be read: {error.strerror}") from None
                 except FileNotFoundError:
                     continue  # somebody has put it into the file meanwhile
                 except MemoryError:
                     raise
-                except OSError as error:
-                    if error.errno is not None:  # of the machine: nothing is wrong with the block
-                        raise StoreError(f"{path} can't be read: {error.strerror}") from error
-                    self._aside(path, error)
-                    continue
                 except Exception as error:  # HDF5 and h5py raise errors of almost any class
+                    if isinstance(error, OSError) and error.errno is not None:
+                        raise unreadable(path, error) from error
                     self._aside(path, error)
                     continue
                 if keys.get(found.block.dataset) != found.block.key:
@@ -189,9 +184,9 @@ class Blocks:
 
     def add(self, path: Path, block: Block, about: Mapping[str, Any]) -> None:
         """A block that was written just now: it need not be read again."""
-        self._known[path.name] = Found(path, block, about["seconds"], about["backend"], about["device"])
+        self._known[path.name] = StoredBlock(path, block, about["seconds"], about["backend"], about["device"])
 
-    def _read(self, path: Path) -> Found:
+    def _read(self, path: Path) -> StoredBlock:
         """A block, all of it read once: every checksum holds, and every number can be right."""
         image = read_regular(path)  # what the machine refuses shows here; all that follows is the block's fault
         with h5py.File(io.BytesIO(image), "r") as file:
@@ -207,7 +202,7 @@ class Blocks:
             header, measurement = self._headers.get(block.dataset), self._measurement
             if header is not None and measurement is not None:
                 self._check(file, block, header, measurement, len(image))
-            return Found(path, block, seconds, str(document["backend"]), str(document["device"]))
+            return StoredBlock(path, block, seconds, str(document["backend"]), str(document["device"]))
 
     def _check(self, file: Any, block: Block, header: Header, measurement: Measurement, size: int) -> None:
         """Every number of a block."""
@@ -260,7 +255,7 @@ def adopt(target: Path, other: Path) -> None:
             try:
                 content = read_regular(path)
             except OSError as error:
-                raise InputError(f"{path} can't be read: {error.strerror}") from None
+                raise unreadable(path, error) from None
             except ValueError as error:
                 raise InputError(f"{path} {error}") from None
             with replaced(folder / path.name) as image:

@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.store.files import StoreError
 from gpu_rsfd.untrusted import one_value, stored_fault
 
 TEXTS_AT_ONCE = 256
@@ -124,10 +125,12 @@ class Fields:
         return found
 
 
-def unreadable(path: Path, error: OSError) -> InputError:
+def unreadable(path: Path, error: OSError) -> InputError | StoreError:
     """What the machine refuses; nothing is wrong with the file."""
-    reason = "permission denied" if isinstance(error, PermissionError) else error.strerror or str(error)
-    return InputError(f"{path} can't be read: {reason}")
+    if isinstance(error, PermissionError):
+        return InputError(f"{path} can't be read: permission denied")
+    kind = InputError if isinstance(error, FileNotFoundError) else StoreError
+    return kind(f"{path} can't be read: {error.strerror or error}")
 
 
 def first_line(error: Exception) -> str:

@@ -44,7 +44,7 @@ def clean_up() -> None:
 
 
 class StoreError(RunError):
-    """The results file can't be written now; what it held before is safe."""
+    """A file can't be written or read now; what it held before is safe."""
 
 
 class GoneError(InputError):
@@ -90,7 +90,7 @@ def locked(path: Path, beside: Path | None = None, wait: float = LOCK_SECONDS) -
 
 def replace_file(path: Path, content: bytes | memoryview) -> None:
     """The new content is at `path` wholly or not at all."""
-    tidy(path.parent, path.name)
+    remove_leftovers(path.parent, path.name)
     with replaced(path) as file:
         file.write(content)
 
@@ -108,7 +108,7 @@ def _host() -> str:
     return _digest(platform.node(), 6)
 
 
-def tidy(folder: Path, name: str | None = None) -> None:
+def remove_leftovers(folder: Path, name: str | None = None) -> None:
     """Removes what killed processes of this machine left of a file that they wrote; without a name, of any file."""
     with contextlib.suppress(OSError):
         for path in list(folder.glob(".*.gpu-rsfd.tmp")):

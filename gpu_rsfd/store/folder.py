@@ -14,18 +14,18 @@ from filelock import FileLock, Timeout
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.results import Header
-from gpu_rsfd.store.fields import Fields
-from gpu_rsfd.store.files import TEMPORARY, GoneError, StoreError, locked
+from gpu_rsfd.store.fields import Fields, unreadable
+from gpu_rsfd.store.files import TEMPORARY, GoneError, locked
 from gpu_rsfd.store.identity import digest_of
 from gpu_rsfd.store.reading import read_header
 from gpu_rsfd.store.specs import check_spec
 from gpu_rsfd.untrusted import read_regular
 
-MARK = "sweep.json"
+MANIFEST = "sweep.json"
 BEGIN = "begin.lock"  # held while the folder is made, entered or removed
 BEGINNING_SECONDS = 60.0  # how long another part may take to make the folder
 MOST_PARTS = 100_000
-MOST_MARK = 64 << 20  # bytes
+MOST_MANIFEST = 64 << 20  # bytes
 NAME = re.compile(r"([0-9a-f]{12})-(\d+)-(\d+)-([0-9a-f]{12})\.h5")
 HEADER = re.compile(r"[0-9a-f]{12}\.h5")
 LOCK = re.compile(r"begin\.lock|part-\d+-of-\d+\.lock")
@@ -64,26 +64,26 @@ def claimed(target: Path, part: str) -> Iterator[None]:
 def clear(folder: Path) -> None:
     """Removes what gpu-rsfd made in a folder of blocks, and the folder if that was all.
 
-    Blocks go first, then the mark, then all it needs: wherever that is cut off, the rest is known for what it is.
+    Blocks go first, then the manifest, then all it needs: wherever that is cut off, the rest is known for what it is.
     """
     with contextlib.suppress(OSError):
-        for path in sorted(filter(ours, folder.iterdir()), key=_when):
+        for path in sorted(filter(ours, folder.iterdir()), key=_removal_order):
             path.unlink()
         folder.rmdir()
 
 
-def _when(path: Path) -> int:
+def _removal_order(path: Path) -> int:
     """When a file of the folder may be removed."""
     if NAME.fullmatch(path.name):
         return 0
-    return 1 if path.name == MARK else 3 if path.name == BEGIN else 2
+    return 1 if path.name == MANIFEST else 3 if path.name == BEGIN else 2
 
 
 def ours(path: Path) -> bool:
     """Whether a file in a folder of blocks was made by gpu-rsfd."""
     name = path.name
     patterns = (HEADER, LOCK, TEMPORARY)
-    known = name == MARK or NAME.fullmatch(name.removesuffix(ASIDE)) or any(p.fullmatch(name) for p in patterns)
+    known = name == MANIFEST or NAME.fullmatch(name.removesuffix(ASIDE)) or any(p.fullmatch(name) for p in patterns)
     try:
         if not known or not stat.S_ISREG(path.lstat().st_mode):
             return False
@@ -94,16 +94,14 @@ def ours(path: Path) -> bool:
         return False
 
 
-def mark_of(folder: Path) -> Any:
-    """What the mark of a folder says; None if it is not there."""
+def manifest_of(folder: Path) -> Any:
+    """What the manifest of a folder says; None if it is not there."""
     try:
-        return json.loads(read_regular(folder / MARK, MOST_MARK)) or False
+        return json.loads(read_regular(folder / MANIFEST, MOST_MANIFEST)) or False
     except FileNotFoundError:
         return None
-    except PermissionError as error:
-        raise InputError(f"{folder / MARK} can't be read: {error.strerror}") from None
     except OSError as error:
-        raise StoreError(f"{folder / MARK} can't be read: {error.strerror}") from error
+        raise unreadable(folder / MANIFEST, error) from None
     except (ValueError, RecursionError):
         return False
 
@@ -112,21 +110,21 @@ def spec_of(folder: Path) -> dict[str, Any] | None:
     """What the blocks of a folder are of; None if there are none yet.  Refuses a folder that is somebody else's."""
     if not folder.exists():
         return None
-    document = mark_of(folder)
+    document = manifest_of(folder)
     if document is None:
         if not all(map(ours, folder.iterdir())):
             raise InputError(f"{folder} is needed for blocks of results, but it is a folder of yours: move it away")
         return None
     spec = document.get("spec") if isinstance(document, dict) else None
     if not isinstance(spec, dict):
-        raise InputError(f"{folder} is needed for blocks of results, but has no valid {MARK}: move it away")
-    check_spec(Fields(folder / MARK, None), spec)
+        raise InputError(f"{folder} is needed for blocks of results, but has no valid {MANIFEST}: move it away")
+    check_spec(Fields(folder / MANIFEST, None), spec)
     return spec
 
 
 def parts_of(folder: Path) -> int:
     """How many parts the run is cut into; 0 if it is not, or if that is not known."""
-    document = mark_of(folder)
+    document = manifest_of(folder)
     parts = document.get("parts") if isinstance(document, dict) else None
     return parts if isinstance(parts, int) and 1 <= parts <= MOST_PARTS else 0
 

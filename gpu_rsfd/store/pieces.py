@@ -14,8 +14,9 @@ import numpy as np
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.planning import Flags
-from gpu_rsfd.store.blocks import Found
+from gpu_rsfd.store.blocks import StoredBlock
 from gpu_rsfd.store.fields import first_line, unreadable
+from gpu_rsfd.store.files import StoreError
 from gpu_rsfd.store.reading import open_hdf5
 
 MOST_OPEN = 64  # files at a time
@@ -41,7 +42,7 @@ class Piece:
     first: int
     stop: int
     cells: dict[Place, Place]
-    found: Found | None = None
+    found: StoredBlock | None = None
 
 
 class OpenFiles:
@@ -71,7 +72,7 @@ class OpenFiles:
             raise _damaged(piece, error) from error
 
 
-def _damaged(piece: Piece, error: Exception) -> InputError:
+def _damaged(piece: Piece, error: Exception) -> InputError | StoreError:
     if isinstance(error, OSError) and error.errno is not None:
         return unreadable(piece.path, error)
     hint = "; without it, its repetitions are simulated again" if piece.found is not None else ""

@@ -138,7 +138,7 @@ class GroupReader(HeaderReader):
             found = self.repetitions(header, measurement, done, list(nodes))
         else:
             size, key = 0, key_of(self.spec, self.dataset)
-            found = {field: _Late(self.path.absolute(), header, key, self.name, field, done) for field in nodes}
+            found = {field: _LazyArray(self.path.absolute(), header, key, self.name, field, done) for field in nodes}
         if isinstance(measurement, Frequencies):
             found.setdefault("counts", NotKept(str(self.path)))
         plain = {key: value for key, value in self.spec.items() if key != "datasets"}
@@ -247,7 +247,7 @@ def attributes_digest(attributes: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True)
-class _Late:
+class _LazyArray:
     """Reads a large array when it is asked for, from whatever file is at the path then."""
 
     path: Path

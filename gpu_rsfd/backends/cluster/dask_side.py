@@ -37,17 +37,17 @@ class HasData(WorkerPlugin):
 # ------------------------------------------------------------------------------------------- a cluster of this machine
 
 
-class _Unseen:
+class _NoWebServer:
     """Dask's processes serve web pages, on every interface if nobody says otherwise; these don't."""
 
     def start_http_server(self, *_: object, **__: object) -> None: ...
 
 
-class LocalScheduler(_Unseen, Scheduler):
+class LocalScheduler(_NoWebServer, Scheduler):
     """A scheduler that only this machine, and only holders of the run's certificate, can talk to."""
 
 
-class LocalWorker(_Unseen, Worker):
+class LocalWorker(_NoWebServer, Worker):
     """The same of a worker."""
 
 

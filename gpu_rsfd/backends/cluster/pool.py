@@ -73,7 +73,7 @@ class DaskPool:
     def __init__(self, cluster: str, backend: str = "auto") -> None:
         self._local: LocalCluster | None = None
         self._patience, self.say = WAITING.get()
-        self._left_out: dict[str, str] = {}  # workers, and why
+        self._excluded: dict[str, str] = {}  # workers, and why
         self._client: Any = None
         self._backend, self.cluster, self._gone = backend, cluster, False
         self._asked, self._threads = -ASKED_EVERY, 1
@@ -135,24 +135,24 @@ class DaskPool:
         here = versions()
         for worker, answer in answers.items():
             if isinstance(answer, BaseException):
-                self._leave_out(worker, f"it can't run gpu-rsfd {__version__}: {answer}")
+                self._exclude(worker, f"it can't run gpu-rsfd {__version__}: {answer}")
             elif Versions(*answer[0]) != here:
-                self._leave_out(worker, other_versions(Versions(*answer[0]), here))
-        gpus = [bool(answer[1]) for worker, answer in answers.items() if worker not in self._left_out]
+                self._exclude(worker, other_versions(Versions(*answer[0]), here))
+        gpus = [bool(answer[1]) for worker, answer in answers.items() if worker not in self._excluded]
         if not gpus:
-            self._nobody_left()
+            self._no_usable_worker()
         if self._backend == "cupy" and not any(gpus):
             raise RunError(f"cluster={self.cluster} has no worker with a GPU (dask worker --resources GPU=1)")
         return any(gpus)
 
-    def _leave_out(self, worker: str, why: str) -> None:
+    def _exclude(self, worker: str, why: str) -> None:
         """A worker that can't help gets no more work; the others go on."""
-        if worker not in self._left_out:
-            self._left_out[worker] = why
+        if worker not in self._excluded:
+            self._excluded[worker] = why
             self.say(f"worker {worker} is left out: {(why.splitlines() or ['?'])[0]}")
 
-    def _nobody_left(self) -> NoReturn:
-        worker, why = next(reversed(self._left_out.items()))
+    def _no_usable_worker(self) -> NoReturn:
+        worker, why = next(reversed(self._excluded.items()))
         raise RunError(f"cluster={self.cluster} has no worker that can be used; {worker}: {why}")
 
     def _ask(self, question: str) -> Any:
@@ -165,7 +165,7 @@ class DaskPool:
         """What each worker says to a question; whoever doesn't in time is left out."""
         answers: dict[str, Any] = {}
         client = self._client
-        groups = [[w for w in client.nthreads() if w not in self._left_out]]
+        groups = [[w for w in client.nthreads() if w not in self._excluded]]
         while groups:
             group = groups.pop()
             try:
@@ -174,7 +174,7 @@ class DaskPool:
                 )
             except TimeoutError:
                 if len(group) == 1:
-                    self._leave_out(group[0], f"it did not answer for {QUIET_SECONDS:.0f} s")
+                    self._exclude(group[0], f"it did not answer for {QUIET_SECONDS:.0f} s")
                 groups += [[worker] for worker in group if len(group) > 1]
         return answers
 
@@ -185,7 +185,7 @@ class DaskPool:
             answer = self._ask("ncores")
             self._asked = time.monotonic()
             if answer is not None:
-                self._threads = max(1, sum(n for worker, n in answer.items() if worker not in self._left_out))
+                self._threads = max(1, sum(n for worker, n in answer.items() if worker not in self._excluded))
         return self._threads
 
     def _reference(self, dataset: Dataset) -> tuple[str, bytes | None]:
@@ -235,9 +235,9 @@ class DaskPool:
         except Exception as error:  # of Dask's: whatever its class, the connection is gone or of no use
             if self._client.status == "running" and not isinstance(error, OSError):
                 raise
-            raise self._lost() from None
+            raise self._scheduler_gone() from None
 
-    def _lost(self) -> RunError:
+    def _scheduler_gone(self) -> RunError:
         self._gone = True
         return RunError(f"cluster={self.cluster}: the scheduler is gone")
 
@@ -253,12 +253,12 @@ class DaskPool:
             content = pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL)
             future = client.submit(
                 carry_out, versions(), key, data, work, content, pure=False, resources=resources, key=_name(work),
-                workers=self._able() if self._left_out else None,
+                workers=self._usable() if self._excluded else None,
             )  # fmt: skip
             running[future] = (job, tries)
             done.add(future)
 
-        def elsewhere(futures: Iterable[Any]) -> None:
+        def reassign(futures: Iterable[Any]) -> None:
             """Gives work that is stuck to others; whoever had it may still do it, for nothing."""
             for future in list(futures):
                 job, tries = running.pop(future)
@@ -275,7 +275,7 @@ class DaskPool:
                     submit(job, 1)
                 if not running:
                     return
-                self._wait(done, running, elsewhere)
+                self._wait(done, running, reassign)
                 future = next(done)
                 if future in abandoned:
                     continue
@@ -285,7 +285,7 @@ class DaskPool:
                 if answer is None:
                     submit(job, tries + 1)
                 elif isinstance(answer, Unable):
-                    self._leave_out(answer.worker, answer.why)
+                    self._exclude(answer.worker, answer.why)
                     submit(job, tries)
                 elif isinstance(answer, Failure):
                     if answer.error is not None:
@@ -298,12 +298,12 @@ class DaskPool:
                 with contextlib.suppress(Exception):
                     client.sync(client._cancel, [*running, *abandoned], force=True, callback_timeout=ANSWER_SECONDS)
 
-    def _able(self) -> list[str]:
+    def _usable(self) -> list[str]:
         """The workers that get work."""
-        able = [worker for worker in self._ask("ncores") or () if worker not in self._left_out]
-        return able or self._nobody_left()
+        able = [worker for worker in self._ask("ncores") or () if worker not in self._excluded]
+        return able or self._no_usable_worker()
 
-    def _wait(self, done: Any, running: Mapping[Any, Any], elsewhere: Callable[[Iterable[Any]], None]) -> None:
+    def _wait(self, done: Any, running: Mapping[Any, Any], reassign: Callable[[Iterable[Any]], None]) -> None:
         """Until something comes back.  If nothing does, what is waited for is said, now and then."""
         began, pause, said = time.monotonic(), 0.0005, 0.0
         while not done.has_ready():
@@ -315,17 +315,17 @@ class DaskPool:
                 said = waited
                 self.say(f"cluster={self.cluster}: nothing came back for {waited:.0f} s ({self._state(running)})")
                 if waited >= SILENT_SECONDS:
-                    self._leave_out_silent(running, elsewhere)
+                    self._exclude_silent(running, reassign)
 
     def _state(self, running: Mapping[Any, Any]) -> str:
         """Who is there, and what is under way."""
         answer = self._ask("ncores")
         if answer is None:
             return f"the scheduler does not answer; {len(running)} tasks in flight"
-        able = sum(worker not in self._left_out for worker in answer)
+        able = sum(worker not in self._excluded for worker in answer)
         return f"{able} worker{'s' * (able != 1)} alive, {len(running)} tasks in flight"
 
-    def _leave_out_silent(self, running: Mapping[Any, Any], elsewhere: Callable[[Iterable[Any]], None]) -> None:
+    def _exclude_silent(self, running: Mapping[Any, Any], reassign: Callable[[Iterable[Any]], None]) -> None:
         """Takes work from workers that are still connected, but have not been heard of: stopped, or cut off."""
         about, stuck = self._ask("identity"), self._ask("processing")
         if about is None or stuck is None:
@@ -333,11 +333,11 @@ class DaskPool:
         workers = about["workers"]
         newest = max((w["last_seen"] for w in workers.values()), default=0.0)
         silent = {name for name, w in workers.items() if newest - w["last_seen"] > SILENT_SECONDS / 2}
-        if silent and len(silent | self._left_out.keys()) < len(workers):
+        if silent and len(silent | self._excluded.keys()) < len(workers):
             for name in silent:
-                self._leave_out(name, f"nothing was heard of it for {newest - workers[name]['last_seen']:.0f} s")
+                self._exclude(name, f"nothing was heard of it for {newest - workers[name]['last_seen']:.0f} s")
             keys = {str(key) for name in silent for key in stuck.get(name, ())}
-            elsewhere([future for future in running if str(future.key) in keys])
+            reassign([future for future in running if str(future.key) in keys])
 
     def _answer(self, future: Any, tries: int) -> Any:
         """What a task gave; None if it is to be done again, for no fault of its own."""
@@ -347,7 +347,7 @@ class DaskPool:
             raise
         except BaseException as error:  # CancelledError is no Exception
             if self._client.status != "running" or future.cancelled():
-                raise self._lost() from None
+                raise self._scheduler_gone() from None
             if tries >= TRIES:
                 first = (str(error).splitlines() or [type(error).__name__])[0]
                 raise RunError(f"cluster={self.cluster}: a task failed {tries} times: {first}") from None

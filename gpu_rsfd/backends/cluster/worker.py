@@ -43,35 +43,25 @@ columns_here: dict[str, Columns] = {}  # of the last data set
 _engines: dict[tuple[str, str], Backend] = {}
 
 
-def has_gpu() -> bool:
-    """Whether this worker was given a device: `dask worker --resources GPU=1`."""
-    from distributed import get_worker
-
-    worker: Any = get_worker()
-    resources = getattr(getattr(worker, "state", worker), "total_resources", None) or {}
-    return bool(resources.get("GPU"))
-
-
-def threads_here() -> int:
-    """Of this worker: more than one on a device would only keep each other waiting."""
-    from distributed import get_worker
-
-    worker: Any = get_worker()
-    return int(getattr(worker, "state", worker).nthreads)
+def has_gpu(worker: Any) -> bool:
+    """Whether a worker was given a device: `dask worker --resources GPU=1`."""
+    return bool((getattr(worker.state, "total_resources", None) or {}).get("GPU"))
 
 
 def about(dask_worker: Any = None) -> tuple[Versions, bool]:
     """What a worker says of itself."""
-    resources = getattr(getattr(dask_worker, "state", dask_worker), "total_resources", None) or {}
-    return versions(), bool(resources.get("GPU"))
+    return versions(), has_gpu(dask_worker)
 
 
 def engine_here(backend: str, sampler: str) -> Backend:
     """What a worker simulates with; it keeps it."""
+    from distributed import get_worker
+
+    worker: Any = get_worker()
     kind = backend
     if sampler == "users" and backend == "auto":
-        kind = "cupy" if has_gpu() else host_backend()[0]
-    if kind == "cupy" and (threads := threads_here()) > 1:
+        kind = "cupy" if has_gpu(worker) else host_backend()[0]
+    if kind == "cupy" and (threads := worker.state.nthreads) > 1:  # they would only keep each other waiting
         raise RunError(f"a worker with a GPU has {threads} threads; start it with one (dask worker --nthreads 1)")
     if (kind, sampler) not in _engines:
         workers = 1 if kind != "cupy" else None
