@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-COMMAND = [sys.executable, "-W", "error"]
+PYTHON = [sys.executable, "-W", "error"]
+COMMAND = [*PYTHON, "-m", "gpu_rsfd"]
 # Blocks of SIZE repetitions; before block number AFTER is made, something happens.
 STOPPED = """
 import os, signal, sys
@@ -50,7 +51,7 @@ def start(
         else ["-m", "gpu_rsfd"]
     )
     return subprocess.Popen(
-        [*COMMAND, *program, *map(str, arguments)],
+        [*program, *map(str, arguments)],
         cwd=cwd,
         env=environment,
         text=True,

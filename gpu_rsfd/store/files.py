@@ -38,9 +38,12 @@ UNFINISHED: dict[Path, int] = {}  # temporary files and locks, with the process 
 def clean_up() -> None:
     """Removes what a signal has left: it may come between the making of a file and the code that would remove it."""
     for path, process in UNFINISHED.items():
-        if process == os.getpid():
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, Timeout):
+            if process == os.getpid() and path.suffix != ".lock":
                 path.unlink()
+            elif process == os.getpid() and stat.S_ISREG(path.lstat().st_mode) and not path.stat().st_size:
+                with FileLock(path, timeout=0):  # it may be somebody else's by now
+                    path.unlink()
 
 
 class StoreError(RunError):
@@ -60,6 +63,7 @@ def locked(path: Path, beside: Path | None = None, wait: float = LOCK_SECONDS) -
     try:
         if beside.is_symlink():
             raise InputError(f"output={path} needs {beside} as its lock, but that is a link of yours: move it away")
+        UNFINISHED[beside] = os.getpid()
         try:
             number = os.open(beside, NEW, 0o644)  # why it can't be made is told here, not by the lock
             made = True
@@ -69,12 +73,16 @@ def locked(path: Path, beside: Path | None = None, wait: float = LOCK_SECONDS) -
         if beside.stat().st_size:  # a lock is an empty file
             raise InputError(f"output={path} needs {beside} as its lock, but that is a file of yours: move it away")
         lock.acquire()
-        UNFINISHED[beside] = os.getpid()
-    except Timeout:
-        raise InputError(f"output={path} is in use by another gpu-rsfd; wait for it or give another output") from None
-    except FileNotFoundError as error:
-        raise GoneError(f"output={path} can't be written: {error.strerror}: {beside.parent}") from None
-    except OSError as error:
+    except (InputError, OSError) as error:
+        UNFINISHED.pop(beside, None)
+        if isinstance(error, InputError):
+            raise
+        if isinstance(error, Timeout):
+            raise InputError(
+                f"output={path} is in use by another gpu-rsfd; wait for it or give another output"
+            ) from None
+        if isinstance(error, FileNotFoundError):
+            raise GoneError(f"output={path} can't be written: {error.strerror}: {beside.parent}") from None
         if made:
             with contextlib.suppress(OSError):
                 beside.unlink()

@@ -1,5 +1,6 @@
 """Writers that overlap, that are cut off while they clean up, and that meet files of the user's."""
 
+import contextlib
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -235,3 +236,24 @@ def test_a_lock_with_content_is_somebody_elses(tmp_path):
     with pytest.raises(InputError, match="is a file of yours"):
         part(path, 2, 2)
     assert lock.read_text() == "mine"
+
+
+def test_a_signal_while_a_lock_is_made(tmp_path, monkeypatch):
+    """It is removed when the process ends, unless somebody else holds it."""
+    path, made = tmp_path / "r.h5", os.open
+
+    def interrupted(*given):
+        os.close(made(*given))
+        raise KeyboardInterrupt
+
+    for held in (False, True):
+        with monkeypatch.context() as then, contextlib.ExitStack() as stack:
+            then.setattr(files, "UNFINISHED", {})
+            if held:
+                stack.enter_context(filelock.FileLock(tmp_path / "r.h5.lock"))
+            then.setattr(files.os, "open", interrupted)
+            with pytest.raises((KeyboardInterrupt, InputError)), files.locked(path, wait=0):
+                pass
+            then.setattr(files.os, "open", made)
+            files.clean_up()
+            assert (tmp_path / "r.h5.lock").exists() == held
