@@ -241,7 +241,13 @@ class FileImage:
         self._do(self._file.flush, 0)
 
     def truncate(self, size: int) -> int:
-        return self._do(lambda: self._file.truncate(size), size)
+        return self._do(lambda: self._truncate(size), size)
+
+    def _truncate(self, size: int) -> int:
+        if self._file.seek(0, os.SEEK_END) < size:  # memory does not grow by that
+            self._file.seek(size - 1)
+            self._file.write(b"\0")
+        return self._file.truncate(size)
 
     def seek(self, offset: int, whence: int = 0) -> int:
         return self._do(lambda: self._file.seek(offset, whence), offset)

@@ -257,3 +257,19 @@ def test_a_signal_while_a_lock_is_made(tmp_path, monkeypatch):
             then.setattr(files.os, "open", made)
             files.clean_up()
             assert (tmp_path / "r.h5.lock").exists() == held
+
+
+@pytest.mark.parametrize("memory", [0, 3, 100])
+def test_a_file_is_the_same_in_memory_and_on_disk(tmp_path, monkeypatch, memory):
+    monkeypatch.setattr(files, "IN_MEMORY", memory)
+    with files.replaced(tmp_path / "f") as image:
+        image.write(b"abcdef")
+        image.seek(1)
+        image.write(b"XY")
+        image.truncate(4)
+        image.truncate(7)
+        image.seek(0)
+        assert image.read(4) == b"aXYd"
+        image.seek(9)
+        image.write(b"end")
+    assert (tmp_path / "f").read_bytes() == b"aXYd\0\0\0\0\0end"
