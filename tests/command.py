@@ -45,7 +45,7 @@ def start(
 ) -> subprocess.Popen:
     """The command; `first` is Python that its process runs before."""
     environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1", **(env or {})}
-    program = (
+    program = [*PYTHON, "-c", f"{first}\nmain()"] if first else COMMAND
         ["-c", f"import sys\nsys.argv[0] = 'gpu-rsfd'\n{first}\nfrom gpu_rsfd.cli import main\nmain()"]
         if first
         else ["-m", "gpu_rsfd"]
