@@ -46,10 +46,6 @@ def start(
     """The command; `first` is Python that its process runs before."""
     environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1", **(env or {})}
     program = [*PYTHON, "-c", f"{first}\nmain()"] if first else COMMAND
-        ["-c", f"import sys\nsys.argv[0] = 'gpu-rsfd'\n{first}\nfrom gpu_rsfd.cli import main\nmain()"]
-        if first
-        else ["-m", "gpu_rsfd"]
-    )
     return subprocess.Popen(
         [*program, *map(str, arguments)],
         cwd=cwd,
