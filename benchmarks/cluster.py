@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 import gpu_rsfd
-from gpu_rsfd.backends.cluster import DaskPool
+from gpu_rsfd.backends.cluster.pool import DaskPool
 from gpu_rsfd.backends.pool import Columns
 
 WORKERS, TASKS, SECONDS = 4, 120, 0.5

@@ -134,15 +134,15 @@ class Walker:
     """Runs commands in children, disturbs them, and looks at what they leave."""
 
     def __init__(self, work: Path, library: Path) -> None:
-        from gpu_rsfd import collect, open_results
+        from gpu_rsfd import collect, open_results, untrusted
         from gpu_rsfd.cli import main
-        from gpu_rsfd.store import files, strangers
-        from gpu_rsfd.store.blocks import short
+        from gpu_rsfd.store import files
+        from gpu_rsfd.store.folder import short
 
         collect.SHORTEST_BLOCK = 0.0  # a block for each repetition
         self.work, self.faults = work, ctypes.CDLL(str(library))
         self.main, self.open_results, self.short = main, open_results, short
-        self.collect, self.files, self.strangers = collect, files, strangers
+        self.collect, self.files, self.untrusted = collect, files, untrusted
         self.violations: dict[tuple[str, str], list[str]] = collections.OrderedDict()
         self.injected: collections.Counter[str] = collections.Counter()
         self.known: dict[str, Known] = {}
@@ -167,12 +167,13 @@ class Walker:
         os.chdir(folder)
         for argv in (sweep(1), attack(1, "a.h5"), ["show", "r.h5"], ["plot", "r.h5"], ["page", "r.h5"]):
             sys.argv = ["gpu-rsfd", *argv]
-            try:
-                with contextlib.redirect_stdout(io.StringIO()):
-                    self.main()
-            except SystemExit as end:
-                if end.code:
-                    raise
+            silent = io.StringIO()  # whether it works is seen later
+            with (
+                contextlib.suppress(SystemExit),
+                contextlib.redirect_stdout(silent),
+                contextlib.redirect_stderr(silent),
+            ):
+                self.main()
         os.chdir(here)
 
     # ------------------------------------------------------------------------------------------------ commands
@@ -207,8 +208,10 @@ class Walker:
         code = 70
         try:
             if large:
-                self.files.IN_MEMORY, self.strangers.BUFFERED = 0, 4096
+                self.files.IN_MEMORY, self.untrusted.BUFFERED = 0, 4096
             os.chdir(folder)
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
             number = os.open(out, os.O_WRONLY | os.O_APPEND)
             for stream in (1, 2):
                 os.dup2(number, stream)
@@ -527,7 +530,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--slice", type=_slice, help="only one of N equal parts, such as 3/8", metavar="I/N")
     parser.add_argument("--signals", type=int, help="signals at random moments instead of faults", metavar="N")
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn (default: 1)")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
+    parser.add_argument("--seconds", type=float, help="stop after so long; faults then come in random order")
     parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="only this; repeatable")
     parser.add_argument("--fault", action="append", choices=FAULTS, help="only this; repeatable")
     return parser.parse_args()
@@ -539,7 +542,7 @@ def main() -> int:
         return start_again()
     library = Path(os.environ["FAULTS_LIBRARY"])
     walker, rng = Walker(library.parent, library), random.Random(options.seed)
-    names, end = options.scenario or list(SCENARIOS), time.monotonic() + options.seconds
+    names, end = options.scenario or list(SCENARIOS), time.monotonic() + (options.seconds or float("inf"))
     if options.signals is None:
         walker.steady()
         groups = list(walker.places(names, options.fault or list(FAULTS)))
@@ -561,6 +564,8 @@ def main() -> int:
             todo.append((walker.signal, (name, rng.choice(SIGNALS), delay)))
     if options.slice is not None:
         todo = todo[options.slice[0] - 1 :: options.slice[1]]
+    if options.seconds is not None:
+        rng.shuffle(todo)
     for action, arguments in todo:
         if time.monotonic() > end:
             break

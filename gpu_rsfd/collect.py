@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from gpu_rsfd.backends.base import Progress
-from gpu_rsfd.backends.cluster import Job, engine_here
+from gpu_rsfd.backends.cluster.pool import Job
+from gpu_rsfd.backends.cluster.worker import engine_here
 from gpu_rsfd.backends.cpu.backend import POSITIONS_PER_TASK
 from gpu_rsfd.backends.pool import Columns
 from gpu_rsfd.command import command_of
@@ -27,12 +28,14 @@ from gpu_rsfd.measure.frequencies import BLOCK_BYTES
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.results import Header, Results
 from gpu_rsfd.spec import Spec
-from gpu_rsfd.store.blocks import Block, Blocks, adopt, claimed, folder_of, headers_of, mark_of, spec_of, write_block
-from gpu_rsfd.store.compact import Gap, Store
-from gpu_rsfd.store.files import locked, replaced, tidy
+from gpu_rsfd.store.blocks import Block, Blocks, adopt, write_block
+from gpu_rsfd.store.compact import Store
+from gpu_rsfd.store.files import locked, remove_leftovers, replaced
+from gpu_rsfd.store.folder import claimed, folder_of, headers_of, manifest_of, spec_of
 from gpu_rsfd.store.format import FORMAT, chunk_rows
 from gpu_rsfd.store.identity import conflicts, key_of, lacking, union
 from gpu_rsfd.store.output import check_output, check_part, shares, what_is_missing
+from gpu_rsfd.store.pieces import Gap
 from gpu_rsfd.store.reading import open_results
 from gpu_rsfd.tape import STREAM_VERSION
 
@@ -117,11 +120,11 @@ def merge(output: Path, others: Sequence[Path] = ()) -> Results:
     """Join the blocks that parts of a run left beside `output` into this file, and give what it then holds."""
     target = check_output(output)
     with locked(target):
-        tidy(target.parent, target.name)
+        remove_leftovers(target.parent, target.name)
         for other in others:
             adopt(target, folder_of(other))
         existing = open_results(output) if output.exists() else None
-        if existing is not None and existing.complete and mark_of(folder_of(target)) is None:
+        if existing is not None and existing.complete and manifest_of(folder_of(target)) is None:
             Blocks(target, existing.spec).end()  # what a killed merge left
             return existing
         want = spec_of(folder_of(target))
@@ -208,7 +211,7 @@ class _Collection:
     def run(self, overwrite: bool, part: tuple[int, int] | None) -> Results:
         if part is None:
             with locked(self.target):
-                tidy(self.target.parent, self.target.name)
+                remove_leftovers(self.target.parent, self.target.name)
                 return self._whole(overwrite)
         try:
             with claimed(self.target, f"{part[0]}-of-{part[1]}"):

@@ -29,7 +29,7 @@ def open_engine(
         raise InputError(f"unknown backend {backend!r}; available: {', '.join(BACKENDS)}")
     if sampler != "users" and backend == "cupy":
         raise InputError(f"sampler={sampler!r} runs on the host, which is fast enough; leave cupy and devices out")
-    from gpu_rsfd.backends.cluster import ClusterBackend
+    from gpu_rsfd.backends.cluster.backend import ClusterBackend
 
     return ClusterBackend(cluster, backend, sampler), f"cluster {cluster} was asked for"
 

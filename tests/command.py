@@ -45,10 +45,7 @@ def start(
 ) -> subprocess.Popen:
     """The command; `first` is Python that its process runs before."""
     environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1", **(env or {})}
-    program = COMMAND
-    if first:
-        lines = ["import sys", "sys.argv[0] = 'gpu-rsfd'", first, "from gpu_rsfd.cli import main", "main()"]
-        program = [*PYTHON, "-c", "\n".join(lines)]
+    program = [*PYTHON, "-c", f"{first}\nmain()"] if first else COMMAND
     return subprocess.Popen(
         [*program, *map(str, arguments)],
         cwd=cwd,

@@ -8,6 +8,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+# Every core has its tests: libraries with threads of their own would only spin.
+os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
 # What the native backend compiles is kept from run to run, but not among the user's files.
 os.environ.setdefault("GPU_RSFD_CACHE", str(Path(tempfile.gettempdir(), f"gpu-rsfd-tests-{os.getuid()}")))
 

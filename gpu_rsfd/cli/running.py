@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from gpu_rsfd.backends.cluster import waiting
+from gpu_rsfd.backends.cluster.pool import waiting
 from gpu_rsfd.cli import parse, progress, render
 from gpu_rsfd.cli.inputs import datasets_of, measurement_of, read_options, spec_of
 from gpu_rsfd.cli.signals import Terminated
@@ -27,7 +27,7 @@ from gpu_rsfd.experiments import check_datasets, engine_of
 from gpu_rsfd.options import entries, split_list, whole
 from gpu_rsfd.planning import plan_for
 from gpu_rsfd.results import Results
-from gpu_rsfd.store.blocks import folder_of
+from gpu_rsfd.store.folder import folder_of
 from gpu_rsfd.store.output import check_output
 from gpu_rsfd.store.reading import open_results
 

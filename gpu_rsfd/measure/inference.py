@@ -58,7 +58,7 @@ class Attacker(Engine):
             return
         if workers is not None:
             raise InputError("workers are of this machine; a cluster has its own")
-        from gpu_rsfd.backends.cluster import DaskPool
+        from gpu_rsfd.backends.cluster.pool import DaskPool
 
         self._pool = DaskPool(cluster, "numpy")
         self.workers = max(1, self._pool.threads)
@@ -148,7 +148,7 @@ class Attacker(Engine):
         if knowledge == "true":
             return [np.broadcast_to(data.frequencies[a.columns], (len(a.recipes), 1, a.k)) for a in plan.attributes]
         if self._counter is None and self._cluster is not None:
-            from gpu_rsfd.backends.cluster import SplitBackend
+            from gpu_rsfd.backends.cluster.backend import SplitBackend
 
             self._counter = SplitBackend(self._pool)
         elif self._counter is None:

@@ -146,7 +146,8 @@ def as_protocol(protocol: object) -> Protocol:
     if isinstance(protocol, Protocol):
         return protocol
     if str(protocol) not in REGISTRY:
-        close = difflib.get_close_matches(str(protocol), REGISTRY, 1)
+        close = difflib.get_close_matches(str(protocol), REGISTRY, 5)
+        close.sort(key=lambda name: not name.startswith(str(protocol)))  # an unfinished name is the likeliest slip
         hint = f"did you mean {close[0]}? " if close else ""
         raise InputError(f"unknown protocol {protocol!r}; {hint}available: {', '.join(REGISTRY)}")
     return REGISTRY[str(protocol)]

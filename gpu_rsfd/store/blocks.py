@@ -11,42 +11,37 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import re
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import h5py
-from filelock import FileLock, Timeout
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.base import Array, Arrays, Measurement
 from gpu_rsfd.results import Header
-from gpu_rsfd.store.files import TEMPORARY, GoneError, StoreError, locked, replace_file, replaced, tidy
+from gpu_rsfd.store.fields import first_line, unreadable
+from gpu_rsfd.store.files import StoreError, locked, remove_leftovers, replace_file, replaced
+from gpu_rsfd.store.folder import (
+    ASIDE,
+    BEGIN,
+    BEGINNING_SECONDS,
+    MANIFEST,
+    NAME,
+    busy,
+    clear,
+    folder_of,
+    headers_of,
+    manifest_of,
+    parts_of,
+    short,
+    spec_of,
+)
 from gpu_rsfd.store.format import LIBVER, create_arrays, write_header
 from gpu_rsfd.store.identity import conflicts, digest_of, key_of, lacking
-from gpu_rsfd.store.reading import Reader, read_header
-from gpu_rsfd.store.strangers import check_links, one_value, read_regular, stored_fault
+from gpu_rsfd.untrusted import check_links, one_value, read_regular, stored_fault
 from gpu_rsfd.version import __version__
-
-MARK = "sweep.json"
-BEGIN = "begin.lock"  # held while the folder is made, entered or removed
-BEGINNING_SECONDS = 60.0  # how long another part may take to make the folder
-MOST_PARTS = 100_000
-MOST_MARK = 64 << 20  # bytes
-NAME = re.compile(r"([0-9a-f]{12})-(\d+)-(\d+)-([0-9a-f]{12})\.h5")
-HEADER = re.compile(r"[0-9a-f]{12}\.h5")
-LOCK = re.compile(r"begin\.lock|part-\d+-of-\d+\.lock")
-ASIDE = ".damaged"  # what a block's name ends in that can't be used
-
-Cells = Sequence[tuple[int, int]]  # (protocol, epsilon)
-
-
-def short(document: object) -> str:
-    """A digest for a file's name."""
-    return digest_of(document)[:12]
 
 
 @dataclass(frozen=True)
@@ -97,7 +92,7 @@ class Block:
         return f"{short(self.dataset)}-{self.first}-{self.stop}-{short(cells)}.h5"
 
 
-class Found(NamedTuple):
+class StoredBlock(NamedTuple):
     """A block on disk."""
 
     path: Path
@@ -105,10 +100,6 @@ class Found(NamedTuple):
     seconds: float
     backend: str
     device: str
-
-
-def folder_of(target: Path) -> Path:
-    return target.with_name(target.name + ".blocks")
 
 
 class Blocks:
@@ -123,7 +114,7 @@ class Blocks:
     ) -> None:
         self.folder, self.want, self._measurement = folder_of(target), want, measurement
         self._headers = dict(zip((d["name"] for d in want["datasets"]), headers, strict=False))
-        self._known: dict[str, Found] = {}
+        self._known: dict[str, StoredBlock] = {}
         self.notes: list[str] = []  # what was set aside, a line each
 
     def check(self, overwrite: bool = False) -> None:
@@ -133,7 +124,7 @@ class Blocks:
             return
         if overwrite:
             with locked(self.folder, self.folder / BEGIN, BEGINNING_SECONDS):
-                if self._busy():
+                if busy(self.folder):
                     raise InputError(
                         f"{self.folder} is in use by a part of a sweep; wait for it or give another output"
                     )
@@ -149,22 +140,22 @@ class Blocks:
         try:
             self.folder.mkdir(exist_ok=True)
             with locked(self.folder, self.folder / BEGIN, BEGINNING_SECONDS):
-                tidy(self.folder)
+                remove_leftovers(self.folder)
                 names = [self.folder / f"{short(dataset['name'])}.h5" for dataset in self.want["datasets"]]
-                mark = mark_of(self.folder)
-                known = isinstance(mark, dict) and mark.get("spec") == self.want
+                manifest = manifest_of(self.folder)
+                known = isinstance(manifest, dict) and manifest.get("spec") == self.want
                 if known and all(name.is_file() for name in names):
                     return
                 total = range(*self.want["repetitions"])
                 for name, header in zip(names, headers, strict=True):
                     with replaced(name) as image, h5py.File(image, "w", libver=LIBVER) as file:
                         write_header(file, header, total[:0])
-                mark = {"gpu-rsfd": __version__, "spec": self.want, "parts": parts or parts_of(self.folder)}
-                replace_file(self.folder / MARK, json.dumps(mark).encode())
+                manifest = {"gpu-rsfd": __version__, "spec": self.want, "parts": parts or parts_of(self.folder)}
+                replace_file(self.folder / MANIFEST, json.dumps(manifest).encode())
         except OSError as error:
             raise StoreError(f"can't write {self.folder}: {error.strerror or error}") from error
 
-    def found(self) -> list[Found]:
+    def found(self) -> list[StoredBlock]:
         """The blocks of this run that are on disk.  What is damaged is set aside: it is computed again."""
         if not self.folder.is_dir():
             return []
@@ -175,18 +166,13 @@ class Blocks:
                 path = self.folder / name
                 try:
                     found = self._read(path)
-                except PermissionError as error:
-                    raise InputError(f"{path} can't be read: {error.strerror}") from None
                 except FileNotFoundError:
                     continue  # somebody has put it into the file meanwhile
                 except MemoryError:
                     raise
-                except OSError as error:
-                    if error.errno is not None:  # of the machine: nothing is wrong with the block
-                        raise StoreError(f"{path} can't be read: {error.strerror}") from error
-                    self._aside(path, error)
-                    continue
                 except Exception as error:  # HDF5 and h5py raise errors of almost any class
+                    if isinstance(error, OSError) and error.errno is not None:
+                        raise unreadable(path, error) from error
                     self._aside(path, error)
                     continue
                 if keys.get(found.block.dataset) != found.block.key:
@@ -198,9 +184,9 @@ class Blocks:
 
     def add(self, path: Path, block: Block, about: Mapping[str, Any]) -> None:
         """A block that was written just now: it need not be read again."""
-        self._known[path.name] = Found(path, block, about["seconds"], about["backend"], about["device"])
+        self._known[path.name] = StoredBlock(path, block, about["seconds"], about["backend"], about["device"])
 
-    def _read(self, path: Path) -> Found:
+    def _read(self, path: Path) -> StoredBlock:
         """A block, all of it read once: every checksum holds, and every number can be right."""
         image = read_regular(path)  # what the machine refuses shows here; all that follows is the block's fault
         with h5py.File(io.BytesIO(image), "r") as file:
@@ -216,7 +202,7 @@ class Blocks:
             header, measurement = self._headers.get(block.dataset), self._measurement
             if header is not None and measurement is not None:
                 self._check(file, block, header, measurement, len(image))
-            return Found(path, block, seconds, str(document["backend"]), str(document["device"]))
+            return StoredBlock(path, block, seconds, str(document["backend"]), str(document["device"]))
 
     def _check(self, file: Any, block: Block, header: Header, measurement: Measurement, size: int) -> None:
         """Every number of a block."""
@@ -232,7 +218,7 @@ class Blocks:
                 raise ValueError(" ".join(wrong))
 
     def _aside(self, path: Path, error: Exception) -> None:
-        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        line = first_line(error)
         try:
             path.replace(path.with_name(path.name + ASIDE))
         except OSError as refused:
@@ -253,119 +239,11 @@ class Blocks:
         if not self.folder.is_dir() or self._filled():
             return
         with contextlib.suppress(InputError), locked(self.folder, self.folder / BEGIN):
-            if not self._filled() and not self._busy():
+            if not self._filled() and not busy(self.folder):
                 clear(self.folder)
 
     def _filled(self) -> bool:
         return any(NAME.fullmatch(path.name) for path in self.folder.iterdir())
-
-    def _busy(self) -> bool:
-        """Whether a part is under way; locks that killed processes left are removed."""
-        try:
-            for lock in self.folder.glob("part-*.lock"):
-                if ours(lock):
-                    with FileLock(lock, timeout=0):
-                        lock.unlink()
-        except (Timeout, OSError):
-            return True
-        return False
-
-
-@contextlib.contextmanager
-def claimed(target: Path, part: str) -> Iterator[None]:
-    """The folder of blocks, made if need be, for a part of the run: nobody removes it meanwhile."""
-    folder = folder_of(target)
-    spec_of(folder)  # refuses what is not ours
-    with contextlib.ExitStack() as stack:
-        for left in reversed(range(100)):
-            try:
-                folder.mkdir(exist_ok=True)
-                with locked(target, folder / BEGIN, BEGINNING_SECONDS):
-                    stack.enter_context(locked(target, folder / f"part-{part}.lock"))
-                break
-            except GoneError:  # another process has just finished, and removed the folder
-                if not left:
-                    raise
-            except OSError as error:
-                raise InputError(f"output={target} can't be written: {error.strerror}: {folder}") from None
-        yield
-
-
-def clear(folder: Path) -> None:
-    """Removes what gpu-rsfd made in a folder of blocks, and the folder if that was all.
-
-    Blocks go first, then the mark, then all it needs: wherever that is cut off, the rest is known for what it is.
-    """
-    with contextlib.suppress(OSError):
-        for path in sorted(filter(ours, folder.iterdir()), key=_when):
-            path.unlink()
-        folder.rmdir()
-
-
-def _when(path: Path) -> int:
-    """When a file of the folder may be removed."""
-    if NAME.fullmatch(path.name):
-        return 0
-    return 1 if path.name == MARK else 3 if path.name == BEGIN else 2
-
-
-def ours(path: Path) -> bool:
-    """Whether a file in a folder of blocks was made by gpu-rsfd."""
-    name = path.name
-    patterns = (HEADER, LOCK, TEMPORARY)
-    known = name == MARK or NAME.fullmatch(name.removesuffix(ASIDE)) or any(p.fullmatch(name) for p in patterns)
-    try:
-        if not known or not stat.S_ISREG(path.lstat().st_mode):
-            return False
-        return not LOCK.fullmatch(name) or not path.stat().st_size  # a lock is an empty file
-    except FileNotFoundError:
-        return True  # another run has just removed it
-    except OSError:
-        return False
-
-
-def mark_of(folder: Path) -> Any:
-    """What the mark of a folder says; None if it is not there."""
-    try:
-        return json.loads(read_regular(folder / MARK, MOST_MARK)) or False
-    except FileNotFoundError:
-        return None
-    except PermissionError as error:
-        raise InputError(f"{folder / MARK} can't be read: {error.strerror}") from None
-    except OSError as error:
-        raise StoreError(f"{folder / MARK} can't be read: {error.strerror}") from error
-    except (ValueError, RecursionError):
-        return False
-
-
-def spec_of(folder: Path) -> dict[str, Any] | None:
-    """What the blocks of a folder are of; None if there are none yet.  Refuses a folder that is somebody else's."""
-    if not folder.exists():
-        return None
-    document = mark_of(folder)
-    if document is None:
-        if not all(map(ours, folder.iterdir())):
-            raise InputError(f"{folder} is needed for blocks of results, but it is a folder of yours: move it away")
-        return None
-    spec = document.get("spec") if isinstance(document, dict) else None
-    if not isinstance(spec, dict):
-        raise InputError(f"{folder} is needed for blocks of results, but has no valid {MARK}: move it away")
-    reader = Reader(folder / MARK, None)
-    reader.check_spec(spec)
-    reader.measurement(spec)
-    return spec
-
-
-def parts_of(folder: Path) -> int:
-    """How many parts the run is cut into; 0 if it is not, or if that is not known."""
-    document = mark_of(folder)
-    parts = document.get("parts") if isinstance(document, dict) else None
-    return parts if isinstance(parts, int) and 1 <= parts <= MOST_PARTS else 0
-
-
-def headers_of(folder: Path, spec: Mapping[str, Any]) -> list[Header]:
-    """All about the data sets of a folder of blocks, but their repetitions."""
-    return [read_header(folder / f"{short(d['name'])}.h5", spec, d) for d in spec["datasets"]]
 
 
 def adopt(target: Path, other: Path) -> None:
@@ -386,7 +264,7 @@ def adopt(target: Path, other: Path) -> None:
             try:
                 content = read_regular(path)
             except OSError as error:
-                raise InputError(f"{path} can't be read: {error.strerror}") from None
+                raise unreadable(path, error) from None
             except ValueError as error:
                 raise InputError(f"{path} {error}") from None
             with replaced(folder / path.name) as image:

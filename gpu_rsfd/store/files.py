@@ -38,13 +38,16 @@ UNFINISHED: dict[Path, int] = {}  # temporary files and locks, with the process 
 def clean_up() -> None:
     """Removes what a signal has left: it may come between the making of a file and the code that would remove it."""
     for path, process in UNFINISHED.items():
-        if process == os.getpid():
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, Timeout):
+            if process == os.getpid() and path.suffix != ".lock":
                 path.unlink()
+            elif process == os.getpid() and stat.S_ISREG(path.lstat().st_mode) and not path.stat().st_size:
+                with FileLock(path, timeout=0):  # it may be somebody else's by now
+                    path.unlink()
 
 
 class StoreError(RunError):
-    """The results file can't be written now; what it held before is safe."""
+    """A file can't be written or read now; what it held before is safe."""
 
 
 class GoneError(InputError):
@@ -60,6 +63,7 @@ def locked(path: Path, beside: Path | None = None, wait: float = LOCK_SECONDS) -
     try:
         if beside.is_symlink():
             raise InputError(f"output={path} needs {beside} as its lock, but that is a link of yours: move it away")
+        UNFINISHED[beside] = os.getpid()
         try:
             number = os.open(beside, NEW, 0o644)  # why it can't be made is told here, not by the lock
             made = True
@@ -69,12 +73,16 @@ def locked(path: Path, beside: Path | None = None, wait: float = LOCK_SECONDS) -
         if beside.stat().st_size:  # a lock is an empty file
             raise InputError(f"output={path} needs {beside} as its lock, but that is a file of yours: move it away")
         lock.acquire()
-        UNFINISHED[beside] = os.getpid()
-    except Timeout:
-        raise InputError(f"output={path} is in use by another gpu-rsfd; wait for it or give another output") from None
-    except FileNotFoundError as error:
-        raise GoneError(f"output={path} can't be written: {error.strerror}: {beside.parent}") from None
-    except OSError as error:
+    except (InputError, OSError) as error:
+        UNFINISHED.pop(beside, None)
+        if isinstance(error, InputError):
+            raise
+        if isinstance(error, Timeout):
+            raise InputError(
+                f"output={path} is in use by another gpu-rsfd; wait for it or give another output"
+            ) from None
+        if isinstance(error, FileNotFoundError):
+            raise GoneError(f"output={path} can't be written: {error.strerror}: {beside.parent}") from None
         if made:
             with contextlib.suppress(OSError):
                 beside.unlink()
@@ -90,7 +98,7 @@ def locked(path: Path, beside: Path | None = None, wait: float = LOCK_SECONDS) -
 
 def replace_file(path: Path, content: bytes | memoryview) -> None:
     """The new content is at `path` wholly or not at all."""
-    tidy(path.parent, path.name)
+    remove_leftovers(path.parent, path.name)
     with replaced(path) as file:
         file.write(content)
 
@@ -108,7 +116,7 @@ def _host() -> str:
     return _digest(platform.node(), 6)
 
 
-def tidy(folder: Path, name: str | None = None) -> None:
+def remove_leftovers(folder: Path, name: str | None = None) -> None:
     """Removes what killed processes of this machine left of a file that they wrote; without a name, of any file."""
     with contextlib.suppress(OSError):
         for path in list(folder.glob(".*.gpu-rsfd.tmp")):
@@ -233,7 +241,13 @@ class FileImage:
         self._do(self._file.flush, 0)
 
     def truncate(self, size: int) -> int:
-        return self._do(lambda: self._file.truncate(size), size)
+        return self._do(lambda: self._truncate(size), size)
+
+    def _truncate(self, size: int) -> int:
+        if self._file.seek(0, os.SEEK_END) < size:  # memory does not grow by that
+            self._file.seek(size - 1)
+            self._file.write(b"\0")
+        return self._file.truncate(size)
 
     def seek(self, offset: int, whence: int = 0) -> int:
         return self._do(lambda: self._file.seek(offset, whence), offset)

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.store.blocks import MOST_PARTS, parts_of
-from gpu_rsfd.store.compact import Gap, Store
+from gpu_rsfd.store.compact import Store
 from gpu_rsfd.store.files import FIGURES
+from gpu_rsfd.store.folder import MOST_PARTS, parts_of
+from gpu_rsfd.store.pieces import Gap
 from gpu_rsfd.store.reading import check_results_file
 
 

@@ -263,7 +263,7 @@ def test_the_last_of_very_many_users(users):
 
 def test_tasks_of_a_cluster(expected):
     """Where workers share a repetition, each counts tasks of the NumPy backend in C."""
-    from gpu_rsfd.backends.cluster import run_task_here
+    from gpu_rsfd.backends.cluster.worker import run_task_here
 
     columns, engine = Columns(DATA), NumpyBackend(workers=2, chunk_users=640)
     counts, sampled = [np.zeros_like(table) for table in expected[0]], np.zeros_like(expected[1])

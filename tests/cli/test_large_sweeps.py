@@ -149,6 +149,7 @@ def test_progress_in_the_same_words(capsys, monkeypatch):
     assert amount(1.2e15) == "1.2 P"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for the workers in /proc")
 def test_sigterm_keeps_what_is_done(tmp_path):
     small = ["--users", "20000", "--domain", "10x3", "--repetitions", "400", "--backend", "numpy", "--workers", "2"]

@@ -27,41 +27,39 @@ pytestmark = [
         reason=f"faults are injected below the C library: needs Linux and a C compiler ({COMPILER})",
     ),
 ]
-# the scenarios that start quickly
-QUICK = [f"--scenario={name}" for name in ("sweep", "extend", "part", "merge", "others", "attack")]
 
 
-def walked(*arguments, code=0):
+def walked(*arguments, code=0, path=""):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(path), os.environ.get("PYTHONPATH")]))}
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), *QUICK, *arguments], capture_output=True, text=True, timeout=500
+        [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=500, env=environment
     )
     assert done.returncode == code, done.stdout + done.stderr
-    return int(re.search(r"^(\d+) injected of \d+ .*violations$", done.stdout, re.M)[1]), done.stdout
+    injected, violations = re.search(r"^(\d+) injected of \d+ .*; (\d+) violations$", done.stdout, re.M).groups()
+    assert (int(violations) > 0) == (code == 1)
+    return int(injected), done.stdout
 
 
 def test_faults():
-    assert walked("--sample", "30", "--seed", "1")[0] == 30
+    assert walked("--sample", "40", "--seed", "1")[0] == 40
 
 
 def test_signals():
     assert walked("--signals", "20", "--seed", "1")[0] == 20
 
 
-@pytest.mark.parametrize("mistake,found", [
-    ('blocks.tidy = lambda *_: None; files.os.fsync = lambda number: None', "moved before it was synced"),
-    ('files.DeferredErrors.write = lambda self, content: len(content)', "failed"),
+@pytest.mark.parametrize("mistake,arguments,found", [
+    ("files.os.fsync = lambda number: None", ["--scenario", "sweep", "--sample", "0"], "moved before it was synced"),
+    ("files.FileImage.write = lambda self, content: len(content)", ["--scenario", "sweep"], "fails without a fault"),
+    ("files.move = lambda beside, path: (path.write_bytes(beside.read_bytes()), beside.unlink())",
+     ["--scenario", "extend", "--fault", "torn write"], "extend: unreadable"),
 ])  # fmt: skip
-def test_the_walker_sees_mistakes(tmp_path, mistake, found):
-    """Negative control: a store that does not sync, or loses what it writes."""
+def test_the_walker_sees_mistakes(tmp_path, mistake, arguments, found):
+    """Negative controls: a store that does not sync, one that loses what it writes, one that writes in place."""
     (tmp_path / "sitecustomize.py").write_text(
-        f"import os\nif 'FAULTS_LIBRARY' in os.environ:\n    from gpu_rsfd.store import blocks, files\n    {mistake}\n"
+        f"import os\nif 'FAULTS_LIBRARY' in os.environ:\n    from gpu_rsfd.store import files\n    {mistake}\n"
     )
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--scenario", "sweep", "--sample", "0"],
-        capture_output=True, text=True, timeout=200, env={**os.environ, "PYTHONPATH": str(tmp_path)},
-    )  # fmt: skip
-    assert done.returncode == 1 or found == "failed", done.stdout
-    assert found in done.stdout + done.stderr or "can't be run here" in done.stdout
+    assert found in walked(*arguments, code=1, path=tmp_path)[1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])

@@ -139,7 +139,7 @@ def after(page, chart, act):
     before = page.eval_on_selector(f"#{chart}", "e => Number(e.dataset.drawn)")
     act()
     page.wait_for_function(
-        "([id, n]) => Number(document.getElementById(id).dataset.drawn) > n", arg=[chart, before], timeout=10_000
+        "([id, n]) => Number(document.getElementById(id).dataset.drawn) > n", arg=[chart, before], timeout=60_000
     )
 
 

@@ -15,8 +15,9 @@ from gpu_rsfd import collect
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.experiments import sweep
-from gpu_rsfd.store import compact, files, reading
-from gpu_rsfd.store.blocks import Blocks, folder_of
+from gpu_rsfd.store import compact, files, pieces, reading
+from gpu_rsfd.store.blocks import Blocks
+from gpu_rsfd.store.folder import folder_of
 from gpu_rsfd.store.format import chunk_rows
 
 DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), "zipf:1", name="mine")
@@ -80,8 +81,8 @@ def test_chunks_are_copied_as_they_are(tmp_path, monkeypatch):
     """Blocks that end where chunks end are never taken apart; what lies across is."""
     monkeypatch.setattr("gpu_rsfd.store.format.MOST_ROWS", 4)
     copied = []
-    inner = compact._copied
-    monkeypatch.setattr(compact, "_copied", lambda *given: copied.append(inner(*given)) or copied[-1])
+    inner = pieces._copied
+    monkeypatch.setattr(pieces, "_copied", lambda *given: copied.append(inner(*given)) or copied[-1])
     small_blocks(monkeypatch, 4)
     same(sweep(DATA, repetitions=16, output=tmp_path / "a.h5", **OPTIONS)["mine"], direct(DATA, 16))
     assert copied
@@ -117,7 +118,7 @@ def test_blocks_in_any_order(tmp_path, monkeypatch):
         collect._Collection,
         "_blocks",
         (lambda inner: lambda self, store, todo, parts=0: inner(
-            self, store, [[compact.Gap(6, 9, every), compact.Gap(0, 3, every)]], parts))(collect._Collection._blocks),
+            self, store, [[pieces.Gap(6, 9, every), pieces.Gap(0, 3, every)]], parts))(collect._Collection._blocks),
     )  # fmt: skip
     results = sweep(DATA, repetitions=9, output=path, **OPTIONS)
     assert not results.complete
@@ -317,9 +318,9 @@ def test_large_arrays_are_read_when_asked_for(tmp_path, monkeypatch):
     sweep(DATA, repetitions=6, output=path, **OPTIONS)
     monkeypatch.setattr(reading, "AT_ONCE", 0)
     read = []
-    inner = reading.Reader.repetitions
+    inner = reading.GroupReader.repetitions
     monkeypatch.setattr(
-        reading.Reader, "repetitions", lambda self, *given: read.append(given[-1]) or inner(self, *given)
+        reading.GroupReader, "repetitions", lambda self, *given: read.append(given[-1]) or inner(self, *given)
     )
     result = gpu_rsfd.open_results(path)["mine"]
     assert not read

@@ -13,7 +13,7 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.store import compact
-from gpu_rsfd.store.blocks import folder_of
+from gpu_rsfd.store.folder import folder_of
 
 DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), "zipf:1", name="mine")
 OTHER = gpu_rsfd.SyntheticDataset(300, (4,), name="other")

@@ -1,5 +1,6 @@
 """Writers that overlap, that are cut off while they clean up, and that meet files of the user's."""
 
+import contextlib
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +15,8 @@ import gpu_rsfd
 from gpu_rsfd import collect
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.experiments import merge, sweep
-from gpu_rsfd.store import blocks, files
-from gpu_rsfd.store.blocks import folder_of
+from gpu_rsfd.store import files, folder
+from gpu_rsfd.store.folder import folder_of
 
 DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), name="mine")
 OPTIONS = {"epsilons": [1.0], "protocols": ["rsfd-grr", "smp-adp"], "seed": 3, "backend": "numpy", "workers": 1}
@@ -230,8 +231,45 @@ def test_overwrite_leaves_notes_alone(tmp_path):
 def test_a_lock_with_content_is_somebody_elses(tmp_path):
     path = tmp_path / "r.h5"
     part(path, 1, 2)
-    lock = folder_of(path) / blocks.BEGIN
+    lock = folder_of(path) / folder.BEGIN
     lock.write_text("mine")
     with pytest.raises(InputError, match="is a file of yours"):
         part(path, 2, 2)
     assert lock.read_text() == "mine"
+
+
+def test_a_signal_while_a_lock_is_made(tmp_path, monkeypatch):
+    """It is removed when the process ends, unless somebody else holds it."""
+    path, made = tmp_path / "r.h5", os.open
+
+    def interrupted(*given):
+        os.close(made(*given))
+        raise KeyboardInterrupt
+
+    for held in (False, True):
+        with monkeypatch.context() as then, contextlib.ExitStack() as stack:
+            then.setattr(files, "UNFINISHED", {})
+            if held:
+                stack.enter_context(filelock.FileLock(tmp_path / "r.h5.lock"))
+            then.setattr(files.os, "open", interrupted)
+            with pytest.raises((KeyboardInterrupt, InputError)), files.locked(path, wait=0):
+                pass
+            then.setattr(files.os, "open", made)
+            files.clean_up()
+            assert (tmp_path / "r.h5.lock").exists() == held
+
+
+@pytest.mark.parametrize("memory", [0, 3, 100])
+def test_a_file_is_the_same_in_memory_and_on_disk(tmp_path, monkeypatch, memory):
+    monkeypatch.setattr(files, "IN_MEMORY", memory)
+    with files.replaced(tmp_path / "f") as image:
+        image.write(b"abcdef")
+        image.seek(1)
+        image.write(b"XY")
+        image.truncate(4)
+        image.truncate(7)
+        image.seek(0)
+        assert image.read(4) == b"aXYd"
+        image.seek(9)
+        image.write(b"end")
+    assert (tmp_path / "f").read_bytes() == b"aXYd\0\0\0\0\0end"

@@ -27,12 +27,23 @@ def read_npz(path: Path) -> dict[str, Any]:
 def read_hdf5(path: Path) -> dict[str, Any]:
     import h5py  # not needed for anything else here, and slow to import
 
+    from gpu_rsfd.untrusted import open_regular, stored_fault
+
     try:
-        with h5py.File(path, "r") as file:
-            arrays = {key: file[key][()] for key in _WANTED if isinstance(file.get(key), h5py.Dataset)}
-    except (OSError, RuntimeError) as error:
+        with open_regular(path) as content, h5py.File(content, "r") as file:
+            arrays = {}
+            for key in _WANTED:
+                if (link := file.get(key, getlink=True)) is None:
+                    continue
+                if not isinstance(link, h5py.HardLink):
+                    raise ValueError(f"{key} is a link")
+                if isinstance(node := file[key], h5py.Dataset):
+                    if (fault := stored_fault(node, path.stat().st_size)) is not None:
+                        raise ValueError(f"{key} {fault}")
+                    arrays[key] = node[()]
+            return arrays
+    except (OSError, RuntimeError, ValueError) as error:
         raise InputError(f"{path} is not a readable HDF5 file ({error}); valid: {_WHAT}") from None
-    return arrays
 
 
 def _text(value: Any) -> str:

@@ -16,9 +16,8 @@ from typing import Any
 
 from distributed import Scheduler, Security, Worker, WorkerPlugin
 
-from gpu_rsfd.backends import cluster
-
-STARTING_SECONDS = 60.0  # of a local scheduler
+from gpu_rsfd.backends.cluster.local import ADDRESS, STARTING_SECONDS
+from gpu_rsfd.backends.cluster.worker import columns_here, data_here
 
 
 class HasData(WorkerPlugin):
@@ -28,27 +27,27 @@ class HasData(WorkerPlugin):
         self.key, self.content, self.name = key, content, key
 
     def setup(self, worker: Any) -> None:
-        cluster.data_here[self.key] = pickle.loads(self.content)
+        data_here[self.key] = pickle.loads(self.content)
 
     def teardown(self, worker: Any) -> None:
-        cluster.data_here.pop(self.key, None)
-        cluster.columns_here.pop(self.key, None)
+        data_here.pop(self.key, None)
+        columns_here.pop(self.key, None)
 
 
 # ------------------------------------------------------------------------------------------- a cluster of this machine
 
 
-class _Unseen:
+class _NoWebServer:
     """Dask's processes serve web pages, on every interface if nobody says otherwise; these don't."""
 
     def start_http_server(self, *_: object, **__: object) -> None: ...
 
 
-class LocalScheduler(_Unseen, Scheduler):
+class LocalScheduler(_NoWebServer, Scheduler):
     """A scheduler that only this machine, and only holders of the run's certificate, can talk to."""
 
 
-class LocalWorker(_Unseen, Worker):
+class LocalWorker(_NoWebServer, Worker):
     """The same of a worker."""
 
 
@@ -72,12 +71,12 @@ async def _scheduler(folder: str, security: Any) -> None:
     async with scheduler:
         beside = Path(folder, "address.new")
         beside.write_text(scheduler.address)
-        beside.replace(Path(folder, cluster.ADDRESS))
+        beside.replace(Path(folder, ADDRESS))
         await scheduler.finished()
 
 
 async def _worker(folder: str, security: Any) -> None:
-    address, deadline = Path(folder, cluster.ADDRESS), time.monotonic() + STARTING_SECONDS
+    address, deadline = Path(folder, ADDRESS), time.monotonic() + STARTING_SECONDS
     while not address.exists():
         if time.monotonic() > deadline:
             return
