@@ -213,7 +213,10 @@ def test_wrong_counts_are_refused(fresh, monkeypatch, tmp_path):
     source.write_text(TINY)
     monkeypatch.setattr(build, "SOURCE", source)
     text = reason()
-    assert "gives wrong counts (one user, few users, a tail, many values, many users, message sets, many thresholds)" in text
+    assert (
+        "gives wrong counts (one user, few users, a tail, many values, many users, message sets, many thresholds)"
+        in text
+    )
     assert text.endswith(": a fault of the compiler or of the machine")
 
 

@@ -6,12 +6,12 @@ from itertools import combinations
 import designs
 import numpy as np
 import pytest
+from gpu_rsfd.measure.literal_attack import given_fake, given_value
 
 import gpu_rsfd
 from gpu_rsfd import contract
 from gpu_rsfd.backends import open_backend
 from gpu_rsfd.backends.cpu.subsets import chosen
-from gpu_rsfd.measure.literal_attack import given_fake, given_value
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import Keep, Recipe, Sets, Subsets, Unsampled, mechanism
 from gpu_rsfd.protocols.designs import hadamard, own_design, projective
