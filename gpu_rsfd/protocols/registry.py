@@ -118,15 +118,15 @@ _ENTRIES = (
     _spl("rue", "RUE", "#0f4c5c", "*", "All attributes, epsilon / d each; least-error UE.", Variant(RUE, OWN)),
     _smp("rue", "RUE", "#9b2226", ">", "One attribute, and it alone; least-error UE.", Variant(RUE, NOTHING)),
     # message sets
-    _spl("hr", "HR", "#3d405b", "o", "All attributes, epsilon / d each; Hadamard response.", Variant(HR, OWN)),
-    _smp("hr", "HR", "#e07a5f", "o", "One attribute, and it alone; Hadamard response.", Variant(HR, NOTHING)),
+    _spl("hr", "HR", "#301080", "o", "All attributes, epsilon / d each; Hadamard response.", Variant(HR, OWN)),
+    _smp("hr", "HR", "#e07a5f", "X", "One attribute, and it alone; Hadamard response.", Variant(HR, NOTHING)),
     _fd("hr", "HR", "#81b29a", "o", "Hadamard response of one attribute; fakes: random messages.", Variant(HR, FAKE)),
-    _spl("pgr", "PGR", "#3d405b", "h", "All attributes, epsilon / d each; projective geometry.", Variant(PGR, OWN)),
-    _smp("pgr", "PGR", "#e07a5f", "h", "One attribute, and it alone; projective geometry.", Variant(PGR, NOTHING)),
-    _fd("pgr", "PGR", "#81b29a", "h", "Projective geometry of one attribute; fakes: random messages.", Variant(PGR, FAKE)),
+    _spl("pgr", "PGR", "#301080", "v", "All attributes, epsilon / d each; projective geometry.", Variant(PGR, OWN)),
+    _smp("pgr", "PGR", "#e07a5f", "P", "One attribute, and it alone; projective geometry.", Variant(PGR, NOTHING)),
+    _fd("pgr", "PGR", "#81b29a", "P", "Projective geometry of one attribute; fakes: random messages.", Variant(PGR, FAKE)),
     # subset selection
-    _spl("ss", "SS", "#3d405b", "d", "All attributes, epsilon / d each; subset selection.", Variant(SS, OWN)),
-    _smp("ss", "SS", "#e07a5f", "d", "One attribute, and it alone; subset selection.", Variant(SS, NOTHING)),
+    _spl("ss", "SS", "#301080", "<", "All attributes, epsilon / d each; subset selection.", Variant(SS, OWN)),
+    _smp("ss", "SS", "#e07a5f", "s", "One attribute, and it alone; subset selection.", Variant(SS, NOTHING)),
     # one report of a longitudinal protocol: epsilon is what all reports together lose, the first one loses a share of it
     _spl("l-grr", "L-GRR", "#5f0f40", "s", "All attributes, epsilon / d each; L-GRR, once.", Variant(L_GRR, OWN)),
     _spl("l-sue", "L-SUE", "#5f0f40", "^", "All attributes, epsilon / d each; RAPPOR, once.", Variant(L_SUE, OWN)),
