@@ -37,7 +37,7 @@ pytestmark = [
 
 SMALL = gpu_rsfd.SyntheticDataset(3000, (4, 5), name="mine")
 TABLE = gpu_rsfd.Dataset(np.random.Generator(np.random.Philox(5)).integers(0, 4, (90_000, 2)), (4, 4), name="table")
-OPTIONS = {"epsilons": [1.0, 2.0], "protocols": ["rsfd-grr", "smp-adp"], "seed": 3}
+OPTIONS = {"epsilons": [1.0, 2.0], "protocols": ["rsfd-grr", "smp-pgr"], "seed": 3}
 LONG = ["--users", "20000", "--domain", "10x3", "--repetitions", "400", "--save-every", "0.05", "--no-plot"]
 
 
