@@ -66,9 +66,9 @@ def read_text(path: Path, delimiter: str | None, encoding: str | None = None) ->
     """
     notes, problem, content = [], "", read_bytes(path)
     if encoding is None and not content.startswith(_UTF16_MARKS):
-        place = _not_utf8(content)
+        place = _bad_byte(content, "utf-8")
         if place is not None:
-            encoding = next(name for name in WESTERN if _decodes(content, name))
+            encoding = next(name for name in WESTERN if _bad_byte(content, name) is None)
             problem = f"line {_lines(content, 0, place) + 1:,} (byte 0x{content[place]:02x})"
     if encoding is not None:
         try:
@@ -216,18 +216,10 @@ def _plain(error: Exception, delimiter: str) -> str:
     return str(error)
 
 
-def _decodes(content: bytes, encoding: str) -> bool:
+def _bad_byte(content: bytes, encoding: str) -> int | None:
+    """The place of the first byte that an encoding does not have."""
     try:
         content.decode(encoding)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _not_utf8(content: bytes) -> int | None:
-    """The first byte that is not UTF-8."""
-    try:
-        content.decode()
     except UnicodeDecodeError as error:
         return error.start
     return None
