@@ -18,6 +18,7 @@ ROOMS = (
         "engines",
         "metrics",
         "estimate",
+        "tally",
         "aggregation",
         "results",
         "measure",
