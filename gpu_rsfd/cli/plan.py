@@ -41,7 +41,7 @@ def plan(
         bool, option("--attack/--no-attack", "Simulate what an attacker guesses from reports.  (default: attack)")
     ] = True,
     json: Annotated[bool, option("--json", "JSON instead of a table.")] = False,
-    quiet: Annotated[bool, option("--quiet", "Don't say what is in a table of one's own.")] = False,
+    quiet: Annotated[bool, option("--quiet", "Don't print what is in your table.")] = False,
     **options: Any,
 ) -> None:
     """What to decide by before a collection: error, users needed, bits sent, privacy losses, an attacker's success.

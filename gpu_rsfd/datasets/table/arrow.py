@@ -103,7 +103,7 @@ def _arrow_cells(arrow: Any, table: TextTable, places: list[int]) -> list[tuple[
             parse_options=arrow.csv.ParseOptions(delimiter=table.delimiter, newlines_in_values=True),
             convert_options=arrow.csv.ConvertOptions(
                 include_columns=[str(place) for place in places],
-                column_types=dict.fromkeys(named, text),
+                column_types=dict.fromkeys(map(str, places), text),
                 null_values=[],
                 strings_can_be_null=False,
             ),

@@ -96,13 +96,10 @@ def read_text(path: Path, delimiter: str | None, encoding: str | None = None) ->
     if found is None:
         named = usual == "\t" and len(next(_records(sample, usual), [])) > 1
         found = usual if named else _guess(path, sample, whole=len(content) - begin <= SAMPLE_BYTES)
-    start = begin + _header_size(path, sample, found)
-    text = io.StringIO(content[begin:start].decode(), newline="")
-    header = next((row for row in csv.reader(text, delimiter=found) if row), [])
+    size, names = _header(path, sample, found)
     if found != usual:
         notes.append(f"delimiter {show_delimiter(found)}")
-    names = [name.strip() for name in header]
-    return TextTable(path, content, start, names, found, ", ".join(notes), shown, problem)
+    return TextTable(path, content, begin + size, names, found, ", ".join(notes), shown, problem)
 
 
 def _declared(content: bytes) -> tuple[int, str | None]:
@@ -146,16 +143,18 @@ def _guess(path: Path, sample: str, *, whole: bool) -> str:
     return found[0]
 
 
-def _header_size(path: Path, sample: str, delimiter: str) -> int:
-    """Bytes up to the end of the first record that is not blank; a quoted name may hold newlines."""
+def _header(path: Path, sample: str, delimiter: str) -> tuple[int, list[str]]:
+    """The bytes of the first record that is not blank, and of what is before it; and its names.
+
+    A quoted name may hold newlines.
+    """
     reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, strict=True)
     try:
-        for record in reader:
-            if record:
-                break
+        record = next((record for record in reader if record), [])
     except csv.Error as error:
         _refuse(path, f"its header is not valid: {_plain(error, delimiter)}")
-    return sum(map(len, islice(io.StringIO(sample, newline=""), reader.line_num)))
+    size = sum(map(len, islice(io.StringIO(sample, newline=""), reader.line_num)))
+    return size, [name.encode("latin-1").decode().strip() for name in record]
 
 
 def records(table: TextTable, encoding: str = "utf-8") -> Iterator[tuple[int, int, list[str]]]:
