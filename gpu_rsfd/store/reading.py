@@ -140,7 +140,12 @@ def opened(path: Path) -> Iterator[Any]:
             ours = False
         if not ours:
             raise InputError(f"{path} is an HDF5 file, but not a results file of gpu-rsfd")
-        yield file
+        try:
+            yield file
+        except InputError as error:
+            if str(error).startswith(f"{path} is damaged: "):
+                raise InputError(f"{error}; the command that made it makes it anew with --overwrite") from None
+            raise
 
 
 class Reader:
