@@ -1,6 +1,7 @@
 /* Interposes the calls that touch files below one folder: the Nth of them fails, is cut short, or ends the process.
    Loaded by LD_PRELOAD, steered by faults_set() (see faults.py, which builds it). */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,10 +16,10 @@
 #include <unistd.h>
 
 /* the order is that of KINDS and MODES in faults.py */
-enum kind { OPEN_READ, OPEN_WRITE, READ, WRITE, TRUNCATE, SYNC, RENAME, UNLINK, MKDIR, RMDIR, CLOSE, LOCK, MODE };
+enum kind { OPEN_READ, OPEN_WRITE, READ, WRITE, TRUNCATE, SYNC, RENAME, UNLINK, MKDIR, RMDIR, CLOSE, LOCK, MODE, LIST };
 enum mode { COUNT, FAIL, FAIL_ON, SHORT, KILL, KILL_AFTER, TORN };
 static const char *const KIND[] = {"openr", "openw", "read",  "write", "trunc", "sync", "rename",
-                                   "unlink", "mkdir", "rmdir", "close", "lock",  "chmod"};
+                                   "unlink", "mkdir", "rmdir", "close", "lock",  "chmod", "list"};
 
 static char folder[PATH_MAX];
 static size_t length; /* of its name; 0: nothing is watched */
@@ -201,4 +202,10 @@ int chmod(const char *path, mode_t rights) {
     NEXT(int, "chmod", const char *, mode_t);
     MEET(MODE, absolute(AT_FDCWD, path, room), NULL);
     DONE(int, next(path, rights));
+}
+DIR *opendir(const char *path) {
+    NEXT(DIR *, "opendir", const char *);
+    char room[PATH_MAX];
+    if (length && meet(LIST, absolute(AT_FDCWD, path, room), NULL) == FAIL) return NULL;
+    return next(path);
 }

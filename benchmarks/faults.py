@@ -1,6 +1,7 @@
 """Faults at every file operation, and signals at random moments: nothing is lost, wrong, unreadable or left over.
 
-    python benchmarks/faults.py                          every call of every scenario, every kind of fault; hours
+    python benchmarks/faults.py                          every call of every scenario, every kind of fault
+    python benchmarks/faults.py --slice 3/8              an eighth of them
     python benchmarks/faults.py --sample 60 --seed 1     that many of them, drawn at random; a minute
     python benchmarks/faults.py --signals 1000           SIGINT, SIGTERM, SIGHUP and SIGKILL instead
 
@@ -10,6 +11,10 @@ file can be read and holds a prefix of the true integers; no block that was fini
 untouched; no traceback, no hang, no failure without a word, nothing left over; and the same command again completes the
 work with the same integers and no other file.  Violations are printed, then a line of figures; exit code 1 if there are
 any.
+
+Faults are walked with a clock that ticks evenly and with blocks written one after the other, so that the Nth call is
+the same in every run.  What follows from a folder then depends on its content alone: faults that leave the same folder
+share one run again.  Signals come at any time, with the real clock and threads.
 """
 
 from __future__ import annotations
@@ -19,6 +24,9 @@ import collections
 import contextlib
 import ctypes
 import errno
+import hashlib
+import io
+import itertools
 import os
 import random
 import re
@@ -29,13 +37,14 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("openr", "openw", "read", "write", "trunc", "sync", "rename", "unlink", "mkdir", "rmdir", "close", "lock",
-         "chmod")  # fmt: skip
+         "chmod", "list")  # fmt: skip
 COUNT, FAIL, FAIL_ON, SHORT, KILL, KILL_AFTER, TORN = range(7)
 GROWING = ("openw", "write", "trunc", "mkdir", "rename")
 CHANGING = (*GROWING, "unlink", "rmdir", "chmod")
@@ -59,9 +68,9 @@ FAULTS = {
     "full disk": Fault(FAIL_ON, GROWING, errno.ENOSPC, GROWING),
     "read-only disk": Fault(FAIL_ON, CHANGING, errno.EROFS, CHANGING),
     "write error": Fault(FAIL, (*CHANGING, "sync", "close", "lock"), errno.EIO),
-    "read error": Fault(FAIL, ("openr", "read"), errno.EIO),
+    "read error": Fault(FAIL, ("openr", "read", "list"), errno.EIO),
     "lost disk": Fault(FAIL_ON, KINDS, errno.EIO, KINDS),
-    "refused": Fault(FAIL, ("openr", "openw", "rename", "unlink", "mkdir", "chmod"), errno.EACCES),
+    "refused": Fault(FAIL, ("openr", "openw", "rename", "unlink", "mkdir", "chmod", "list"), errno.EACCES),
     "short": Fault(SHORT, ("read", "write")),
     "interrupted": Fault(FAIL, ("openr", "openw", "read", "write", "sync", "lock"), errno.EINTR),
     "killed before": Fault(KILL, KINDS),
@@ -78,8 +87,8 @@ def sweep(repetitions: int, *more: str, output: str = "r.h5", users: str = "300"
     return ["sweep", *SMALL, *numbers, "--no-plot", *more]
 
 
-def attack(repetitions: int) -> list[str]:
-    return ["attack", *SMALL, "--users", "300", "--repetitions", str(repetitions), "--no-plot", "--output", "r.h5"]
+def attack(repetitions: int, output: str = "r.h5") -> list[str]:
+    return ["attack", *SMALL, "--users", "300", "--repetitions", str(repetitions), "--no-plot", "--output", output]
 
 
 class Scenario(NamedTuple):
@@ -89,18 +98,22 @@ class Scenario(NamedTuple):
     command: list[str]
     after: list[list[str]] = []  # noqa: RUF012
     files: tuple[str, ...] = ("r.h5",)
+    large: bool = False  # read and written as a file is that is too large for memory: piece by piece
 
 
-SCENARIOS = {
-    "sweep": Scenario([], sweep(2, users="300,400")),
+SCENARIOS = {  # two blocks each, as a rule: one is done when something happens to the other
+    "sweep": Scenario([], sweep(1, users="300,400")),
+    "large sweep": Scenario([], sweep(1), large=True),
     "mse": Scenario([], sweep(2, "--keep", "mse")),
     "extend": Scenario([sweep(1)], sweep(3)),
-    "grow": Scenario([sweep(2)], sweep(3, "--protocol", "spl-grr")),
-    "overwrite": Scenario([sweep(1, "--seed", "5")], sweep(2, "--overwrite")),
-    "part": Scenario([sweep(4, "--part", f"{i}/3") for i in (1, 3)], sweep(4, "--part", "2/3"), [["merge", "r.h5"]]),
-    "merge": Scenario([sweep(4, "--part", f"{i}/3") for i in (1, 2, 3)], ["merge", "r.h5"]),
+    "large extend": Scenario([sweep(1)], sweep(2), large=True),
+    "grow": Scenario([sweep(1)], sweep(2, "--protocol", "spl-grr")),
+    "overwrite": Scenario([sweep(1, "--seed", "5")], sweep(1, "--overwrite")),
+    "part": Scenario([sweep(3, "--part", f"{i}/3") for i in (1, 3)], sweep(3, "--part", "2/3"), [["merge", "r.h5"]]),
+    "merge": Scenario([sweep(3, "--part", f"{i}/3") for i in (1, 2, 3)], ["merge", "r.h5"]),
+    "large merge": Scenario([sweep(2, "--part", f"{i}/2") for i in (1, 2)], ["merge", "r.h5"], large=True),
     "others": Scenario(
-        [sweep(4, "--part", "1/2"), sweep(4, "--part", "2/2", output="other/r.h5")], ["merge", "r.h5", "other/r.h5"]
+        [sweep(2, "--part", "1/2"), sweep(2, "--part", "2/2", output="other/r.h5")], ["merge", "r.h5", "other/r.h5"]
     ),
     "attack": Scenario([], attack(2)),
     "plot": Scenario([sweep(2)], ["plot", "r.h5", "--output", "f.png"], files=("r.h5", "f.png")),
@@ -121,26 +134,50 @@ class Walker:
     """Runs commands in children, disturbs them, and looks at what they leave."""
 
     def __init__(self, work: Path, library: Path) -> None:
-        # children share what is imported here
-        import matplotlib.figure  # noqa: F401
-
         from gpu_rsfd import collect, open_results
         from gpu_rsfd.cli import main
-        from gpu_rsfd.show import page, plots  # noqa: F401
+        from gpu_rsfd.store import files, strangers
         from gpu_rsfd.store.blocks import short
-        from gpu_rsfd.store.files import clean_up
 
         collect.SHORTEST_BLOCK = 0.0  # a block for each repetition
         self.work, self.faults = work, ctypes.CDLL(str(library))
         self.main, self.open_results, self.short = main, open_results, short
-        self.clean_up = clean_up  # at the end of a process, which a forked child does not come to
+        self.collect, self.files, self.strangers = collect, files, strangers
         self.violations: dict[tuple[str, str], list[str]] = collections.OrderedDict()
         self.injected: collections.Counter[str] = collections.Counter()
         self.known: dict[str, Known] = {}
+        self.again: dict[tuple[str, str], list[tuple[str, str]]] = {}  # what running again showed, by folder
+        self.warm_up()
+
+    def steady(self) -> None:
+        """Has the children that follow do the same calls in the same order, whatever the machine does."""
+        self.collect.time = Clock()  # type: ignore[attr-defined]
+        self.collect.ThreadPoolExecutor = AtOnce  # type: ignore[attr-defined, misc]
+
+    def warm_up(self) -> None:
+        """Has this process import and remember what takes long, for all children; nothing of it touches files."""
+        import matplotlib.figure  # noqa: F401
+
+        from gpu_rsfd.show import charts, page, plots  # noqa: F401
+
+        charts.bundle = lambda: "/* Vega */"  # its engine can't be forked
+        charts.altair()
+        folder, here = self.work / "warm", os.getcwd()
+        folder.mkdir()
+        os.chdir(folder)
+        for argv in (sweep(1), attack(1, "a.h5"), ["show", "r.h5"], ["plot", "r.h5"], ["page", "r.h5"]):
+            sys.argv = ["gpu-rsfd", *argv]
+            try:
+                with contextlib.redirect_stdout(io.StringIO()):
+                    self.main()
+            except SystemExit as end:
+                if end.code:
+                    raise
+        os.chdir(here)
 
     # ------------------------------------------------------------------------------------------------ commands
 
-    def run(self, folder: Path, argv: Sequence[str], fault: Fault | None = None, nth: int = 0,
+    def run(self, folder: Path, argv: Sequence[str], large: bool = False, fault: Fault | None = None, nth: int = 0,
             signalled: tuple[int, float] | None = None) -> Ended:  # fmt: skip
         """A command in a child, with a fault at the nth call or a signal after some seconds."""
         out, log = self.work / "out", self.work / "log"
@@ -148,7 +185,7 @@ class Walker:
             path.write_bytes(b"")
         child = os.fork()
         if child == 0:
-            self._child(folder, argv, fault, nth, out, log)
+            self._child(folder, argv, large, fault, nth, out, log)
         began, code = time.monotonic(), None
         while time.monotonic() - began < HUNG:
             done, status = os.waitpid(child, os.WNOHANG)
@@ -165,9 +202,12 @@ class Walker:
         calls = [line.split("\t") for line in log.read_text().splitlines()]
         return Ended(code, out.read_text(errors="replace"), calls)
 
-    def _child(self, folder: Path, argv: Sequence[str], fault: Fault | None, nth: int, out: Path, log: Path) -> None:
+    def _child(self, folder: Path, argv: Sequence[str], large: bool, fault: Fault | None, nth: int, out: Path,
+               log: Path) -> None:  # fmt: skip
         code = 70
         try:
+            if large:
+                self.files.IN_MEMORY, self.strangers.BUFFERED = 0, 4096
             os.chdir(folder)
             number = os.open(out, os.O_WRONLY | os.O_APPEND)
             for stream in (1, 2):
@@ -186,7 +226,7 @@ class Walker:
                 code = end.code if isinstance(end.code, int) else int(end.code is not None)
             sys.stdout.flush()
             sys.stderr.flush()
-            self.clean_up()
+            self.files.clean_up()  # at the end of a process, which a forked child does not come to
         except BaseException:
             traceback.print_exc()
         finally:
@@ -196,7 +236,7 @@ class Walker:
     # ------------------------------------------------------------------------------------------------ scenarios
 
     def prepare(self, name: str) -> Known | None:
-        """The folder before the command, and the truth; None if the scenario can't be run here."""
+        """The folder before the command, and the truth; None if the command fails of itself."""
         if name in self.known:
             return self.known[name]
         scenario, base, sure = SCENARIOS[name], self.work / "base" / name, self.work / "sure"
@@ -209,10 +249,10 @@ class Walker:
         shutil.rmtree(sure, ignore_errors=True)
         shutil.copytree(base, sure)
         began = time.monotonic()
-        ended = self.run(sure, scenario.command)
+        ended = self.run(sure, scenario.command, scenario.large)
         seconds = time.monotonic() - began
         if ended.code != 0:
-            print(f"{name}: left out, it can't be run here: {ended.said.strip()[-200:]}", flush=True)
+            self.violated(name, "fails without a fault", f"exit code {ended.code}", ended.said.strip()[-300:])
             return None
         self.in_order(name, ended.calls)
         for argv in scenario.after:
@@ -244,7 +284,7 @@ class Walker:
         """One fault at the nth call of a kind, and all checks."""
         known, fault = self.known[name], FAULTS[what]._replace(kinds=(kind,))
         folder = self.fresh(known)
-        ended = self.run(folder, SCENARIOS[name].command, fault, nth)
+        ended = self.run(folder, SCENARIOS[name].command, SCENARIOS[name].large, fault, nth)
         self.injected[what] += 1
         at = next((i for i, call in enumerate(ended.calls) if int(call[0]) == nth), len(ended.calls))
         path = os.path.relpath(ended.calls[at][2], folder) if at < len(ended.calls) else "there was none"
@@ -284,35 +324,42 @@ class Walker:
             self.violated(name, "left over after an error", where, str(stray))
         if (folder / "mine.txt").read_text() != MINE:
             self.violated(name, "a file of the user changed", where)
-        self.check_prefix(name, where, folder / "r.h5", known)
         if name not in ("overwrite", "plot", "page", "show"):
             self.check_kept(name, where, folder, known, finished)
+        key = name, digest_of(folder)
+        if key not in self.again:
+            self.again[key] = [*self.wrong_now(folder / "r.h5", known), *self.wrong_again(folder, scenario, known)]
+        for what, detail in self.again[key]:
+            self.violated(name, what, where, detail)
+
+    def wrong_now(self, path: Path, known: Known) -> Iterator[tuple[str, str]]:
+        """What is wrong with the file that was left."""
+        if path.exists():
+            try:
+                content = self.content(path)
+            except Exception as error:
+                yield "unreadable", repr(error)
+                return
+            if not any(truth is not None and prefix(content, truth) for truth in (known.truth, known.before)):
+                yield "other numbers", ""
+
+    def wrong_again(self, folder: Path, scenario: Scenario, known: Known) -> Iterator[tuple[str, str]]:
+        """What is wrong when the command has run again."""
         for argv in (scenario.command, *scenario.after):
-            again = self.run(folder, argv)
+            again = self.run(folder, argv, scenario.large)
             if again.code != 0:
-                self.violated(name, f"run again: exit code {again.code}", where, again.said.strip()[-300:])
+                yield f"run again: exit code {again.code}", again.said.strip()[-300:]
                 return
         try:
             if not same(self.content(folder / "r.h5"), known.truth):
-                self.violated(name, "run again: other numbers", where)
+                yield "run again: other numbers", ""
         except Exception as error:
-            self.violated(name, "run again: unreadable", where, repr(error))
+            yield "run again: unreadable", repr(error)
         left = {str(p.relative_to(folder)) for p in folder.rglob("*") if "other" not in p.parts}
         if stray := left - {*scenario.files, "mine.txt"}:
-            self.violated(name, "left over after running again", where, str(sorted(stray)))
+            yield "left over after running again", str(sorted(stray))
         if "f.html" in left and not (folder / "f.html").read_text().rstrip().endswith("</html>"):
-            self.violated(name, "torn page", where)
-
-    def check_prefix(self, name: str, where: str, path: Path, known: Known) -> None:
-        if not path.exists():
-            return
-        try:
-            content = self.content(path)
-        except Exception as error:
-            self.violated(name, "unreadable", where, repr(error))
-            return
-        if not any(truth is not None and prefix(content, truth) for truth in (known.truth, known.before)):
-            self.violated(name, "other numbers", where)
+            yield "torn page", ""
 
     def check_kept(self, name: str, where: str, folder: Path, known: Known, finished: Sequence[str]) -> None:
         wanted: dict[str, set[int]] = collections.defaultdict(set)
@@ -387,6 +434,44 @@ class Known(NamedTuple):
     seconds: float
 
 
+class Clock:
+    """Ticks evenly."""
+
+    def __init__(self) -> None:
+        self._ticks = itertools.count()
+
+    def perf_counter(self) -> float:
+        return next(self._ticks) / 1024
+
+
+class AtOnce:
+    """A pool that does its work when it gets it."""
+
+    def __init__(self, *_: object) -> None: ...
+    def __enter__(self) -> AtOnce:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(work(*arguments))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
+
+
+def digest_of(folder: Path) -> str:
+    """Of names, modes and content; temporary files of dead processes are all alike but for their content."""
+    lines = []
+    for path in sorted(folder.rglob("*")):
+        name = re.sub(r"-\d+-[0-9a-f]{8}\.gpu-rsfd\.tmp$", ".tmp", str(path.relative_to(folder)))
+        about = path.lstat()
+        content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        lines.append(f"{name} {about.st_mode:o} {content}")
+    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+
+
 def _bits(kinds: Sequence[str]) -> int:
     return sum(1 << KINDS.index(kind) for kind in kinds)
 
@@ -419,7 +504,8 @@ def built(folder: Path) -> Path:
 
 def start_again() -> int:
     """This script under LD_PRELOAD."""
-    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # what is synced is not waited for
+    with tempfile.TemporaryDirectory(prefix="faults-", dir=os.environ.get("TMPDIR", memory)) as folder:
         library = str(built(Path(folder)))
         threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         environment = {**os.environ, "LD_PRELOAD": library, "FAULTS_LIBRARY": library, "MPLBACKEND": "agg", **threads}
@@ -428,9 +514,17 @@ def start_again() -> int:
         return subprocess.run([sys.executable, __file__, *sys.argv[1:]], env=environment).returncode
 
 
+def _slice(text: str) -> tuple[int, int]:
+    number, parts = map(int, text.split("/"))
+    if not 1 <= number <= parts:
+        raise ValueError
+    return number, parts
+
+
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sample", type=int, help="faults, drawn at random (default: all)", metavar="N")
+    parser.add_argument("--slice", type=_slice, help="only one of N equal parts, such as 3/8", metavar="I/N")
     parser.add_argument("--signals", type=int, help="signals at random moments instead of faults", metavar="N")
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn (default: 1)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
@@ -447,6 +541,7 @@ def main() -> int:
     walker, rng = Walker(library.parent, library), random.Random(options.seed)
     names, end = options.scenario or list(SCENARIOS), time.monotonic() + options.seconds
     if options.signals is None:
+        walker.steady()
         groups = list(walker.places(names, options.fault or list(FAULTS)))
         places = [(*place, nth) for *place, number in groups for nth in range(1, number + 1)]
         every = len(places)
@@ -464,6 +559,8 @@ def main() -> int:
             name = rng.choice(able)
             delay = rng.uniform(0, 1.1 * walker.known[name].seconds)
             todo.append((walker.signal, (name, rng.choice(SIGNALS), delay)))
+    if options.slice is not None:
+        todo = todo[options.slice[0] - 1 :: options.slice[1]]
     for action, arguments in todo:
         if time.monotonic() > end:
             break
@@ -474,7 +571,8 @@ def main() -> int:
             print(f"    {case}")
     done, bad = sum(walker.injected.values()), sum(map(len, walker.violations.values()))
     kinds = ", ".join(f"{number} {kind}" for kind, number in walker.injected.items())
-    print(f"{done} injected of {every} ({kinds}); {bad} violations")
+    folders = f"; {len(walker.again)} different folders left" if options.signals is None else ""
+    print(f"{done} injected of {every} ({kinds}){folders}; {bad} violations")
     return 1 if bad else 0
 
 

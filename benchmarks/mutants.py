@@ -32,6 +32,8 @@ STAGES = (  # name, tests, which of them
     ("source", ["test_cuda_backend", "test_cuda_kernels"], DESELECTED, ""),
     ("ptx", ["test_cuda_ptx", "test_cuda_host"], DESELECTED, ""),
     ("binary", ["test_cuda_compile"], DESELECTED, ""),
+    ("contract", ["test_contract"], "does_not_know", ""),
+    ("doctor", ["../project/test_doctor"], DESELECTED.replace(" and not sabotaged", ""), ""),
 )
 NATIVE_STAGES = (
     ("native", ["test_native", "test_native_build"], DESELECTED, "not slow"),
@@ -52,13 +54,16 @@ class Mutant:
 
     def apply(self, folder: Path) -> None:
         path = folder / self.room / self.file
-        text = path.read_text(encoding="utf-8")
+        path.write_text(self.text(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+    def text(self, text: str) -> str:
+        """The file with the mistake in it."""
         for old, new, which in ((self.old, self.new, self.which), *((*change, 0) for change in [self.also] if change)):
             parts = text.split(old)
             if len(parts) <= which + 1:
                 raise SystemExit(f"{self.file} has no {old!r} number {which}: this list is out of date")
             text = old.join(parts[: which + 1]) + new + old.join(parts[which + 1 :])
-        path.write_text(text, encoding="utf-8")
+        return text
 
     def __str__(self) -> str:
         number = f" ({self.which + 1})" if self.which else ""
@@ -82,10 +87,10 @@ KNOWN = [  # each of these once passed every test
     Mutant("runner.py", "if self.d > 1 else part.users", "if self.d > 1 else self.n"),
     ptx("unary.cu", "if (sum) atomicAdd(&counts_cells_repetitions_k[(u64)i * columns + column], sum)",
            "if (sum) counts_cells_repetitions_k[(u64)i * columns + column] += sum"),
-    ptx("values.cu", "atomicAdd(&global[(u64)row * stride + value], (u64)(long long)change)",
-           "global[(u64)row * stride + value] += (u64)(long long)change"),
-    ptx("values.cu", "atomicAdd(&bins.global[(u64)(i / k) * bins.stride + i % k],",
-           "(bins.global[(u64)(i / k) * bins.stride + i % k] +="),
+    ptx("values.cu", "atomicAdd(&global[(u64)row * stride + message], (u64)(long long)change)",
+           "global[(u64)row * stride + message] += (u64)(long long)change"),
+    ptx("values.cu", "atomicAdd(&bins.global[(u64)(i / messages) * bins.stride + i % messages],",
+           "(bins.global[(u64)(i / messages) * bins.stride + i % messages] +="),
     ptx("unary.cu", "atomicAdd(ones + t / STEP * 64, sum)", "ones[t / STEP * 64] += sum"),
     ptx("unary.cu", "atomicAdd(ones + t / STEP * 64 + 32, random_sum)", "ones[t / STEP * 64 + 32] += random_sum"),
     ptx("unary.cu", '"r"(a), "r"(b), "r"(c)', '"r"(b), "r"(a), "r"(c)'),
@@ -140,13 +145,16 @@ MORE = [
     kernel("values.cu", "bins.add(2 + step, y, -1)", "bins.add(2 + step, fake, -1)"),
     kernel("values.cu", "y ^ ((x ^ y) & mine)", "y ^ ((x ^ y) & ~mine)"),
     kernel("values.cu", "(kind || own)", "(own)"),
-    kernel("values.cu", "if (x == k) {", "if (kind == 0) {"),
-    kernel("values.cu", "bins.global[(u64)(i / k) * bins.stride + i % k]", "bins.global[i]"),
+    kernel("values.cu", "if (x == messages) {", "if (kind == 0) {"),
+    kernel("values.cu", "bins.global[(u64)(i / messages) * bins.stride + i % messages]", "bins.global[i]"),
     kernel("values.cu", "first_repetition + row * repetition_step", "first_repetition + row"),
     kernel("values.cu", "group + 1 < groups ? ~0ull", "group < groups ? ~0ull"),
-    kernel("values.cu", "bins_rows_repetitions_k + (u64)row * k", "bins_rows_repetitions_k"),
+    kernel("values.cu", "bins_rows_repetitions_messages + (u64)row * messages", "bins_rows_repetitions_messages"),
     kernel("values.cu", "(u64)row * digits + b", "(u64)row + b"),
     kernel("values.cu", "shared_bins[i] = 0", "shared_bins[i] = 1"),
+    kernel("values.cu", "(__popc(message & row) & 1) * pivot", "(__popc(message & row) & 1)"),
+    kernel("values.cu", "(i ^ low) << 1 | low", "i << 1"),
+    kernel("values.cu", "(u64)value * size + i", "(u64)value + i"),
     ptx("values.cu", "__syncthreads();", ";"),
     ptx("values.cu", "__syncthreads();", ";", 1),
     kernel("unary.cu", "half = ~words.w[3]", "half = words.w[3]"),
@@ -177,7 +185,7 @@ MORE = [
     Mutant("runner.py", "                self._finish()\n", "                pass\n"),
     Mutant("runner.py", "+ 2 * job.words_per_repetition\n            batch", "\n            batch"),
     Mutant("runner.py", "len(encoded) * size : (len(encoded) + 1) * size", "0 : size"),
-    Mutant("runner.py", "v.rows * k * 4 if v.rows * k * 4 <= SHARED_BYTES else 0", "v.rows * k * 4"),
+    Mutant("runner.py", "cells * 4 if cells * 4 <= SHARED_BYTES else 0", "cells * 4"),
     Mutant("runner.py", "U64(job.repetitions.step)", "U64(1)"),
     Mutant("runner.py", "first_line(error)", "str(error).splitlines()[0]"),
     Mutant("runner.py", "                launched = following\n", "                yield following.part()\n"),
@@ -248,10 +256,15 @@ NATIVE_MUTANTS = [
     native("x - ((V)(x >= p->n) & p->n)", "x - ((V)(x > p->n) & p->n)"),
     native("SELECT((V)(user < job->n), user, all(0))", "user"),
     native("thresholds[middle] <= draw", "thresholds[middle] < draw"),
-    native("h >= a->keeps[step]", "h > a->keeps[step]"),
+    native("h >= p->keeps[step]", "h > p->keeps[step]"),
+    native("(i ^ low) << 1 | low", "(i ^ low) << 1"),
+    native("__builtin_popcount(m & row) & 1) * pivot", "__builtin_popcount(m & row) & 1)"),
+    native("bins[m + half] = a - b", "bins[m + half] = b - a"),
+    native("p->size ? s->fake : s->mixed", "s->mixed"),
+    native("if (shared) memcpy(s->words", "if (f) memcpy(s->words"),
     native("(words.v[part][j] & 0xffffffffu) >= all", "(words.v[part][j] & 0xffffffffu) > all"),
-    native("step != a->mine_keeps + 1 ? change[-k] : 0", "1 ? change[-k] : 0"),
-    native("step <= a->mine_keeps; step++", "step < a->mine_keeps; step++"),
+    native("step != p->mine_keeps + 1 ? change[-k] : 0", "1 ? change[-k] : 0"),
+    native("step <= p->mine_keeps; step++", "step < p->mine_keeps; step++"),
     native("s->mine[g] >> u & 1 ? (WORD(u)", "1 ? (WORD(u)"),
     native("(s->y[b * CHUNK + g] ^ z) & s->mine[g]", "(s->y[b * CHUNK + g] ^ z) & 0"),
     native("(s->x[b * CHUNK + g] ^ z) & s->mine[g]", "(s->x[b * CHUNK + g] ^ z)"),
@@ -276,8 +289,8 @@ NATIVE_MUTANTS = [
     native("if (k > 256) ((u16", "if (k > 255) ((u16", first="widths"),
     native("&& start + u < users", "", first="widths"),
     native("for (i64 u = 0; u < users; u++) wide", "for (i64 u = 0; u < 64; u++) wide", first="widths"),
-    native("(size_t)(2 * (a->mine_keeps + a->all_keeps + 2) + 2) * a->k",
-           "(size_t)(2 * (a->mine_keeps + a->all_keeps + 2)) * a->k", first="widths"),
+    native("(size_t)(2 * (p->mine_keeps + p->all_keeps + 2) + 2)",
+           "(size_t)(2 * (p->mine_keeps + p->all_keeps + 2))", first="widths"),
     native("t not in whole for t", "True for t", file="tables.py"),
     native("first + everyone.index(t)", "everyone.index(t)", file="tables.py"),
     native('upper, "right") + first', 'upper, "right")', file="tables.py"),
@@ -369,7 +382,7 @@ HOST = [  # each of these once passed every test
     Mutant("runner.py", "ThreadPoolExecutor(1, thread", "ThreadPoolExecutor(2, thread"),
     Mutant("backend.py", "Job(plan, known[1],", "Job(plan, self._known[1],"),
     Mutant("backend.py", "if self._process != os.getpid():", "if False:"),
-    Mutant("backend.py", "if type(noise) not in self.noises:", "if False:"),
+    Mutant("backend.py", "            check_noises(plan, self.name, self.noises)\n", "", first="contract"),
     Mutant("backend.py", "            wait(futures)\n        for", "        for"),
     Mutant(
         "devices.py",
@@ -415,6 +428,61 @@ HOST = [  # each of these once passed every test
     ),
     Mutant("kernels/__init__.py", '"PAIRED_BLOCKS" if paired else "PLAIN_BLOCKS"', '"PAIRED_BLOCKS"', first="binary"),
     Mutant("kernels/__init__.py", "2, 4, 6, 8, 10, 12, 13, 14, 16, 18)", "2, 6, 12, 18)"),
+    # limits, times and what the doctor does with them
+    Mutant("backend.py", "            self._least = None\n", "            pass\n"),
+    Mutant("backend.py", "                runner.watch = None\n", "                pass\n"),
+    Mutant("backend.py", "first, self._told = not self._told, True", "first = True"),
+    Mutant("backend.py", "found = probe()  # to say", "pass  # to say"),
+    Mutant("backend.py", "+ 2 * 8 * BATCH_WORDS", ""),
+    Mutant("runner.py", "self._items[name] += items", "self._items[name] = items"),
+    Mutant("runner.py", "if index == self.device.index}\n        took", "}\n        took"),
+    Mutant("runner.py", "size = share[1] - share[0]", "size = batch"),
+    Mutant("runner.py", "job.most_repetitions(groups), self.limits", "self.limits"),
+    Mutant("runner.py", "            self._room = rows\n", "            self._room = 2 * rows\n"),
+    Mutant("runner.py", "sampled[here] = sampled[here] + found if add else found", "sampled[here] = found"),
+    Mutant("runner.py", "get_default_pinned_memory_pool().free_all_blocks()", "get_default_pinned_memory_pool()"),
+    Mutant("devices.py", "if words.get().tolist() != [1, 3, 5]:", "if False:"),
+    Mutant("devices.py", "if 0 < driver < runtime", "if driver < runtime"),
+    Mutant("devices.py", '    if "InitializationError" in str(error):', "    if False:"),
+    Mutant("speed.py", "mine / rate if range_", "rate / mine if range_", first="doctor"),
+    Mutant("speed.py", "/ needed\n", "* needed\n", first="doctor"),
+    Mutant("speed.py", "    runner.kernel(BARE)((blocks,), (BLOCK,), args)  # compiles\n", "", first="doctor"),
+    Mutant("faults.py", "            runner.submit(limit, 0).result()\n", "            pass\n", first="doctor"),
+    Mutant("faults.py", "result or (None if short else", "result or (None if True else", first="doctor"),
+    Mutant("faults.py", "    with no_pinned_memory():", "    if True:", first="doctor"),
+    Mutant("faults.py", "if took is None or took > SOON:", "if False:", first="doctor"),
+    Mutant(
+        "doctor.py",
+        "for device in found.devices]))\n    return",
+        "for device in found.devices[:1]]))\n    return",
+        first="doctor",
+        room="gpu_rsfd",
+    ),
+    Mutant("doctor.py", "    if len(found.devices) > 1:\n", "    if False:\n", first="doctor", room="gpu_rsfd"),
+    Mutant("doctor.py", "replace(case, limits=SHARED)", "case", first="doctor", room="gpu_rsfd"),
+    Mutant(
+        "doctor.py",
+        '            found.failures.append(f"{fault}: {wrong}")\n',
+        "            pass\n",
+        first="doctor",
+        room="gpu_rsfd",
+    ),
+    Mutant("doctor.py", "for _ in range(times - 1)", "for _ in range(0)", first="doctor", room="gpu_rsfd"),
+    Mutant(
+        "doctor.py",
+        "        for assignment in ASSIGNMENTS:",
+        "        for assignment in ASSIGNMENTS[:1]:",
+        first="doctor",
+        room="gpu_rsfd",
+    ),
+    Mutant("doctor.py", "every = [*cases, *device_cases]", "every = [*cases]", first="doctor", room="gpu_rsfd"),
+    Mutant(
+        "doctor.py",
+        "range(repetitions))\n        took +=",
+        "range(1))\n        took +=",
+        first="doctor",
+        room="gpu_rsfd",
+    ),
 ]
 
 
@@ -435,7 +503,7 @@ def try_out(mutant: Mutant, libraries: str) -> tuple[str, str]:
         folder = copied(Path(temporary))
         mutant.apply(folder)
         environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": libraries}
-        stages = STAGES if mutant.room == CUDA else NATIVE_STAGES
+        stages = NATIVE_STAGES if mutant.room == NATIVE else STAGES
         for stage, tests, selected, marked in sorted(stages, key=lambda stage: stage[0] != mutant.first):
             command = [
                 sys.executable,
@@ -481,6 +549,8 @@ def main() -> int:
     options = parser.parse_args()
     every = NATIVE_MUTANTS if options.native else [*KNOWN, *MORE, *HOST]
     mutants = [m for m in every if options.only in str(m)][options.skip :]
+    for mutant in mutants:  # before hours are spent
+        mutant.text((ROOT / mutant.room / mutant.file).read_text(encoding="utf-8"))
     started = time.monotonic()
     found: dict[str, list[str]] = {}
     with tempfile.TemporaryDirectory() as libraries, ThreadPoolExecutor(options.jobs) as threads:

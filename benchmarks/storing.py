@@ -25,8 +25,8 @@ import gpu_rsfd
 from gpu_rsfd.protocols import PROTOCOLS
 data = gpu_rsfd.CountedDataset.of_distribution(10**6, (50,) * 100, "zipf:1", name="large")
 start = time.perf_counter()
-results = gpu_rsfd.sweep(data, [0.25 * i for i in range(1, 21)], list(PROTOCOLS)[:14], 200, sampler="marginals",
-                         output=sys.argv[1])
+results = gpu_rsfd.sweep(data, epsilons=[0.25 * i for i in range(1, 21)], protocols=list(PROTOCOLS)[:14],
+                         repetitions=200, sampler="marginals", output=sys.argv[1])
 swept = time.perf_counter() - start
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 start = time.perf_counter()

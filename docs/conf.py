@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpu_rsfd import METRICS, POSTPROCESS, __version__
-from gpu_rsfd.estimate import described
+from gpu_rsfd import POSTPROCESS, __version__
+from gpu_rsfd.metrics import as_metric, first_line, metric_names
 
 HERE = Path(__file__).parent
 COMMANDS = ("sweep", "paper", "attack", "merge", "show", "plot", "page", "plan", "data", "protocols", "doctor")
@@ -25,8 +25,11 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "undoc-members": False}
 ENTRIES = {
-    "METRICS": {name: metric.summary for name, metric in METRICS.items()},
-    "POSTPROCESS": {name: described(function) for name, function in POSTPROCESS.items()},
+    "METRICS": {
+        name: metric.summary + " Larger is better." * metric.larger_is_better
+        for name, metric in ((name, as_metric(name)) for name in metric_names())
+    },
+    "POSTPROCESS": {name: first_line(function) for name, function in POSTPROCESS.items()},
 }
 MOVED = {  # links of files outside docs/ that are pages here
     "](docs/": "](",

@@ -233,10 +233,10 @@ class _Collection:
             raise InputError(
                 f"output={self.path} holds more than this command asks for; {hint}\n  " + "\n  ".join(lines)
             )
-        raise InputError(
-            f"output={self.path} holds another {self.measurement.noun}; give another --output, or --overwrite to "
-            "replace it\n  " + "\n  ".join(lines)
-        )
+        head, hint = f"output={self.path} holds", "give another --output, or --overwrite to replace it"
+        if existing.spec.get("measurement", "frequencies") != self.measurement.kind:
+            raise InputError(f"{head} {lines[0].removeprefix('it holds ')}; {hint}")
+        raise InputError(f"{head} another {self.measurement.noun}; {hint}\n  " + "\n  ".join(lines))
 
     def _whole(self, overwrite: bool) -> Results:
         store, existing = self._store(overwrite)
@@ -417,6 +417,6 @@ def _block_there(
     columns: Columns, layout: BlockLayout, backend: str, sampler: str, task: _Task
 ) -> tuple[bytes, dict[str, Any]]:
     """What a worker of a cluster does: a block as it will lie on disk, and how it was made."""
-    image, made = io.BytesIO(), _Made(layout, columns.dataset, engine_here(backend, sampler))
+    image, made = io.BytesIO(), _Made(layout, columns.dataset, engine_here(backend, sampler, layout.header.plan))
     layout.write(image, made, made.about)
     return image.getvalue(), made.about

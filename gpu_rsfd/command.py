@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
-from itertools import groupby
-from typing import Any
+from itertools import groupby, product
+from typing import Any, NamedTuple
 
 from gpu_rsfd.datasets import available
 from gpu_rsfd.datasets.options import command_words
+from gpu_rsfd.measure import MEASUREMENTS
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.spec import FIELDS, MEASURED
 
-COMMANDS = {"frequencies": "sweep", "inference": "attack"}  # by what they measure
 ALWAYS = ("protocols", "epsilons", "repetitions", "seed")  # named even where they are as usual
 
 
@@ -33,12 +33,13 @@ def command_of(spec: Mapping[str, Any], command: str = "", output: str | os.Path
     Returns
     -------
     str or None
-        None where no command can say it: data, priors or protocols that were made in Python; repetitions that do not
-        start at 0; data sets with different seeds, or files that were read with different options.
+        None where no command can say it: a measurement without a command; data, priors or protocols that were made in
+        Python; repetitions that do not start at 0; data sets with different seeds, or files that were read with
+        different options.
     """
-    command = command or COMMANDS[spec.get("measurement", "frequencies")]
+    command = command or MEASUREMENTS[spec.get("measurement", "frequencies")].noun
     datasets = list(spec.get("datasets", []))
-    if not datasets or not isinstance(spec.get("prior", ""), str):
+    if command not in MEASURED or not datasets or not isinstance(spec.get("prior", ""), str):
         return None
     first, stop, step = spec["repetitions"]
     if first or step != 1 or any(name not in REGISTRY for name in spec["protocols"]):
@@ -57,8 +58,13 @@ def command_of(spec: Mapping[str, Any], command: str = "", output: str | os.Path
 
 def reads_files(spec: Mapping[str, Any]) -> bool:
     """Whether the command needs options that an older results file does not hold: how columns became values."""
-    files = [d for d in spec.get("datasets", []) if d["name"] not in available() and _distribution(d) is None]
-    return any("loaded" not in d for d in files)
+    return any("loaded" not in d for d in own_data(spec).values())
+
+
+def own_data(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The data sets of a spec that are the user's own, by name: none that everybody has, or that is made by size."""
+    described = {d["name"]: d for d in spec.get("datasets", [])}
+    return {name: d for name, d in described.items() if name not in available() and _distribution(d) is None}
 
 
 def _data_words(datasets: Sequence[Mapping[str, Any]]) -> list[str] | None:
@@ -66,14 +72,11 @@ def _data_words(datasets: Sequence[Mapping[str, Any]]) -> list[str] | None:
     seeds = {d["seed"] for d in datasets if "seed" in d}
     seed = ["--data-seed", str(min(seeds))] if seeds - {0} else []
     sizes = [d for d in datasets if d["name"] not in available() and _distribution(d) is not None]
-    shapes = [(d["domain"], _distribution(d)) for d in sizes]
-    if len(seeds) > 1 or (sizes and len(sizes) != len(datasets)) or any(shape != shapes[0] for shape in shapes):
+    if len(seeds) > 1 or (sizes and len(sizes) != len(datasets)):
         return None
     if sizes:
-        if any(d["name"] != name_by_size(d["users"], d["domain"], str(_distribution(d))) for d in sizes):
-            return None
-        words = ["--users", ",".join(str(d["users"]) for d in sizes), "--domain", _domain(sizes[0]["domain"])]
-        return [*words, "--distribution", str(shapes[0][1]), *seed]
+        words = _size_words(sizes)
+        return None if words is None else [*words, "--distribution", str(_distribution(sizes[0])), *seed]
     words = []
     for d in datasets:
         if d["name"] not in available() and d.get("source") in (None, "in memory", "counts in memory"):
@@ -89,9 +92,45 @@ def _data_words(datasets: Sequence[Mapping[str, Any]]) -> list[str] | None:
     return [*words, *(command_words(loaded[0]) if loaded else []), *seed]
 
 
-def name_by_size(users: int, domain: Sequence[int], distribution: str) -> str:
-    """The name of a data set made by size."""
-    return f"{distribution.replace(':', '')}-n{users}-d{len(domain)}"
+def _size_words(datasets: Sequence[Mapping[str, Any]]) -> list[str] | None:
+    """The options that give data sets made by size: all users with one domain, or with each d and k."""
+    made = [size_of(d) for d in datasets]
+    if any(size is None or size.distribution != _distribution(datasets[0]) for size in made):
+        return None
+    known = [size for size in made if size is not None]
+    domains = [list(d["domain"]) for d in datasets]
+    ns, ds, ks = ([*dict.fromkeys(axis)] for axis in zip(*((s.n, s.d, s.k) for s in known), strict=True))
+    users = ["--users", ",".join(map(str, ns))]
+    if None in ks:
+        one = all(domain == domains[0] for domain in domains) and len(ns) == len(known)
+        return [*users, "--domain", _domain(domains[0])] if one else None
+    if [(s.n, s.d, s.k) for s in known] != list(product(ns, ds, ks)):
+        return None
+    return [*users, "--attributes", ",".join(map(str, ds)), "--values", ",".join(map(str, ks))]
+
+
+class Size(NamedTuple):
+    """What a data set made by size is made from; k is None if the domain was given size by size."""
+
+    distribution: str
+    n: int
+    d: int
+    k: int | None
+
+
+def size_of(dataset: Mapping[str, Any]) -> Size | None:
+    """The size of a data set of a spec; None if it was not made by size."""
+    distribution, domain = _distribution(dataset), dataset.get("domain", ())
+    if distribution is not None:
+        for k in (None, domain[0]):
+            if dataset["name"] == name_by_size(dataset["users"], domain, distribution, k):
+                return Size(distribution, dataset["users"], len(domain), k)
+    return None
+
+
+def name_by_size(users: int, domain: Sequence[int], distribution: str, k: int | None = None) -> str:
+    """The name of a data set made by size; with its k if there may be others beside it."""
+    return f"{distribution.replace(':', '')}-n{users}-d{len(domain)}" + ("" if k is None else f"-k{k}")
 
 
 def _distribution(dataset: Mapping[str, Any]) -> str | None:

@@ -1,10 +1,10 @@
-"""What every protocol must keep, one's own included: `check` tests it in some seconds, and says what it tested."""
+"""The contract of every protocol, user-defined ones included: `check` tests it in a few seconds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from itertools import combinations, product
 from statistics import NormalDist
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gpu_rsfd import estimate
 from gpu_rsfd.backends import BACKENDS, BackendUnavailable, open_backend
-from gpu_rsfd.backends.base import Backend
+from gpu_rsfd.backends.base import Backend, lacking, noises_of
 from gpu_rsfd.backends.exact.samplers import SAMPLERS
 from gpu_rsfd.backends.literal import reports
 from gpu_rsfd.backends.reference import ReferenceBackend
@@ -29,6 +29,8 @@ from gpu_rsfd.protocols import (
     Mechanism,
     PrivacySettings,
     Protocol,
+    Sets,
+    Subsets,
     Unsampled,
     as_protocol,
     mechanism,
@@ -56,22 +58,22 @@ ROUNDING = 1e-9
 def check(protocol: str | Protocol, *, echo: Callable[[str], None] = print) -> None:
     """Test a protocol: its probabilities, reports, estimates and loss.
 
-    Every backend of this machine must count what the literal reports, made user by user, hold.  Estimates must be
-    unbiased with the stated variance.  The loss must be that of all possible reports, enumerated on small domains, and
-    no more than the budget.
+    The counts of every backend of this machine must equal those of the literal reports, which are made user by user.
+    Estimates must be unbiased with the stated variance.  The loss must equal that of all possible reports, enumerated
+    on small domains, and must not exceed the budget.
 
     Parameters
     ----------
     protocol : str or Protocol
-        A protocol of one's own, or a name of `PROTOCOLS`.
+        A user-defined protocol, or the name of a protocol.
     echo : callable
-        Called with each line that says what was checked.
+        Called with a line for each check.
 
     Raises
     ------
     InputError
-        With the first thing that is wrong.  Statistical checks have a false-alarm rate of 1e-6, and fixed seeds: what
-        passes once passes always.
+        At the first check that fails.  Statistical checks have a false-alarm rate of 1e-6 and fixed seeds, so the
+        outcome is always the same.
 
     Examples
     --------
@@ -90,7 +92,7 @@ def check(protocol: str | Protocol, *, echo: Callable[[str], None] = print) -> N
 
 def _budgets(entry: Protocol) -> Iterator[str]:
     """Probabilities that are never certain; a loss of one attribute that is at most its budget."""
-    for epsilon, d, k in product(PAPER_EPSILONS, ATTRIBUTES, SIZES):
+    for epsilon, d, k in product(PAPER_EPSILONS, ATTRIBUTES, _domain(entry, SIZES)):
         _check_budget(entry, epsilon, mechanism(entry, epsilon, d, k))
     yield "probabilities: rounded towards privacy, never certain; the loss of an attribute is at most its budget"
 
@@ -105,6 +107,12 @@ def _check_budget(entry: Protocol, epsilon: float, m: Mechanism) -> None:
     least = max(math.log(m.p / m.q), math.log((1 - m.q) / (1 - m.p)))
     if m.claimed and least > m.loss * (1 + ROUNDING):
         raise InputError(f"{entry} claims a loss of {m.loss:.4g} {where}, but one bit alone loses {least:.4g}")
+
+
+def _domain(entry: Protocol, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Sizes that the protocol has: a table of message sets is for so many values."""
+    most = min(way.noise.most_values for way in entry.variants)
+    return tuple(min(k, most) for k in sizes)
 
 
 def _plan(entry: Protocol, domain: Sequence[int], epsilon: float, assignment: str) -> Plan:
@@ -131,7 +139,8 @@ def _reports(entry: Protocol) -> Iterator[str]:
     """Every backend counts the literal reports; chunks of reports are the literal ones, bit by bit."""
     cases = [
         (SyntheticDataset(n, domain, "zipf:1.1", seed=n), _plan(entry, domain, epsilon, assignment), epsilon)
-        for n, domain, epsilon in CASES
+        for n, sizes, epsilon in CASES
+        for domain in [_domain(entry, sizes)]
         for assignment in ASSIGNMENTS
     ]
     some = range(3, 5)
@@ -141,6 +150,9 @@ def _reports(entry: Protocol) -> Iterator[str]:
             yield f"reports: {name} not checked; {engine}"
             continue
         with engine:
+            if lacks := lacking(engine.noises, noises_of(a for _, plan, _ in cases for a in plan.attributes)):
+                yield f"reports: {name} not checked; it {lacks}"
+                continue
             for (data, plan, epsilon), (counts, reporters) in zip(cases, right, strict=True):
                 ours = _counted(engine, plan, data, some)
                 if not (np.array_equal(ours[0], counts) and np.array_equal(ours[1], reporters)):
@@ -163,8 +175,8 @@ def bound(cells: int) -> float:
 
 def _check_moments(entry: Protocol, engine: Any, assignment: str) -> None:
     """The estimates' means and variances are those that the mechanism states."""
-    data = SyntheticDataset(USERS, DOMAIN, "zipf:1.1", seed=1)
-    plan = _plan(entry, DOMAIN, EPSILON, assignment)
+    data = SyntheticDataset(USERS, _domain(entry, DOMAIN), "zipf:1.1", seed=1)
+    plan = _plan(entry, data.domain, EPSILON, assignment)
     counts, reporters = _counted(engine, plan, data, range(REPETITIONS))
     found = estimate.estimates(plan, counts[None, None], reporters[None, None])[0, 0]
     where = f"({engine.name}, {USERS} users, {assignment} assignment, epsilon={EPSILON:.4g})"
@@ -211,6 +223,15 @@ def _value_reports(m: Mechanism) -> Iterator[tuple[Floats, float]]:
         yield np.where(np.arange(m.k) == y, m.p, m.q), float(fake)
 
 
+def _message_reports(m: Mechanism) -> Iterator[tuple[Floats, float]]:
+    noise = m.recipe.noise
+    assert isinstance(noise, Sets)
+    inside, outside = noise.given
+    sets = [members.tolist() for members in noise.design.sets(m.k)]
+    for y in range(noise.design.messages):
+        yield np.array([inside if y in members else outside for members in sets]), 1 / noise.design.messages
+
+
 def _bit_reports(m: Mechanism) -> Iterator[tuple[Floats, float]]:
     fakes = fakes_of(m.recipe.prior, m.k)
     for bits in product((True, False), repeat=m.k):
@@ -220,11 +241,25 @@ def _bit_reports(m: Mechanism) -> Iterator[tuple[Floats, float]]:
         yield given, float(np.prod(none)) if m.recipe.unsampled is Unsampled.ZERO else float(fakes @ given)
 
 
+def _subset_reports(m: Mechanism) -> Iterator[tuple[Floats, float]]:
+    assert isinstance(m.recipe.noise, Subsets)
+    inside, outside = m.recipe.noise.given(m.k)
+    for members in combinations(range(m.k), m.recipe.noise.size):
+        yield np.where(np.isin(np.arange(m.k), members), inside, outside), math.nan
+
+
 # noise class -> every report of an attribute: its probability given each value, and if the attribute is not sampled
 ALL_REPORTS: dict[type, Callable[[Mechanism], Iterator[tuple[Floats, float]]]] = {
     Keep: _value_reports,
+    Sets: _message_reports,
     Bits: _bit_reports,
+    Subsets: _subset_reports,
 }
+
+
+def _different(reports: Iterator[tuple[Floats, float]]) -> list[tuple[Floats, float]]:
+    """Reports that say the same need be looked at once."""
+    return list({(*given.tolist(), fake): (given, fake) for given, fake in reports}.values())
 
 
 def enumerated(ms: Sequence[Mechanism]) -> Floats:
@@ -232,7 +267,7 @@ def enumerated(ms: Sequence[Mechanism]) -> Floats:
     d, others = len(ms), ms[0].recipe.unsampled
     users = list(product(*(range(m.k) for m in ms)))
     differing = np.array([[sum(a != b for a, b in zip(x, z, strict=True)) for z in users] for x in users])
-    every = [list(implementation(ALL_REPORTS, m.recipe.noise, "the enumeration")(m)) for m in ms]
+    every = [_different(implementation(ALL_REPORTS, m.recipe.noise, "the enumeration")(m)) for m in ms]
     worst = np.zeros(d)
 
     def see(probabilities: Sequence[float]) -> None:
@@ -264,7 +299,7 @@ def _losses(entry: Protocol) -> Iterator[str]:
     if not all(way.noise.plain for way in entry.variants):
         yield "loss: that of the message, from its own formula; its bits are not enumerated"
         return
-    for domain, epsilon in product(SMALL, (math.log(2), 2.0)):
+    for domain, epsilon in product((_domain(entry, sizes) for sizes in SMALL), (math.log(2), 2.0)):
         for guarantee in ("paper", "user", "attribute"):
             ms = mechanisms(entry, epsilon, Domain.of(domain), PrivacySettings(guarantee=guarantee))
             stated, right = losses(ms), enumerated(ms)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_rsfd.backends import open_backend
+from gpu_rsfd.backends import BackendUnavailable, open_backend
 from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.backends.cpu.backend import NumpyBackend, cores
 from gpu_rsfd.backends.cuda import about as cuda
@@ -21,9 +21,10 @@ from gpu_rsfd.backends.cuda.backend import CupyBackend, Limits
 from gpu_rsfd.backends.cuda.devices import probe, wsl
 from gpu_rsfd.backends.cuda.speed import GOAL, kernel_speeds
 from gpu_rsfd.backends.literal import reports
+from gpu_rsfd.backends.native import build
 from gpu_rsfd.datasets import Dataset, SyntheticDataset
 from gpu_rsfd.planning import Counts, Plan
-from gpu_rsfd.protocols import DEFAULT_SETTINGS, PAPER, PROTOCOLS, PrivacySettings
+from gpu_rsfd.protocols import DEFAULT_SETTINGS, PAPER, REGISTRY, PrivacySettings
 from gpu_rsfd.protocols.form import Thresholds
 from gpu_rsfd.spec import PAPER_EPSILONS
 from gpu_rsfd.tape import ASSIGNMENTS, STREAM_VERSION
@@ -41,6 +42,7 @@ LITERAL_POSITIONS = 30_000  # the literal reports, user by user, are checked up 
 # What is known of each backend before it does anything.
 SECTIONS: dict[str, Callable[[], Section]] = {
     "numpy": lambda: {"NumPy": np.__version__, "cores": str(cores())},
+    "native": build.describe,
     "cupy": cuda.about,
 }
 
@@ -66,6 +68,9 @@ def lines_of(sections: dict[str, Section]) -> list[str]:
 
 
 NONE = Limits()
+ON_DEVICES = tuple(  # protocols of which the CUDA backend knows every noise
+    name for name, entry in REGISTRY.items() if CupyBackend.noises.issuperset(way.noise.form for way in entry.variants)
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Case:
     users: int
     domain: tuple[int, ...]
     epsilons: tuple[float, ...]
-    protocols: tuple[str, ...] = PROTOCOLS
+    protocols: tuple[str, ...] = ON_DEVICES
     repetitions: range = range(3, 8, 2)
     priors: bool = False  # fake values of protocols that have a prior follow a distribution of their own
     limits: Limits = NONE  # a device takes so much at a time
@@ -109,6 +114,7 @@ def _growing(k: int) -> Thresholds:
 GRR = ("rsfd-grr", "spl-grr", "smp-grr")  # without unary encodings, whose work grows with the number of values
 FAKES = ("rsfd-grr", "spl-grr", "rsfd-oue-r", "rsfd-sue-r", "rsfd-oue-z", "smp-oue")
 PRIORS = (*FAKES, "rsrfd-grr", "rsrfd-oue-r", "rsrfd-sue-r")
+SETS = ("spl-hr", "smp-hr", "rsfd-hr", "spl-pgr", "smp-pgr", "rsfd-pgr")
 FEW = Limits(groups=2, repetitions=1)
 STEPS = tuple(0.2 * i for i in range(1, 19))
 
@@ -133,6 +139,8 @@ CASES = (
     Case(401, (5, 70), (0.5, 2.0), (*FAKES, "smp-grr"), limits=FEW),
     Case(402, (6,), (0.5,), (*FAKES, "smp-grr"), limits=FEW),  # everyone reports the only attribute
     Case(333, (4, 3), (1.0,), PRIORS, priors=True, limits=FEW),
+    Case(334, (5, 40, 2), (0.5, 2.0), (*SETS, "smp-grr"), limits=FEW),
+    Case(71, (2500, 2), (3.0,), ("spl-hr", "rsfd-hr", "smp-pgr")),  # messages too many for shared memory
     Case(151, (3, 2), STEPS[:4], ("spl-oue", "smp-oue", "spl-sue")),  # sizes of kernels that no other case needs
     Case(152, (3, 2), STEPS[:16], ("spl-oue",)),
     Case(153, (2, 3), STEPS, ("smp-oue",)),
@@ -144,6 +152,7 @@ DEVICE_CASES = (
     Case(2_000_000, (2,), (0.5, 1.0), (*GRR, "spl-oue", "smp-sue"), range(2)),
     Case(150_001, (2500, 2), (8.0,), (*GRR, "rsfd-oue-r"), range(1)),
     Case(120_000, (5000, 3), (9.0,), GRR, range(2)),
+    Case(200_000, (2500, 2), (3.0,), SETS, range(1)),
     Case(300_000, (10,) * 5, PAPER_EPSILONS, PAPER, range(2)),
     Case(500_000, (7, 5), (1.0, 2.0), PRIORS, range(2), priors=True),
     Case(500_001, (7, 5, 3), (1.0,), FAKES, range(5), limits=Limits(groups=1500, repetitions=2)),
@@ -175,6 +184,10 @@ class Checked:
 def available(echo: Echo) -> list[Backend]:
     """All that this machine can run: each device alone and, if there are several, all of them together."""
     backends: list[Backend] = [NumpyBackend()]
+    try:
+        backends.append(open_backend("native")[0])
+    except BackendUnavailable as error:
+        echo(f"native: not tested, since {str(error).partition(': ')[2]}")
     found = probe()
     if not found.devices:
         echo(f"cupy: not tested, since {found.reason}")
@@ -233,6 +246,8 @@ def self_test(
                     echo(f"{found.backend}: {name}: {text}")
             if speed and found.good:
                 measure(echo, backend, found)
+    if faults and not any(found.backend.startswith("cupy") for found in checked):
+        echo("faults: none provoked, since they are those of CUDA devices, and none was tested")
     return checked
 
 
@@ -345,7 +360,7 @@ def random_case(random: np.random.Generator, positions: int) -> Case:
         max(1, users),
         domain,
         tuple(float(e) for e in random.uniform(0.05, 6, int(random.integers(1, 7)))),
-        tuple(str(p) for p in random.permutation(PROTOCOLS)[: int(random.integers(1, 9))]),
+        tuple(str(p) for p in random.permutation(ON_DEVICES)[: int(random.integers(1, 9))]),
         range(first, first + int(random.integers(1, 5))),
         priors=bool(random.integers(4) == 0),
         limits=few if random.integers(2) else NONE,

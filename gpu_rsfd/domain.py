@@ -11,11 +11,41 @@ from gpu_rsfd.errors import InputError
 
 
 class Domain(tuple[int, ...]):
-    """The sizes as a tuple, with what follows from them."""
+    """Domain sizes as a tuple, with the offsets of each attribute's values.
+
+    Make one with `Domain.of`, which checks the sizes.
+
+    Attributes
+    ----------
+    d : int
+        Number of attributes.
+    total : int
+        Number of values of all attributes.
+    offsets : tuple of int
+        Index of each attribute's first value among the values of all attributes, in order.
+    slices : tuple of slice
+        Indices of each attribute's values.
+    """
 
     @classmethod
     def of(cls, sizes: Iterable[object]) -> Domain:
-        """Checked sizes, one per attribute."""
+        """Check domain sizes.
+
+        Parameters
+        ----------
+        sizes : iterable of int
+            Number of values of each attribute.
+
+        Returns
+        -------
+        Domain
+            The sizes.
+
+        Raises
+        ------
+        InputError
+            If there are no attributes, too many, or one with too few or too many values.
+        """
         if type(sizes) is cls:
             return sizes
         if isinstance(sizes, (str, bytes)) or not isinstance(sizes, Iterable):
@@ -27,19 +57,20 @@ class Domain(tuple[int, ...]):
 
     @property
     def d(self) -> int:
+        """Number of attributes."""
         return len(self)
 
     @cached_property
     def total(self) -> int:
-        """Values of all attributes."""
+        """Number of values of all attributes."""
         return sum(self)
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """The place of each attribute's first value."""
+        """Index of each attribute's first value."""
         return tuple(accumulate(self[:-1], initial=0))
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:
-        """The places of each attribute's values."""
+        """Indices of each attribute's values."""
         return tuple(slice(first, first + k) for first, k in zip(self.offsets, self, strict=True))

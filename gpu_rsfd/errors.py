@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class InputError(ValueError):
-    """Bad input: what, its value, what is valid.  Exit code 2 on the command line."""
+    """Bad input.  The message has the parameter, its value and what is valid; the exit code of a command is 2."""
 
 
 class RunError(RuntimeError):
-    """The input is good, but the work can't go on: a full disk, a lost worker or device.  Exit code 1."""
+    """A failure that is not the input's: a full disk, a lost worker or device.  The exit code of a command is 1."""

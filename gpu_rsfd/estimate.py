@@ -2,58 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from gpu_rsfd import postprocessing
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.metrics import METRICS, Metric, average, name_of, per_attribute
+from gpu_rsfd.metrics import METRICS, Metric, average, name_of, per_attribute, required
 from gpu_rsfd.planning import Counts, Plan
-from gpu_rsfd.protocols import group_size, mean_inverse_binomial, prior_frequencies
+from gpu_rsfd.postprocessing import Context, UndefinedError
 
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Context:
-    """What a post-processing may know of the estimates of one attribute, for one protocol and epsilon.
-
-    Attributes
-    ----------
-    n : int
-        Users.
-    base, gain
-        A user reports value v with probability ``base + gain * [the user holds v]``; `base` is an array over the
-        values if fake values have a prior that is not uniform.
-    variance
-        Of the unbiased estimate of a value that nobody holds, ``base * (1 - base) / (m * gain**2)`` with m reporters;
-        an array if `base` is one.
-    noise : str
-        How a value is randomised: ``keep`` (one value is sent) or ``bits`` (a bit for each value).
-    """
-
-    n: int
-    base: Any
-    gain: float
-    variance: Any
-    noise: str
-
-    @classmethod
-    def of(cls, plan: Plan, n: int, protocol: int, epsilon: int, attribute: int) -> Context:
-        """Of a cell of a plan."""
-        a, cell = plan.attributes[attribute], plan.cells[protocol][epsilon][attribute]
-        recipe, (base, slope, gain) = a.recipes[cell], a.rates[cell]
-        at_zero: Any = base if recipe.prior is None else base + slope * prior_frequencies(recipe.prior, a.k)
-        inverse = 1 / n
-        if plan.partial[protocol]:
-            size = group_size(n, plan.d, attribute)
-            inverse = mean_inverse_binomial(n, plan.d) if plan.assignment == "uniform" else 1 / size if size else np.nan
-        return cls(n, at_zero, gain, at_zero * (1 - at_zero) / gain**2 * inverse, recipe.noise.kind)
 
 
 PostprocessLike: TypeAlias = str | Callable[..., Any]
@@ -80,15 +42,22 @@ def processed(plan: Plan, n: int, counts: Counts, reporters: Counts, how: Postpr
 
 
 def errors(
-    plan: Plan, n: int, truth: Floats, counts: Counts, reporters: Counts, metric: Metric, how: PostprocessLike
-) -> Floats:
-    """[protocol, epsilon, repetition, attribute]: worked out protocol by protocol, which takes less memory."""
-    parts = []
+    plan: Plan,
+    n: int,
+    truth: Floats,
+    counts: Counts,
+    reporters: Counts,
+    metrics: Sequence[Metric],
+    how: PostprocessLike,
+) -> list[Floats]:
+    """[protocol, epsilon, repetition, attribute] for each metric; protocol by protocol, which takes less memory."""
+    parts: list[list[Floats]] = [[] for _ in metrics]
     for p in range(len(plan.cells)):
         here = slice(p, p + 1)
         found = processed(plan.take([p]), n, counts[here], reporters[here], how)
-        parts.append(per_attribute(metric, truth, found, plan.domain))
-    return np.concatenate(parts)
+        for metric, part in zip(metrics, parts, strict=True):
+            part.append(per_attribute(metric, truth, found, plan.domain, n))
+    return [np.concatenate(part) for part in parts]
 
 
 def errors_of(plan: Plan, frequencies: Floats, counts: Counts, reporters: Counts) -> Floats:
@@ -98,81 +67,84 @@ def errors_of(plan: Plan, frequencies: Floats, counts: Counts, reporters: Counts
     return np.stack(each, axis=-1)
 
 
-def _none(f: Floats, context: Context | None = None) -> Floats:
-    """The unbiased estimate itself, which may be negative."""
-    return f
-
-
-def _clip(f: Floats, context: Context | None = None) -> Floats:
-    """Negative estimates are set to 0 (Base-Pos)."""
-    return np.maximum(f, 0)
-
-
-def _clip_normalize(f: Floats, context: Context | None = None) -> Floats:
-    """Negative estimates are set to 0, then all are divided by their sum (Norm-Mul); uniform if none is positive."""
-    clipped = np.maximum(f, 0)
-    total = clipped.sum(axis=-1, keepdims=True)
-    return np.where(total == 0, 1 / f.shape[-1], clipped / np.where(total == 0, 1, total))
-
-
-def _simplex(f: Floats, context: Context | None = None) -> Floats:
-    """The nearest frequencies that are not negative and sum to 1 (Norm-Sub): one number is subtracted, then clip."""
-    descending = -np.sort(-f, axis=-1)
-    surplus = np.cumsum(descending, axis=-1) - 1
-    rank = np.arange(1, f.shape[-1] + 1)
-    support = np.maximum((descending * rank > surplus).sum(axis=-1, keepdims=True), 1)
-    return np.maximum(f - np.take_along_axis(surplus, support - 1, axis=-1) / support, 0)
-
-
 # estimate [..., value] of one attribute, and its context -> as many numbers; the first line of the docstring describes
 # it.  One that needs no context gets the estimates of all protocols and epsilons at once.
 POSTPROCESS: dict[str, Callable[..., Any]] = {
-    "none": _none,
-    "clip": _clip,
-    "clip-normalize": _clip_normalize,
-    "simplex": _simplex,
+    "none": postprocessing.none,
+    "clip": postprocessing.clip,
+    "clip-normalize": postprocessing.clip_normalize,
+    "simplex": postprocessing.simplex,
+    "norm": postprocessing.norm,
+    "norm-cut": postprocessing.norm_cut,
+    "base-cut": postprocessing.base_cut,
+    "mle": postprocessing.mle,
+    "mle-apx": postprocessing.mle_apx,
+    "power": postprocessing.power,
+    "power-ns": postprocessing.power_ns,
 }
+# The literature's names, in any case; `Norm-Cut` and others are names as they are.
+ALIASES = {
+    **{"raw": "none", "base": "none", "base-pos": "clip", "norm-mul": "clip-normalize", "norm-sub": "simplex"},
+    "powerns": "power-ns",
+}
+NOT_NEGATIVE = ("clip", "power", "clip-normalize", "simplex", "norm-cut", "mle", "mle-apx", "power-ns")
+SUM_TO_ONE = NOT_NEGATIVE[2:]  # and not negative: frequencies
 
 MSE = METRICS["mse"]
 STORED = ("none", "clip", "clip-normalize", "simplex")  # after which a results file keeps MSE_avg
 DEFAULT = "clip-normalize"  # of errors: the paper's figures
 
 
-def check_postprocess(how: PostprocessLike) -> Callable[..., Any]:
-    """The function of a post-processing, which is given by its name or as a function.
+def as_postprocess(how: PostprocessLike) -> PostprocessLike:
+    """The name of a post-processing in the dictionary, whichever of its names is given; a function as it is.
 
     Raises
     ------
     InputError
         If there is no post-processing of this name.
     """
-    if callable(how):
+    if callable(how) or how in POSTPROCESS:
         return how
-    if how not in POSTPROCESS:
-        raise InputError(f"unknown postprocess {how!r}; available: {', '.join(POSTPROCESS)}")
-    return POSTPROCESS[how]
+    name = str(how).lower()
+    name = ALIASES.get(name, name)
+    if name not in POSTPROCESS:
+        raise InputError(
+            f"unknown postprocess {how!r}; available: {', '.join(POSTPROCESS)}; also: {', '.join(ALIASES)}"
+        )
+    return name
 
 
-def described(function: Any) -> str:
-    """One line on what a post-processing does."""
-    return (function.__doc__ or "").strip().partition("\n")[0]
+def function_of(how: PostprocessLike) -> Callable[..., Any]:
+    """What a post-processing calls."""
+    known = as_postprocess(how)
+    return known if callable(known) else POSTPROCESS[known]
 
 
 def needs_context(function: Callable[..., Any]) -> bool:
     """Whether a post-processing must be called with a context, too."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # some functions written in C have none
-        return False
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in positional and p.default is p.empty for p in parameters) > 1
+    return required(function) > 1
+
+
+def undefined(plan: Plan, n: int, how: PostprocessLike) -> dict[str, str]:
+    """Why a post-processing gives no number, by the protocols' labels; {} if it gives one for all."""
+    function, reasons = function_of(how), dict[str, str]()
+    if needs_context(function):
+        for p, look in enumerate(plan.looks):
+            for e, j in np.ndindex(len(plan.epsilons), plan.d):
+                tried = _applied(how, function, np.full((1, k := plan.domain[j]), 1 / k), Context.of(plan, n, p, e, j))
+                if isinstance(tried, str):
+                    reasons.setdefault(look.label, tried)
+    return reasons
 
 
 def postprocess(
     how: PostprocessLike, frequencies: Floats, domain: Sequence[int], contexts: Contexts | None = None
 ) -> Floats:
-    """Each attribute's estimates after a post-processing; an attribute that nobody reported stays NaN."""
-    function = check_postprocess(how)
+    """Each attribute's estimates after a post-processing.
+
+    An attribute that nobody reported stays NaN, and one for which the post-processing is undefined becomes NaN.
+    """
+    function = function_of(how)
     contextual = contexts is not None and needs_context(function)
     out = np.empty_like(frequencies)
     for j, columns in enumerate(Domain.of(domain).slices):
@@ -181,9 +153,20 @@ def postprocess(
             done[...] = _same_shape(how, f, function(f))
         else:
             for p, e in np.ndindex(f.shape[:2]):
-                done[p, e] = _same_shape(how, f[p, e], function(f[p, e], contexts(p, e, j)))
+                reported = ~np.isnan(f[p, e, :, 0])
+                if reported.any():
+                    found = _applied(how, function, f[p, e, reported], contexts(p, e, j))
+                    done[p, e, reported] = np.nan if isinstance(found, str) else found
         done[np.isnan(f[..., 0])] = np.nan
     return out
+
+
+def _applied(how: PostprocessLike, function: Callable[..., Any], f: Floats, context: Context) -> Floats | str:
+    """What a post-processing makes of estimates, or why it makes nothing of them."""
+    try:
+        return _same_shape(how, f, function(f, context))
+    except UndefinedError as error:
+        return str(error)
 
 
 def _same_shape(how: PostprocessLike, before: Floats, after: Any) -> Floats:

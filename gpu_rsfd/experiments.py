@@ -1,4 +1,4 @@
-"""What users call: `simulate` in memory, `sweep` and `attack` into a file, `merge`."""
+"""The public functions: `simulate` in memory, `sweep` and `attack` into a file, `merge`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def engine_of(
 ) -> tuple[Any, str]:
     """What makes the arrays of a measurement, and one line that says why it is this."""
     if isinstance(measurement, Frequencies):
-        return open_engine(cluster, backend, workers, devices, spec.sampler)
+        return open_engine(cluster, backend, workers, devices, spec.sampler, spec.noises)
     processes = workers if cluster is not None else workers_for(datasets, workers)
     return Attacker(processes, cluster), f"the attacker knows the {measurement.knowledge} marginals"
 
@@ -77,8 +77,8 @@ def simulate(
 ) -> Result:
     """Simulate every user's report under each protocol and epsilon, and count the reports.
 
-    Results are a function of (data, seed, repetition, protocol, epsilon, assignment, sampler): never of what else is
-    simulated, nor of the machine.  Repetition 57 alone, `repetitions=range(57, 58)`, equals the 57th of a long run.
+    Results depend on (data, seed, repetition, protocol, epsilon, assignment, sampler) only: not on what else is
+    simulated, nor on the machine.  `repetitions=range(57, 58)` gives repetition 57 of a longer run.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def simulate(
     spec : Spec, optional
         What to run.  Fields that are given as keywords replace its own.
     backend : str
-        `auto` takes the fastest backend that works here.
+        `auto` uses the fastest backend that works on this machine.
     workers : int, optional
         Processes or threads on the CPU.  Default: one per core.
     devices : list of int, optional
@@ -107,7 +107,7 @@ def simulate(
     spec, data = Spec.of_command("simulate", spec, fields), as_dataset(data)
     check_rows(data, spec.sampler)
     plan = plan_for(spec, data)
-    with engine_for(data, spec.sampler, backend, workers, devices, cluster) as engine:
+    with engine_for(data, spec.sampler, backend, workers, devices, cluster, spec.noises) as engine:
         counts, sampled = engine.count(plan, data, spec.seed, spec.repetitions, progress)
     header = Header.of(data, plan)
     return Frequencies().simulated(header, spec.repetitions, spec.described(), counts, sampled)
@@ -130,10 +130,10 @@ def sweep(
     reporter: Reporter | None = None,
     **fields: Any,
 ) -> Results:
-    """Simulate data sets x protocols x epsilons x repetitions into one HDF5 file, and give what it then holds.
+    """Simulate data sets x protocols x epsilons x repetitions into one HDF5 file.
 
-    A file that holds a part of this is resumed or extended: by data sets, protocols, epsilons and repetitions.  One
-    that holds all of it is read; one of another sweep is refused unless `overwrite` is given.
+    An existing file that holds a part of this sweep is resumed or extended, by data sets, protocols, epsilons and
+    repetitions.  A complete file is read.  A file of another sweep is refused unless `overwrite` is given.
 
     Parameters
     ----------
@@ -152,11 +152,11 @@ def sweep(
     save_every : float
         Seconds of work between saves.
     keep : {'counts', 'mse'}
-        `mse` keeps the errors alone, in a far smaller file.
+        `mse` stores only the errors, in a much smaller file.
     part : (int, int), optional
         (3, 16) simulates the third of sixteen parts into blocks beside the file, which `merge` joins.
     reporter : Reporter, optional
-        Told what happens.
+        Receives progress and messages.
     **fields
         The fields of `Spec`.
 
@@ -195,10 +195,10 @@ def attack(
     attacker: Attacker | None = None,
     **fields: Any,
 ) -> Any:
-    """How often an attacker who knows the marginals guesses what was sampled and what users hold, from every report.
+    """Simulate an attacker who knows the marginals and guesses sampled attributes and values from the reports.
 
-    The reports are those that `simulate` counts.  For the sampled attribute no attacker does better.  For values, one
-    who knows the joint distribution of correlated attributes does.
+    The reports are those that `simulate` counts.  For the sampled attribute, no attacker does better.  For values, an
+    attacker who knows the joint distribution of correlated attributes does.
 
     Parameters
     ----------
@@ -213,14 +213,14 @@ def attack(
     overwrite, workers, save_every, part, cluster, progress, reporter
         As in `sweep` and `simulate`.
     attacker : Attacker, optional
-        An open one, which stays open.
+        An open attacker, which stays open.
     **fields
         The fields of `Spec`.
 
     Returns
     -------
     AttackResult or Results
-        The shares that are guessed; with `output`, one for each data set.
+        The shares guessed correctly; with `output`, a result for each data set.
     """
     measurement = Inference(knowledge)
     spec = Spec.of_command("attack", spec, fields)
@@ -254,25 +254,24 @@ def attacked(
 
 
 def merge(output: str | os.PathLike[str], others: Sequence[str | os.PathLike[str]] = ()) -> Results:
-    """Join the blocks that parts of a run left beside `output` into this file, and give what it then holds.
+    """Merge the parts of a run (`part=`) into its results file.
 
     Parameters
     ----------
     output : str or path
-        The file that the parts were told to write.
+        The `output` of the parts.
     others : list of str or path
-        Outputs in other folders, whose blocks are of the same run and are copied first.
+        The same output in other folders, whose blocks are copied first.
 
     Returns
     -------
     Results
-        What the file then holds.
+        What the file holds.
 
     Raises
     ------
     RunError
-        If something is missing, which it names; what is there is in the file nevertheless, as far as nothing before it
-        is missing.
+        If something is missing; the message names it.  The file then holds the repetitions before the first gap.
     """
     from gpu_rsfd import collect
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import fnmatch
 import inspect
 import io
 import math
@@ -217,6 +218,22 @@ def split_list(texts: Iterable[object], name: str = "list", exact: Container[str
             raise InputError(f"{name}={text!r} is an empty list; at least one entry is needed")
         found += parts
     return found
+
+
+def expanded(entries: Iterable[Any], known: Iterable[str], name: str) -> list[Any]:
+    """A list in which `all` and families such as `smp-*` stand for the names that they match; each name once, then.
+
+    Whatever is no pattern is left as it is.
+    """
+    given, names = list(entries), list(known)
+    found: list[Any] = []
+    for entry in given:
+        pattern = "*" if entry == "all" else entry if isinstance(entry, str) and set(entry) & set("*?") else None
+        matches = [entry] if pattern is None else fnmatch.filter(names, pattern)
+        if not matches:
+            raise InputError(f"{name}={entry} matches none; available: {', '.join(names)}")
+        found += matches
+    return found if found == given else list(dict.fromkeys(found))
 
 
 def read_list(name: str) -> Callable[[Any, Container[str]], list[str]]:

@@ -67,7 +67,7 @@ def rates_of(recipe: Recipe, d: int, k: int) -> Rates:
     """The rates of a recipe for an attribute of k values among d."""
     p, q = recipe.noise.p(k), recipe.noise.q(k)
     if recipe.prior is None:
-        base, gain = support(recipe.unsampled, recipe.unary, p, q, d, 1 / k)
+        base, gain = support(recipe.unsampled, recipe.unary, p, q, d, recipe.noise.fakes(k))
         return Rates(float(base), 0.0, gain)
     base, gain = support(recipe.unsampled, recipe.unary, p, q, d, 0.0)
     top, _ = support(recipe.unsampled, recipe.unary, p, q, d, 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -78,8 +78,8 @@ class Viewed:
         ----------
         postprocess, metric : str or callable
             As for `Result.error`.
-        x : {"auto", "epsilon", "users"}
-            The horizontal axis.
+        x : {"auto", "epsilon", "n", "d", "k"}
+            The horizontal axis: n, d and k are for synthetic data sets, made by size, that differ in it.
         attribute : str, optional
             Draws true and estimated frequencies of this attribute's values instead of errors.
         """
@@ -164,11 +164,18 @@ class Measured(Header, Viewed):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(Measured):
-    """Integer counts of a simulation; every rate is derived from them.
+    """Counts of a simulation on one data set; estimates and errors are computed from them.
 
-    counts     int64 [protocol, epsilon, repetition, value]: reports of each value, over all attributes' values in order
-    reporters  int64 [protocol, epsilon, repetition, attribute]: the users behind a count: n, or n_j for Smp
-    errors     float64 [protocol, epsilon, repetition, postprocess]: MSE_avg, once it has been worked out
+    Attributes
+    ----------
+    counts : ndarray of int64, [protocol, epsilon, repetition, value]
+        Number of reports of each value; the values of all attributes, in order.
+    reporters : ndarray of int64, [protocol, epsilon, repetition, attribute]
+        Number of users who reported an attribute: n, or fewer for Smp.
+    errors : ndarray of float64, [protocol, epsilon, repetition, postprocess], or None
+        MSE_avg, once it has been computed.
+    protocols, epsilons, repetitions
+        The coordinates of these arrays.
     """
 
     counts: Counts = field(default_factory=lambda: np.empty(0, np.int64))
@@ -179,11 +186,11 @@ class Result(Measured):
 
     @property
     def has_counts(self) -> bool:
-        """False: the file was made with `--keep mse`."""
+        """Whether counts are available: not in a file made with `--keep mse`."""
         return not isinstance(self.__dict__["_late"].get("counts"), NotKept)
 
     def mechanism(self, protocol: str, epsilon: float, attribute: int) -> Mechanism:
-        """What a protocol did to an attribute: mechanism, thresholds, p, q, variances."""
+        """The mechanism of a protocol at an epsilon for an attribute: thresholds, p, q, variances, loss."""
         return self.plan.mechanism(self.protocols.index(str(protocol)), self.epsilons.index(epsilon), attribute)
 
     def estimates(self, postprocess: PostprocessLike = "none") -> Floats:
@@ -192,16 +199,18 @@ class Result(Measured):
         Parameters
         ----------
         postprocess : str or callable
-            A name of `gpu_rsfd.estimate.POSTPROCESS`, or a function of the estimates of one attribute, an array
-            ``(..., k)``, that gives as many numbers; with a second parameter, it gets a `Context`, too.
+            A name of `gpu_rsfd.POSTPROCESS`, one that the literature has for it (``"Norm-Sub"``), or a function of the
+            estimates of one attribute, an array ``(..., k)``, that returns an array of the same shape; a second
+            parameter is passed a `Context`.
 
         Returns
         -------
         ndarray
-            Of the shape of `counts`.  NaN where nobody reported an attribute (Smp on tiny data).
+            Of the shape of `counts`.  NaN where an attribute has no reports (Smp with few users), and where the
+            post-processing is not defined for a protocol (`undefined` says why).
         """
-        estimate.check_postprocess(postprocess)
-        return estimate.processed(self.plan, self.n, self.counts, self.reporters, postprocess)
+        kind = estimate.as_postprocess(postprocess)
+        return estimate.processed(self.plan, self.n, self.counts, self.reporters, kind)
 
     def error(self, metric: MetricLike = "mse", postprocess: PostprocessLike = estimate.DEFAULT) -> Floats:
         """The error of each repetition, averaged over attributes.
@@ -209,8 +218,9 @@ class Result(Measured):
         Parameters
         ----------
         metric : str, Metric or callable
-            A name of `gpu_rsfd.metrics.METRICS`, or a function of the true frequencies ``(k,)`` and the estimated
-            ones ``(..., k)`` of one attribute that reduces the last axis.
+            A name of `gpu_rsfd.METRICS` (``"topk:20"`` for another K than 10), or a function of the true frequencies
+            ``(k,)`` and the estimated ones ``(..., k)`` of one attribute that reduces the last axis; with a third
+            parameter, it gets the number of users, too.
         postprocess : str or callable
             As for `estimates`.
 
@@ -224,29 +234,40 @@ class Result(Measured):
         InputError
             If a name is unknown; or if a file made with ``--keep mse`` is asked for more than the errors it holds.
         """
-        how, function = as_metric(metric), estimate.check_postprocess(postprocess)
-        stored = self.errors if how.function is metrics.mse and postprocess in estimate.STORED else None
+        how, kind = as_metric(metric), estimate.as_postprocess(postprocess)
+        stored = self.errors if how.function is metrics.mse and kind in estimate.STORED else None
         if stored is not None:
-            return stored[..., estimate.STORED.index(str(postprocess))]
-        if not isinstance(metric, str) or not isinstance(postprocess, str):
-            return self._averaged(how, postprocess)
-        known = self.__dict__.setdefault("_computed", {})
-        if (how, function) not in known:
-            known[how, function] = self._averaged(how, postprocess)
-        found: Floats = known[how, function]
+            return stored[..., estimate.STORED.index(str(kind))]
+        found: Floats
+        if not isinstance(metric, str) or not isinstance(kind, str):
+            found = self.error_per_attribute(how, kind).mean(axis=-1)
+        else:
+            known = self.compute([how], kind)
+            found = known[how, estimate.function_of(kind)]
         return found
 
-    def _averaged(self, metric: Metric, postprocess: PostprocessLike) -> Floats:
-        average: Floats = self.error_per_attribute(metric, postprocess).mean(axis=-1)
-        return average
+    def compute(self, wanted: Sequence[Metric], postprocess: PostprocessLike) -> dict[Any, Floats]:
+        """Errors by several metrics, which `error` then finds: estimates are processed once for all of them."""
+        known: dict[Any, Floats] = self.__dict__.setdefault("_computed", {})
+        function = estimate.function_of(postprocess)
+        if missing := [metric for metric in wanted if (metric, function) not in known]:
+            for metric, each in zip(missing, self._per_attribute(missing, postprocess), strict=True):
+                known[metric, function] = each.mean(axis=-1)
+        return known
 
     def error_per_attribute(
         self, metric: MetricLike = "mse", postprocess: PostprocessLike = estimate.DEFAULT
     ) -> Floats:
         """The error of each attribute, [protocol, epsilon, repetition, attribute]; parameters as for `error`."""
-        how = as_metric(metric)
-        estimate.check_postprocess(postprocess)
-        return estimate.errors(self.plan, self.n, self.frequencies, self.counts, self.reporters, how, postprocess)
+        return self._per_attribute([as_metric(metric)], estimate.as_postprocess(postprocess))[0]
+
+    def _per_attribute(self, wanted: Sequence[Metric], postprocess: PostprocessLike) -> list[Floats]:
+        arrays = self.frequencies, self.counts, self.reporters
+        return estimate.errors(self.plan, self.n, *arrays, wanted, postprocess)
+
+    def undefined(self, postprocess: PostprocessLike) -> dict[str, str]:
+        """Why a post-processing gives no number (NaN), by the labels of the protocols; empty if it always gives one."""
+        return estimate.undefined(self.plan, self.n, postprocess)
 
     def mse(self, postprocess: PostprocessLike = estimate.DEFAULT) -> Floats:
         """MSE_avg, [protocol, epsilon, repetition]: ``error("mse", postprocess)``."""
@@ -255,12 +276,17 @@ class Result(Measured):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AttackResult(Measured):
-    """How often an attacker who knows the marginals is right (docs/privacy.md says how strong that one is).
+    """Success of an attacker who knows the marginals, on one data set (docs/privacy.md).
 
-    sampled_success  [protocol, epsilon, repetition]: share of users whose sampled attribute is guessed; 1 for Smp,
-                     which sends it, NaN for Spl, which has none
-    value_success    [protocol, epsilon, repetition]: share of (user, attribute) pairs whose value is guessed
-    sampled_baseline, value_baseline   the same for an attacker who sees no report: 1 / d, and the most frequent value
+    Attributes
+    ----------
+    sampled_success : ndarray of float64, [protocol, epsilon, repetition]
+        Share of users whose sampled attribute is guessed correctly: 1 for Smp, which sends it, NaN for Spl, which does
+        not sample.
+    value_success : ndarray of float64, [protocol, epsilon, repetition]
+        Share of (user, attribute) pairs whose value is guessed correctly.
+    sampled_baseline, value_baseline : float
+        The same without a report: 1 / d, and guessing the most frequent value.
     """
 
     sampled_success: Floats = field(default_factory=lambda: np.empty(0))
@@ -277,7 +303,21 @@ class AttackResult(Measured):
 
 
 class Results(Viewed, dict[str, Any]):
-    """Results per data set, with what is known about the run."""
+    """A dictionary of results by data set, with information about the run.
+
+    Attributes
+    ----------
+    spec : dict
+        What was run, as plain data.
+    complete : bool
+        Whether all repetitions are done.
+    backend, device, package_version : str
+        What it was run on.
+    seconds : dict of float
+        Seconds of simulation for each data set.
+    computed : int
+        Number of repetitions that the call which returned these results has simulated.
+    """
 
     def __init__(
         self,
@@ -303,7 +343,7 @@ class Results(Viewed, dict[str, Any]):
 
     @property
     def measurement(self) -> str:
-        """What was measured: `frequencies` (of a sweep) or `inference` (an attack)."""
+        """What was measured: `frequencies` (a sweep) or `inference` (an attack)."""
         return str(self.spec.get("measurement", "frequencies"))
 
     def changed(self, results: Mapping[str, Any]) -> Results:
@@ -312,7 +352,18 @@ class Results(Viewed, dict[str, Any]):
         return Results(results, **known)
 
     def only(self, names: Sequence[str]) -> Results:
-        """The results of some data sets."""
+        """Select data sets.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of data sets.
+
+        Returns
+        -------
+        Results
+            The results of these data sets.
+        """
         return self.changed({name: self[name] for name in names})
 
 
@@ -320,6 +371,3 @@ def each_protocol(plan: Plan) -> Iterator[tuple[int, Plan]]:
     """One protocol after the other, so that little is in memory."""
     for p in range(len(plan.looks)):
         yield p, plan.take([p])
-
-
-Late = Callable[[], Any]

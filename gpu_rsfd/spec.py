@@ -1,4 +1,4 @@
-"""What to run: one frozen, checked object.  Each of its fields is declared here, once, with all that is known of it.
+"""What to run: one frozen, checked object.  Each field is declared once, here, with everything about it.
 
 Keywords in Python, options of the command line, keys of spec files, the JSON in a results file, the command that made
 it and the table in the docs all follow from these declarations.  They import no NumPy.
@@ -17,6 +17,7 @@ from gpu_rsfd.options import (
     OUTPUT,
     SIMULATION,
     Option,
+    expanded,
     one_of,
     read_epsilons,
     read_list,
@@ -52,9 +53,9 @@ def _distinct(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _check_protocols(values: Any) -> tuple[Protocol, ...]:
-    from gpu_rsfd.protocols import as_protocol
+    from gpu_rsfd.protocols import PROTOCOLS, as_protocol
 
-    chosen = tuple(as_protocol(value) for value in _entries(values))
+    chosen = tuple(as_protocol(value) for value in expanded(_entries(values), PROTOCOLS, "protocol"))
     _distinct("protocol", (protocol.name for protocol in chosen))
     return chosen
 
@@ -112,11 +113,14 @@ def declared(metavar: str, help: str, example: str, **more: Any) -> Any:
 
 @dataclass(frozen=True)
 class Spec:
-    """Protocols x epsilons x repetitions under one seed.  Make it with `Spec.of`, which checks."""
+    """What to run: protocols x epsilons x repetitions under one seed.
+
+    Make one with `Spec.of`, which checks its fields; they are the keywords of `simulate`.
+    """
 
     protocols: tuple[Protocol, ...] = declared(
         "LIST",
-        "Protocols by name.",
+        "Protocols by name, families such as 'smp-*', or all; gpu-rsfd protocols lists them.",
         "rsfd-grr,smp-adp",
         option="protocol",
         many=True,
@@ -170,7 +174,7 @@ class Spec:
     )
     assignment: str = declared(
         "NAME",
-        "How users sample an attribute: uniform, or balanced (groups of equal size, as the authors do).",
+        "How users sample an attribute: uniform, or balanced (groups of equal size, as in the authors' experiments).",
         "balanced",
         check=one_of("assignment", _assignments),
         default="uniform",
@@ -181,7 +185,7 @@ class Spec:
     )
     sampler: str = declared(
         "NAME",
-        "users (every report), or the exact distribution of the counts: counts, marginals.",
+        "Simulate every report (users), or draw from the exact distribution of the counts (counts, marginals).",
         "counts",
         check=one_of("sampler", SAMPLERS),
         default="users",
@@ -192,7 +196,7 @@ class Spec:
     )
     first_report: float = declared(
         "SHARE",
-        "Longitudinal protocols: the share of epsilon that a first report spends.",
+        "Share of epsilon that the first report of a longitudinal protocol spends.",
         "0.3",
         check=lambda value: check_share("first_report", value),
         default=0.5,
@@ -204,11 +208,12 @@ class Spec:
     )
     guarantee: str = declared(
         "NAME",
-        "What epsilon bounds: paper, user (any two users), attribute (users who differ in one).",
+        "What epsilon bounds: paper, user (any two users) or attribute (two users who differ in one attribute).",
         "user",
         check=one_of("guarantee", _guarantees),
         default="paper",
         default_text="paper",
+        defaults={"plan": "user"},
         known=_guarantees,
         brief=True,
         type_text="{'paper', 'user', 'attribute'}, optional",
@@ -231,7 +236,7 @@ class Spec:
     )
     prior_seed: int = declared(
         "N",
-        "Seed of a prior that is drawn at random: noisy, dirichlet.",
+        "Seed of a random prior (noisy, dirichlet).",
         "7",
         check=lambda value: check_seed(value, "prior_seed"),
         read=read_whole("prior-seed"),
@@ -245,14 +250,32 @@ class Spec:
 
     @classmethod
     def default(cls, command: str = "") -> Spec:
-        """What a command runs if nothing is said: `attack` and `paper` have a default of their own."""
+        """The defaults of a command: some of `attack` and `paper` are their own."""
         return cls(**{f.name: f.check(f.defaults[command]) for f in FIELDS if command in f.defaults})
 
     @classmethod
     def of(cls, spec: Spec | None = None, **given: Any) -> Spec:
-        """A checked spec: from its fields, or another spec with some fields replaced."""
+        """Check fields and make a spec of them.
+
+        Parameters
+        ----------
+        spec : Spec, optional
+            Provides the fields that are not given.  Default: the defaults.
+        **given
+            Fields, as in `simulate`.
+
+        Returns
+        -------
+        Spec
+            The spec.
+
+        Raises
+        ------
+        InputError
+            If a field is unknown or not valid, or has no effect on any of the protocols.
+        """
         if spec is not None and not isinstance(spec, cls):
-            raise InputError(f"spec={spec!r} must be a Spec; epsilons, protocols and all else are given by name")
+            raise InputError(f"spec={spec!r} must be a Spec; pass epsilons, protocols and other fields by keyword")
         for name in given:
             if name not in cls.__dataclass_fields__:
                 raise InputError(unknown_name(name, cls.__dataclass_fields__))
@@ -265,14 +288,19 @@ class Spec:
 
     @classmethod
     def of_command(cls, command: str, spec: Spec | None, given: dict[str, Any]) -> Spec:
-        """The spec of a command, which has defaults of its own, and refuses fields that it has no use for."""
+        """The spec of a command, which may have its own defaults, and refuses fields that it does not use."""
         for f in FIELDS:
             if f.name in given and command in f.unused:
-                raise InputError(f"{f.name}={given[f.name]} has no use in {command}; leave it out")
+                raise InputError(f"{f.name}={given[f.name]} can't be used in {command}; leave it out")
         return cls.of(cls.default(command) if spec is None else spec, **given)
 
+    @property
+    def noises(self) -> frozenset[type]:
+        """The classes of the noises of its protocols."""
+        return frozenset(way.noise.form for protocol in self.protocols for way in protocol.variants)
+
     def settings_for(self, data: Dataset) -> PrivacySettings:
-        """What all its protocols are run under: a prior may depend on the data set."""
+        """The settings of its protocols for a data set, on which a prior may depend."""
         counts = data.counts if self.prior.needs_data else None
         return self.settings_with(self.prior.thresholds(data.domain, counts, self.prior_seed))
 
@@ -297,12 +325,13 @@ MEASURED = {
     "sweep": Option(
         "keep",
         "NAME",
-        "What the file keeps: counts, or mse (errors alone, in a far smaller file).",
+        "What the results file stores: counts, or only the errors (mse), in a much smaller file.",
         "mse",
         default="counts",
         default_text="counts",
         known=("counts", "mse"),
         panel=OUTPUT,
+        unused=("attack", "plan"),
         type_text="{'counts', 'mse'}, optional",
     ),
     "attack": Option(
@@ -314,6 +343,7 @@ MEASURED = {
         default_text="true",
         known=("true", "estimated"),
         panel=SIMULATION,
+        unused=("sweep", "paper", "plan"),
         type_text="{'true', 'estimated'}, optional",
     ),
 }

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gpu_rsfd.backends.literal import Reports
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.protocols import Bits, Keep, Mechanism, Unsampled
+from gpu_rsfd.protocols import Bits, Keep, Mechanism, Sets, Subsets, Unsampled
 from gpu_rsfd.protocols.form import implementation
 
 BATCH = 4096  # reports that are looked at together
@@ -23,7 +23,12 @@ DEVIATIONS = 6  # of the mean number of bits that are set, before reports are ta
 ENOUGH = 100  # reports, for that
 
 # noise class -> how many different messages there are; None: a bit for each value
-MESSAGES: dict[type, Callable[[Any, int], int | None]] = {Keep: lambda noise, k: k, Bits: lambda noise, k: None}
+MESSAGES: dict[type, Callable[[Any, int], int | None]] = {
+    Keep: lambda noise, k: k,
+    Sets: lambda noise, k: noise.messages(k),
+    Bits: lambda noise, k: None,
+    Subsets: lambda noise, k: None,
+}
 
 
 class Tally:
@@ -33,6 +38,8 @@ class Tally:
         self.ms, self._names, self._refuse = ms, names, bad == "refuse"
         self._smp = any(m.recipe.unsampled is Unsampled.NOTHING for m in ms)
         self._messages = [implementation(MESSAGES, m.recipe.noise, "aggregate")(m.recipe.noise, m.k) for m in ms]
+        noises = [m.recipe.noise for m in ms]
+        self._sizes = [noise.size if isinstance(noise, Subsets) else None for noise in noises]
         self.n = 0
         self.bad: Counter[str] = Counter()
         self._first: tuple[int, str] | None = None
@@ -122,6 +129,8 @@ class Tally:
             column = np.array(entries)
         except (ValueError, TypeError, OverflowError):
             return None
+        if bits and self._sizes[j] == column.shape[-1] < k:
+            column = _as_bits(column, k)
         if column.shape != ((len(entries), k) if bits else (len(entries),)):
             return None
         return column if column.dtype.kind in (BITS if bits else WHOLE) else None
@@ -147,11 +156,15 @@ class Tally:
         shape, kinds = ((len(values), k), BITS) if messages is None else ((len(values),), WHOLE)
         if values.shape != shape or values.dtype.kind not in kinds:
             raise InputError(f"values[{j}] has shape {values.shape} and dtype {values.dtype}; needed: {shape}")
-        return ((values != 0) & (values != 1)).any(axis=1) if messages is None else (values < 0) | (values >= messages)
+        if messages is not None:
+            return (values < 0) | (values >= messages)
+        wrong = ((values != 0) & (values != 1)).any(axis=1)
+        return wrong if self._sizes[j] is None else wrong | (values.sum(axis=1) != self._sizes[j])
 
     def _holds(self, j: int, entry: Any) -> str:
         messages = self._messages[j]
         valid = "bits 0 and 1" if messages is None else f"0 … {messages - 1}"
+        valid = valid if self._sizes[j] is None else f"{self._sizes[j]} different values, or bits"
         return f"attribute {self._names[j]!r} holds {_shown(entry)}; valid: {valid}"
 
     def _count(
@@ -197,6 +210,17 @@ def _chunks(reports: Iterator[Any]) -> Iterator[Any]:
         if any(isinstance(report, Reports) for report in batch):
             raise InputError("reports mixes reports of single users with those of gpu_rsfd.reports; give one kind")
         yield batch
+
+
+def _as_bits(sets: npt.NDArray[Any], k: int) -> npt.NDArray[Any]:
+    """Sets of values as bits; all bits are 2 where a value is outside the domain or given twice."""
+    if sets.ndim != 2 or sets.dtype.kind not in WHOLE:
+        return sets
+    inside = (sets >= 0) & (sets < k)
+    bits = np.zeros((len(sets), k), np.uint8)
+    np.put_along_axis(bits, np.where(inside, sets, 0), 1, axis=1)
+    bits[~inside.all(axis=1) | (bits.sum(axis=1) != sets.shape[1])] = 2
+    return bits
 
 
 def _is_whole(value: Any) -> bool:

@@ -103,6 +103,24 @@ def _walked(permutation: Words, n: int) -> Words:
     return ahead[permutation]
 
 
+def digits_to_numbers(words: Words) -> npt.NDArray[np.uint32]:
+    """Words [group, level] of binary digits of 64 users each -> their numbers [group, user].
+
+    Eight levels of eight users are a square of bits: it is turned over its diagonal inside one word.
+    """
+    groups, levels = words.shape
+    squares = words.astype("<u8", copy=False).view(np.uint8).reshape(groups, levels // 8, 8, 8).swapaxes(2, 3)
+    x = np.ascontiguousarray(squares).view("<u8")
+    for distance, mask in ((7, 0x00AA00AA00AA00AA), (14, 0x0000CCCC0000CCCC), (28, 0x00000000F0F0F0F0)):
+        shift = np.uint64(distance)
+        swapped = (x ^ (x >> shift)) & np.uint64(mask)
+        x ^= swapped
+        x ^= swapped << shift
+    numbers = np.zeros((groups, LANES, 4), np.uint8)
+    numbers[:, :, : levels // 8] = x.view(np.uint8).reshape(groups, levels // 8, LANES).swapaxes(1, 2)
+    return numbers.view("<u4")[:, :, 0]
+
+
 class Tape:
     """The words of one seed.  `numpy.random.Philox(key=[seed, S], counter=[i // 4, column, rep, 0])`."""
 
@@ -191,9 +209,5 @@ class Tape:
     def uniforms(self, column: int, repetition: int, start: int, stop: int) -> npt.NDArray[np.uint32]:
         """U(user, column) of users start … stop - 1: the BITS stream put together digit by digit."""
         group = start // LANES
-        words = self.bits(column, repetition, group, -(-stop // LANES) - group)
-        lane = np.arange(LANES, dtype=np.uint64)
-        digits = (words[:, :, None] >> lane) & np.uint64(1)  # [group, level, lane]
-        weights = np.uint64(1) << np.arange(LEVELS, dtype=np.uint64)
-        u = (digits * weights[:, None]).sum(axis=1).astype(np.uint32).ravel()
+        u = digits_to_numbers(self.bits(column, repetition, group, -(-stop // LANES) - group)).ravel()
         return u[start - group * LANES :][: stop - start]

@@ -9,13 +9,48 @@ from pathlib import Path
 
 import pytest
 
-COMMAND = [sys.executable, "-W", "error", "-m", "gpu_rsfd"]
+PYTHON = [sys.executable, "-W", "error"]
+COMMAND = [*PYTHON, "-m", "gpu_rsfd"]
+# Blocks of SIZE repetitions; before block number AFTER is made, something happens.
+STOPPED = """
+import os, signal, sys
+sys.argv[0] = "gpu-rsfd"
+from gpu_rsfd import collect
+from gpu_rsfd.cli import main
+collect._Collection._size = lambda self, index, first, left, rows: min({size}, left)
+cut = collect._Collection._cut
+def stopped(self, *given):
+    for number, task in enumerate(cut(self, *given)):
+        if number == {after}:
+            {then}
+        yield task
+collect._Collection._cut = stopped
+"""
+PAUSE, DIE = "print('paused', flush=True); signal.pause()", "os.kill(os.getpid(), signal.SIGKILL)"
 
 
-def start(*arguments: object, cwd: Path, env: dict[str, str] | None = None, **options) -> subprocess.Popen:
+def stopped(after: int, then: str, size: int = 1) -> str:
+    """For `first` of `start`: a run that pauses or dies at a point of its work, however fast the machine is."""
+    return STOPPED.format(after=after, then=then, size=size)
+
+
+def paused(process: subprocess.Popen) -> None:
+    """Waits until a process pauses."""
+    line = process.stdout.readline()
+    assert line == "paused\n", (line, *process.communicate())
+
+
+def start(
+    *arguments: object, cwd: Path, env: dict[str, str] | None = None, first: str = "", **options
+) -> subprocess.Popen:
+    """The command; `first` is Python that its process runs before."""
     environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1", **(env or {})}
+    program = COMMAND
+    if first:
+        lines = ["import sys", "sys.argv[0] = 'gpu-rsfd'", first, "from gpu_rsfd.cli import main", "main()"]
+        program = [*PYTHON, "-c", "\n".join(lines)]
     return subprocess.Popen(
-        [*COMMAND, *map(str, arguments)],
+        [*program, *map(str, arguments)],
         cwd=cwd,
         env=environment,
         text=True,

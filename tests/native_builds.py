@@ -17,7 +17,8 @@ from gpu_rsfd.backends.cpu.counting import Task, TaskCounts, run
 from gpu_rsfd.backends.native import build, known
 from gpu_rsfd.backends.native.tables import Tables, declare
 from gpu_rsfd.datasets.synthetic import zipf_thresholds
-from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Unsampled
+from gpu_rsfd.protocols.designs import hadamard, projective
 from gpu_rsfd.tape import LANES, Tape, by_thresholds, scale
 
 EMULATED = Path(__file__).parent / "emulated"
@@ -87,17 +88,20 @@ def random_case(random: np.random.Generator) -> known.Case:
         value = int(random.integers(1, 1 << short))
         return one_of(1, 2**23, 2**24 - 1, value, value << (24 - short))
 
-    def recipe(priors: list[tuple[int, ...] | None]) -> Recipe:
+    def recipe(k: int, priors: list[tuple[int, ...] | None]) -> Recipe:
         others = list(Unsampled)[random.integers(len(Unsampled))]
         prior = priors[random.integers(2)] if others is Unsampled.FAKE else None
         if others is not Unsampled.ZERO and random.random() < 0.5:
             some = int(random.integers(2**32))
-            return Recipe(others, Keep(one_of(0, 1, 2**32 - 1, some, some >> 24 << 24)), prior)
+            threshold = one_of(0, 1, 2**32 - 1, some, some >> 24 << 24)
+            if prior is None and random.random() < 0.4:
+                return Recipe(others, Sets(threshold, [hadamard(k), projective(one_of(3, 11), k)][one_of(0, 1)]))
+            return Recipe(others, Keep(threshold), prior)
         return Recipe(others, Bits(one_of(bit_threshold(), 2**24), bit_threshold()), prior)
 
     def recipes(k: int) -> tuple[Recipe, ...]:
         priors = [None, tuple(sorted(int(t) for t in random.integers(0, 2**32 + 1, k - 1)))]
-        return tuple(dict.fromkeys(recipe(priors) for _ in range(one_of(1, 3, 3, 10, 80))))
+        return tuple(dict.fromkeys(recipe(k, priors) for _ in range(one_of(1, 3, 3, 10, 80))))
 
     users = one_of(1, *(int(random.integers(1, most)) for most in (700, 700, 5000, 20_000)))
     sizes = [one_of(2, 3, int(random.integers(2, 20)), int(random.integers(20, 70))) for _ in range(one_of(1, 2, 3, 5))]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from gpu_rsfd.backends.base import Backend
+from gpu_rsfd.backends.base import Backend, lacking
 from gpu_rsfd.errors import InputError
 
 BACKENDS = ("auto", "cupy", "native", "numpy")
@@ -15,12 +15,16 @@ class BackendUnavailable(InputError):  # noqa: N818  (it says what is the matter
 
 
 def open_backend(
-    name: str = "auto", workers: int | None = None, devices: Sequence[int] | None = None, sampler: str = "users"
+    name: str = "auto",
+    workers: int | None = None,
+    devices: Sequence[int] | None = None,
+    sampler: str = "users",
+    noises: Collection[type] = (),
 ) -> tuple[Backend, str]:
     """What makes the counts, and one line that says why it is this.
 
     `auto` takes CuPy when a CUDA device works, else C code if there is a compiler for it, else NumPy; asking for
-    `workers` means one of the latter two, for `devices` CuPy.
+    `workers` means one of the latter two, for `devices` CuPy.  It takes none that does not know all `noises`.
     `sampler`: every user's report, or the distribution of the counts, which has backends of its own.
     """
     if name not in BACKENDS:
@@ -43,21 +47,27 @@ def open_backend(
     if workers is None:
         from gpu_rsfd.backends.cuda.devices import probe
 
-        found = probe()
+        found, missing = probe(), ""
+        reason = found.reason
         if found.devices:
             from gpu_rsfd.backends.cuda.backend import CupyBackend
 
+            missing = lacking(CupyBackend.noises, noises)
+            reason = f"cupy {missing}"
+        if found.devices and not missing:
             many = f"{len(found.devices)} CUDA device{'s' * (len(found.devices) > 1)}"
             return CupyBackend(), f"cupy, since {many} can be used"
-        reason = found.reason
-    host, missing = host_backend()
+    host, missing = host_backend(noises)
     return _open_host(host, workers), f"{host}, since {missing or reason}"
 
 
-def host_backend() -> tuple[str, str]:
-    """The faster backend of this machine's CPU, and why it is not `native`."""
+def host_backend(noises: Collection[type] = ()) -> tuple[str, str]:
+    """The fastest backend of this machine's CPU that knows all noises, and why it is not `native`."""
     from gpu_rsfd.backends.native.build import NotBuilt, built
+    from gpu_rsfd.backends.native.tables import NOISES
 
+    if missing := lacking(NOISES, noises):
+        return "numpy", f"native {missing}"
     try:
         built()
     except NotBuilt as error:

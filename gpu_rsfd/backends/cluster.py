@@ -26,9 +26,10 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from gpu_rsfd.backends import host_backend, open_backend
-from gpu_rsfd.backends.base import Backend, Engine, Progress
+from gpu_rsfd.backends.base import Backend, Engine, Progress, lacking, noises_of
 from gpu_rsfd.backends.cpu.backend import NumpyBackend, run_task
 from gpu_rsfd.backends.cpu.counting import Task, TaskCounts
+from gpu_rsfd.backends.cuda.backend import CupyBackend
 from gpu_rsfd.backends.pool import COMMAND_BYTES, Columns, Failure, code_bytes
 from gpu_rsfd.datasets.base import Dataset, importable
 from gpu_rsfd.datasets.table.load import load_table
@@ -120,11 +121,11 @@ def about(dask_worker: Any = None) -> tuple[Versions, bool]:
     return versions(), bool(resources.get("GPU"))
 
 
-def engine_here(backend: str, sampler: str) -> Backend:
+def engine_here(backend: str, sampler: str, plan: Plan) -> Backend:
     """What a worker simulates with; it keeps it."""
-    kind = backend
+    kind, noises = backend, noises_of(plan.attributes)
     if sampler == "users" and backend == "auto":
-        kind = "cupy" if has_gpu() else host_backend()[0]
+        kind = "cupy" if has_gpu() and not lacking(CupyBackend.noises, noises) else host_backend(noises)[0]
     if kind == "cupy" and (threads := threads_here()) > 1:
         raise RunError(f"a worker with a GPU has {threads} threads; start it with one (dask worker --nthreads 1)")
     if (kind, sampler) not in _engines:
@@ -205,12 +206,12 @@ def count_repetitions(
     columns: Columns, plan: Plan, seed: int, repetitions: range, backend: str, sampler: str
 ) -> tuple[list[Counts], Counts]:
     """All users, some repetitions."""
-    return engine_here(backend, sampler).count(plan, columns.dataset, seed, repetitions)
+    return engine_here(backend, sampler, plan).count(plan, columns.dataset, seed, repetitions)
 
 
 def run_task_here(columns: Columns, task: Task, seed: int) -> TaskCounts:
-    """Some users: in C if this worker has a compiler, else with NumPy."""
-    if host_backend()[0] == "numpy":
+    """Some users: in C if this worker has a compiler and C knows the noises, else with NumPy."""
+    if host_backend(noises_of(task.attributes))[0] == "numpy":
         return run_task(columns, task, seed)
     from gpu_rsfd.backends.native import backend
 
@@ -618,7 +619,7 @@ class ClusterBackend(Engine):
         return self.pool
 
     def drawn_at_once(self, plan: Plan) -> int:
-        with self._one() as one:
+        with self._one(plan) as one:
             return one.drawn_at_once(plan)
 
     @property
@@ -657,16 +658,16 @@ class ClusterBackend(Engine):
     def batch_multiple(self, n: int) -> int:
         return 1
 
-    def _one(self) -> Backend:
-        return open_backend(host_backend()[0] if self.sampler == "users" else "auto", 1, sampler=self.sampler)[0]
+    def _one(self, plan: Plan) -> Backend:
+        return open_backend("auto", 1, sampler=self.sampler, noises=noises_of(plan.attributes))[0]
 
     def work(self, dataset: Dataset, plan: Plan) -> int:
-        with self._one() as one:
+        with self._one(plan) as one:
             return one.work(dataset, plan)
 
     def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
         """As if all threads of the cluster were as fast as one here."""
-        with self._one() as one:
+        with self._one(plan) as one:
             return one.seconds_per_repetition(dataset, plan, repetitions) / self.pool.threads
 
     def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:

@@ -25,11 +25,13 @@ from gpu_rsfd.protocols import (
     PrivacySettings,
     Protocol,
     Recipe,
+    Sets,
+    Subsets,
     Unsampled,
     mechanisms,
 )
 from gpu_rsfd.protocols.form import implementation
-from gpu_rsfd.tape import Tape, check_assignment, fake_values, keep_draw, scale
+from gpu_rsfd.tape import LEVELS, Tape, check_assignment, fake_values, keep_draw
 
 _BLOCK = 4096  # users whose words are drawn together
 
@@ -38,11 +40,18 @@ _BLOCK = 4096  # users whose words are drawn together
 class Reports:
     """The reports of one repetition.
 
-    values[j]  what the users `users[j]` send for attribute j: a value each (GRR, int64 [m]) or a bit vector each
-               (unary encodings, uint8 0/1 [m, k_j]).  m is n, except for Smp: there only the users who sampled
-               attribute j report it, and m is n_j.
-    users[j]   the users behind values[j], ascending.
-    sampled    the attribute that each user sampled, [n]: secret under RS+FD, sent under Smp, unused by Spl.
+    Attributes
+    ----------
+    values : list of ndarray
+        ``values[j]`` is what the users ``users[j]`` send for attribute j: a value each (GRR, int64 of shape (m,)), a
+        message each (HR, PGR, int64 of shape (m,)) or a bit vector each (unary encodings and subsets, uint8 of shape
+        (m, k)).  m is n, or for Smp the number of users who sampled attribute j.
+    users : list of ndarray
+        The users who report each attribute, in ascending order.
+    sampled : ndarray
+        The attribute that each user sampled: secret under RS+FD, sent under Smp, unused by Spl.
+    mechanisms : tuple of Mechanism
+        The mechanism of each attribute.
     """
 
     values: list[npt.NDArray[Any]]
@@ -55,8 +64,9 @@ class Reports:
         return f"{type(self).__name__}({len(self.sampled):,} users, d={len(self.values)}; {kinds})"
 
     def counts(self) -> npt.NDArray[np.int64]:
-        """How often each value was reported, over all attributes' values in order."""
-        return np.concatenate([reported(sent, m.k) for sent, m in zip(self.values, self.mechanisms, strict=True)])
+        """Number of reports of each value, or that support it; the values of all attributes, in order."""
+        each = zip(self.values, self.mechanisms, strict=True)
+        return np.concatenate([reported(sent, m.k, m.recipe) for sent, m in each])
 
 
 class _User:
@@ -69,16 +79,16 @@ class _User:
         """j <- Uniform({1, …, d})"""
         return int(self._tape.sampled[self._i])
 
-    def uniform_value(self, j: int) -> int:
-        """y <- Uniform({1, …, k_j})"""
-        return int(self._tape.y[j][self._i])
+    def uniform(self, j: int, count: int) -> int:
+        """y <- Uniform({1, …, count}), of values or of messages"""
+        return (int(self._tape.words[j][self._i]) >> 32) * count >> 32
 
     def fake_value(self, j: int) -> int:
         """y <- the prior of fake values; uniform if there is none"""
         return int(self._tape.fake[j][self._i])
 
-    def keep(self, j: int, noise: Keep) -> bool:
-        """True with probability p - q"""
+    def keep(self, j: int, noise: Keep | Sets) -> bool:
+        """True with probability p - q (of `Keep`)"""
         return int(self._tape.h[j][self._i]) < noise.threshold
 
     def uniforms(self, j: int) -> npt.NDArray[np.uint32]:
@@ -100,10 +110,9 @@ class _Block:
         stop: int,
     ) -> None:
         self.sampled = tape.assigned(assignment, repetition, data.n, data.d, start, stop)
-        words = [tape.value(j, repetition, start, stop) for j in range(data.d)]
-        self.y = [scale(w, k) for w, k in zip(words, data.domain, strict=True)]
-        self.fake = [fake_values(w, k, r.prior) for w, k, r in zip(words, data.domain, recipes, strict=True)]
-        self.h = [keep_draw(w) for w in words]
+        self.words = [tape.value(j, repetition, start, stop) for j in range(data.d)]
+        self.fake = [fake_values(w, k, r.prior) for w, k, r in zip(self.words, data.domain, recipes, strict=True)]
+        self.h = [keep_draw(w) for w in self.words]
         self.u = [
             np.stack([tape.uniforms(offset + v, repetition, start, stop) for v in range(k)], axis=1)
             if recipe.unary
@@ -112,12 +121,20 @@ class _Block:
         ]
 
 
-def grr(user: _User, j: int, v: int, noise: Keep) -> int:
+def grr(user: _User, j: int, v: int, k: int, noise: Keep) -> int:
     """Section 2.2.1: the true value with probability p, any other with probability q.
 
     The same distribution, drawn as: keep v with probability p - q, otherwise take a uniform one of all k values.
     """
-    return v if user.keep(j, noise) else user.uniform_value(j)
+    return v if user.keep(j, noise) else user.uniform(j, k)
+
+
+def message(user: _User, j: int, v: int, noise: Sets) -> int:
+    """A message: a uniform one of the value's own with the probability to keep, otherwise a uniform one of all."""
+    design = noise.design
+    if user.keep(j, noise):
+        return int(design.members(v)[user.uniform(j, design.size)])
+    return user.uniform(j, design.messages)
 
 
 def encode(v: int, k: int) -> npt.NDArray[np.uint8]:
@@ -131,6 +148,18 @@ def unary(user: _User, j: int, bits: npt.NDArray[np.uint8], noise: Bits) -> npt.
     """Section 2.2.2, OUE or SUE: Pr[B'[i] = 1] is p if B[i] = 1 and q if B[i] = 0."""
     threshold = np.where(bits == 1, noise.tp, noise.tq)
     return (user.uniforms(j) < threshold).astype(np.uint8)
+
+
+def subset(user: _User, j: int, v: int, k: int, noise: Subsets) -> npt.NDArray[np.uint8]:
+    """A set of `size` values, as bits: the own one with probability p; the others in order, each set equally likely."""
+    u = user.uniforms(j).tolist()
+    bits = np.zeros(k, np.uint8)
+    bits[v] = u[v] < noise.tp
+    others = [i for i in range(k) if i != v]
+    for place, i in enumerate(others):
+        needed, left = noise.size - int(bits.sum()), len(others) - place
+        bits[i] = u[i] * left < needed << LEVELS
+    return bits
 
 
 def randomize(user: _User, j: int, v: int, k: int, recipe: Recipe) -> Any:
@@ -148,6 +177,11 @@ def _fake_value(user: _User, i: int, k: int, recipe: Recipe) -> int:
     return user.fake_value(i)
 
 
+def _fake_message(user: _User, i: int, k: int, recipe: Recipe) -> int:
+    assert isinstance(recipe.noise, Sets)
+    return user.uniform(i, recipe.noise.design.messages)
+
+
 def _fake_bits(user: _User, i: int, k: int, recipe: Recipe) -> npt.NDArray[np.uint8]:
     """Algorithm 2, lines 6 and 7 (no value at all); Algorithm 3, lines 6 to 8"""
     encoded = np.zeros(k, np.uint8) if recipe.unsampled is Unsampled.ZERO else encode(user.fake_value(i), k)
@@ -155,10 +189,16 @@ def _fake_bits(user: _User, i: int, k: int, recipe: Recipe) -> npt.NDArray[np.ui
     return unary(user, i, encoded, recipe.noise)
 
 
+def _no_fake(user: _User, i: int, k: int, recipe: Recipe) -> Any:
+    raise TypeError(f"{recipe} has no fakes")
+
+
 # noise class -> (what is sent for the sampled attribute, what for one that was not sampled)
 LITERAL: dict[type, tuple[Callable[[_User, int, int, int, Any], Any], Callable[[_User, int, int, Recipe], Any]]] = {
-    Keep: (lambda user, j, v, k, noise: grr(user, j, v, noise), _fake_value),
+    Keep: (grr, _fake_value),
+    Sets: (lambda user, j, v, k, noise: message(user, j, v, noise), _fake_message),
     Bits: (lambda user, j, v, k, noise: unary(user, j, encode(v, k), noise), _fake_bits),
+    Subsets: (subset, _no_fake),
 }
 WHO = "the literal reports"
 
@@ -204,9 +244,13 @@ def literal(
     return values, [np.array(s, np.int64) for s in senders], sampled
 
 
-def reported(values: npt.NDArray[Any], k: int) -> npt.NDArray[np.int64]:
-    """How often each value was reported: of values, or of bit vectors."""
-    return values.sum(axis=0, dtype=np.int64) if values.ndim == 2 else np.bincount(values, minlength=k)
+def reported(values: npt.NDArray[Any], k: int, recipe: Recipe) -> npt.NDArray[np.int64]:
+    """How often each value was reported: by values, by messages that support it, or by bit vectors."""
+    if recipe.unary:
+        return values.sum(axis=0, dtype=np.int64)
+    if isinstance(recipe.noise, Sets):
+        return np.array([np.isin(values, members).sum() for members in recipe.noise.design.sets(k)])
+    return np.bincount(values, minlength=k)
 
 
 def reports(
@@ -220,20 +264,20 @@ def reports(
 ) -> Reports:
     """What each user sends in one repetition: the reports behind the counts of `simulate`, bit by bit.
 
-    Made user by user, as the paper has it; `report_chunks` is dozens of times faster.
+    They are made user by user, as in the paper's algorithms.  `report_chunks` is much faster.
 
     Parameters
     ----------
     data : Dataset, str or path
         As in `simulate`.
     protocol : str or Protocol
-        A name of `PROTOCOLS`, or a protocol of one's own.
+        Name of a protocol, or a user-defined protocol.
     epsilon : float
         The total budget.
     seed, repetition : int
         Which repetition, of which seed.
     assignment : {'uniform', 'balanced'}
-        How users are dealt out to attributes.
+        How users sample an attribute.
     settings : PrivacySettings
         The guarantee, the prior of fake values, and the first report of longitudinal protocols.
 

@@ -35,7 +35,7 @@ class ReferenceBackend(Engine):
                 recipes = [a.recipes[i] for a, i in zip(plan.attributes, cell, strict=True)]
                 values, _, assigned = literal(dataset, recipes, seed, repetition, plan.assignment)
                 for a, i, sent in zip(plan.attributes, cell, values, strict=True):
-                    counts[a.index][i, row] = reported(sent, a.k)
+                    counts[a.index][i, row] = reported(sent, a.k, a.recipes[i])
                 if plan.needs_reporters:
                     sampled[row] = np.bincount(assigned, minlength=plan.d)
             if progress is not None:

@@ -18,5 +18,5 @@ from gpu_rsfd.cli.running import carry_out
 )
 @with_options("attack", *running_of("attack"))
 def attack(**options: Any) -> None:
-    """What an attacker who knows the marginals guesses from every report: the sampled attribute, and the values."""
+    """Simulate an attacker who knows the marginals and guesses sampled attributes and values from the reports."""
     carry_out("attack", options)

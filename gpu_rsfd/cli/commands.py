@@ -15,37 +15,43 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "paper": (
         RUN,
-        "Reproduce the paper: its ten data sets, six epsilons, six methods; a figure for each and one page of all.",
+        "Reproduce the paper: ten data sets, six epsilons, six methods; a figure for each data set and one with all.",
     ),
     "attack": (
         RUN,
-        "What an attacker who knows the marginals guesses from every report: the sampled attribute, and the values.",
+        "Simulate an attacker who knows the marginals and guesses sampled attributes and values from the reports.",
     ),
     "merge": (
         RUN,
-        "Join the parts of a sweep or an attack (`sweep --part 3/16`) into its results file; says what is missing.",
+        "Merge the parts of a sweep or an attack (`--part 3/16`) into its results file, or report what is missing.",
     ),
-    "show": (LOOK, "Table of mean errors with standard errors; marked: not significantly worse than the best."),
+    "show": (
+        LOOK,
+        "Print mean errors with standard errors; a star marks protocols not significantly worse than the best.",
+    ),
     "plot": (
         LOOK,
-        "The paper's figure: errors against epsilon on a log scale, with error bars; or against n, for a sweep over n.",
+        "Draw errors against epsilon on a log scale with error bars, as in the paper; or against n, d or k.",
     ),
     "page": (
         LOOK,
-        "One HTML file to explore and pass on: opens offline, in any browser, on a phone. Needs the extra `page`.",
+        "Write one HTML file to explore and share; it opens offline in any browser. Needs the extra `page`.",
     ),
     "plan": (
         DECIDE,
-        "What to decide by before a collection: error, users needed, bits sent, privacy losses, an attacker's success.",
+        "Which protocol and epsilon, how accurate, how risky: in sentences, by column, as a table of all protocols.",
     ),
     "data": (
         DECIDE,
-        "What is in a table: kind and values of each column, and the options that help before it is used.",
+        "Inspect a table: type and values of each column, and the options to read it with.",
     ),
-    "protocols": (DECIDE, "List the protocols, or those of a Python file, and test them."),
+    "protocols": (
+        DECIDE,
+        "List the protocols: what each sends, its budget, bits, expected error and exact loss; or test them.",
+    ),
     "doctor": (
         MAINTAIN,
-        "Versions, CUDA devices, which backend `auto` takes and why; ends non-zero if a self-test fails.",
+        "Report versions, CUDA devices and the backend that `auto` chooses; the exit code is 1 if a self-test fails.",
     ),
 }
 

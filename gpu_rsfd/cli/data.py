@@ -26,7 +26,7 @@ def data(
     json: Annotated[bool, option("--json", "JSON instead of text.")] = False,
     **options: Any,
 ) -> None:
-    """What is in a table: kind and values of each column, and the options that help before it is used."""
+    """Inspect a table: type and values of each column, and the options to read it with."""
     found = given(options, OPTIONS)
     report = describe(file, **(parse_options(file, found) if is_table(file) else found))
     print(dumps(report.to_dict(), ensure_ascii=False, indent=2) if json else report)

@@ -25,25 +25,25 @@ def doctor(
         bool, option("--self-test", "Compare each backend and device with the reference, integer by integer.")
     ] = False,
     speed: Annotated[
-        bool, option("--speed", "With --self-test: positions per second, on a device kernel by kernel.")
+        bool, option("--speed", "With --self-test: positions per second; for CUDA devices also of each kernel.")
     ] = False,
     stress: Annotated[
-        bool, option("--stress", "With --self-test: three minutes more for each backend, of cases made at random.")
+        bool, option("--stress", "With --self-test: three more minutes of random cases for each backend.")
     ] = False,
     faults: Annotated[
         bool,
-        option("--faults", "With --self-test: too little memory, no pinned memory and Ctrl-C, on each CUDA device."),
+        option(
+            "--faults", "With --self-test: provoke out of memory, missing pinned memory and Ctrl-C on each CUDA device."
+        ),
     ] = False,
-    as_json: Annotated[
-        bool, option("--json", "Everything as one JSON object; what is done meanwhile goes to standard error.")
-    ] = False,
+    as_json: Annotated[bool, option("--json", "Print one JSON object; progress goes to standard error.")] = False,
 ) -> None:
-    """Versions, CUDA devices, which backend `auto` takes and why; ends non-zero if a self-test fails."""
+    """Report versions, CUDA devices and the backend that `auto` chooses; the exit code is 1 if a self-test fails."""
     from gpu_rsfd import doctor as checks
 
     for name, given in (("--speed", speed), ("--stress", stress), ("--faults", faults)):
         if given and not self_test:
-            raise InputError(f"{name} goes with --self-test; give both")
+            raise InputError(f"{name} needs --self-test")
 
     def echo(line: str) -> None:
         print(line, file=sys.stderr if as_json else sys.stdout, flush=True)

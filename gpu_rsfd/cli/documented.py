@@ -9,10 +9,10 @@ from gpu_rsfd.spec import FIELDS, MEASURED
 
 INTRODUCTION = """# Options
 
-An option of `sweep`, `paper`, `attack` and `plan` has the same name and default in all of them; the exceptions are in
-the last two columns. A spec file (`--spec sweep.toml`) takes the options of data and simulation, without the hyphens in
-front. In Python they are keywords: those of a simulation of `simulate`, `sweep`, `attack` and `plan`, those of a table
-of `load_table`. This page is made from the declarations in `spec.py`, `datasets/options.py` and `cli/options.py` by
+Options have the same names and defaults in `sweep`, `paper`, `attack` and `plan`; the last two columns list the
+exceptions. A spec file (`--spec sweep.toml`) takes the options for data and simulation, without the leading hyphens. In
+Python, simulation options are keywords of `simulate`, `sweep`, `attack` and `plan`, and table options are keywords of
+`load_table`. This page is generated from the declarations in `spec.py`, `datasets/options.py` and `cli/options.py` by
 `python -m gpu_rsfd.cli.documented`.
 """
 
@@ -21,9 +21,9 @@ def documented() -> str:
     """The page."""
     sections = {
         "Data": [option for option in SELECTION if option.name not in BY_NAME],
-        "Tables of your own": [option for option in SELECTION if option.name in BY_NAME],
-        "Simulation": [*FIELDS, *MEASURED.values(), PROTOCOL_FROM],
-        "Where and how it runs (not `plan`)": [SPEC_FILE, *RUN],
+        "Your own tables": [option for option in SELECTION if option.name in BY_NAME],
+        "Simulation": [*FIELDS, *MEASURED.values(), PROTOCOL_FROM, SPEC_FILE],
+        "Execution and output (`plan --help` has those of `plan`)": list(RUN),
     }
     return INTRODUCTION + "".join(f"\n## {title}\n\n{markdown(options)}\n" for title, options in sections.items())
 

@@ -16,7 +16,7 @@ from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.cli.progress import amount, duration
 from gpu_rsfd.datasets import Dataset
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import POSTPROCESS
+from gpu_rsfd.estimate import STORED
 from gpu_rsfd.measure.frequencies import BLOCK_BYTES
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.show.tables import WIDTH
@@ -74,7 +74,7 @@ def expected_memory(work: Work) -> int:
         min(repetitions * 8 * cells * d.domain.total, max(BLOCK_BYTES, 8 * cells * d.domain.total))
         for d in work.datasets
     )
-    table = max(8 * repetitions * cells * (len(POSTPROCESS) + d.d) for d in work.datasets)
+    table = max(8 * repetitions * cells * (len(STORED) + d.d) for d in work.datasets)
     return engine + 3 * block + table
 
 

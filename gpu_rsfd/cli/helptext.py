@@ -14,15 +14,14 @@ SEPARATOR = "  ·  "  # between the examples of an epilog
 
 
 def protocol_lines() -> list[str]:
-    """Name, the paper's label, what it does."""
+    """The paper's six: name, label, what it does; and where the rest is."""
     from gpu_rsfd.protocols import PAPER
     from gpu_rsfd.protocols.describe import lines as lines_of_protocols
 
-    lines = ["Protocols (* the paper's six, the default):"]
-    for name, label, sentence in lines_of_protocols():
-        mark = "*" if name in PAPER else " "
-        lines.append(f"{mark} {name:<11} {label:<13}  {sentence}")
-    return lines
+    known = list(lines_of_protocols())
+    lines = ["Protocols, the paper's six (the default of a sweep):"]
+    lines += [f"  {name:<11} {label:<13}  {sentence}" for name, label, sentence in known if name in PAPER]
+    return [*lines, f"All {len(known)}, with their bits, errors and losses: gpu-rsfd protocols"]
 
 
 def example_lines(epilog: str) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from gpu_rsfd.checks import check_seed
+from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_seed
 from gpu_rsfd.cli import options as declared
 from gpu_rsfd.cli import parse
 from gpu_rsfd.cli.terminal import escaped
@@ -25,14 +26,15 @@ from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.datasets.paper.published import PUBLISHED
 from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC
 from gpu_rsfd.datasets.table.load import parse_options
+from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import entries, split_list, unknown_name, whole
+from gpu_rsfd.options import entries, expanded, split_list, unknown_name, whole
 from gpu_rsfd.spec import FIELDS, MEASURED, Spec
 from gpu_rsfd.textfiles import toml_loads
 
 DEFAULT_DATASET = "syn1"
-BY_SIZE = ("users", "domain", "distribution")  # options of a synthetic data set
-OF_TABLES = tuple(option.key for option in TABLE)  # options of one's own data
+BY_SIZE = ("users", "domain", "attributes", "values", "distribution")  # options of a synthetic data set
+OF_TABLES = tuple(option.key for option in TABLE)  # options of tables
 
 
 def read_options(command: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,8 +67,15 @@ def spec_of(options: Mapping[str, Any], command: str = "sweep") -> Spec:
     """The spec of a command."""
     fields = {field.name: field.read(options[field.key], ()) for field in FIELDS if field.key in options}
     if own := own_protocols(options):
-        fields["protocols"] = [own.get(name, name) for name in fields.get("protocols", own)]
+        fields["protocols"] = own_or_known(fields.get("protocols", own), own)
     return Spec.of_command(command, None, fields)
+
+
+def own_or_known(names: Iterable[str], own: Mapping[str, Any]) -> list[Any]:
+    """Protocols by their names, by families of them, or `all`, those of one's own among them."""
+    from gpu_rsfd.protocols import PROTOCOLS
+
+    return [own.get(name, name) for name in expanded(names, [*own, *PROTOCOLS], "protocol")]
 
 
 def own_protocols(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,18 +120,31 @@ def _data_seed(options: Mapping[str, Any]) -> int:
 
 
 def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
-    for key in ("users", "domain"):
+    grid = "attributes" in options or "values" in options
+    if grid and "domain" in options:
+        raise InputError("--domain and --attributes exclude each other; --attributes goes with --values")
+    needed = ("users", "attributes", "values") if grid else ("users", "domain")
+    for key in needed:
         if key not in options:
-            raise InputError(f"a synthetic data set needs --users and --domain; --{key} is missing")
+            listed = f"{', '.join(f'--{other}' for other in needed[:-1])} and --{needed[-1]}"
+            raise InputError(f"a synthetic data set needs {listed}; --{key} is missing")
     _refuse(options, OF_TABLES, "needs a file of data (--dataset people.csv)")
     _refuse(options, ["data-dir"], "needs a data set of the paper (--dataset adult)")
     if options.get("sampler") == "marginals":
         _refuse(options, ["data-seed"], "has no use with --sampler marginals, which takes expected counts")
-    domain = parse.domain(entries(options["domain"]))
+    domains = (
+        [
+            (Domain.of([k] * d), k)
+            for d in parse.sizes("attributes", entries(options["attributes"]), 1, MAX_ATTRIBUTES)
+            for k in parse.sizes("values", entries(options["values"]), MIN_DOMAIN, MAX_DOMAIN)
+        ]
+        if grid
+        else [(parse.domain(entries(options["domain"])), None)]
+    )
     distribution, seed = str(options.get("distribution", "uniform")), _data_seed(options)
     found: list[Dataset] = []
-    for n in parse.users(entries(options["users"])):
-        name = name_by_size(n, domain, distribution)
+    for n, (domain, k) in product(parse.users(entries(options["users"])), domains):
+        name = name_by_size(n, domain, distribution, k)
         if options.get("sampler") == "marginals":  # needs no users: their expected counts, whatever n is
             found.append(CountedDataset.of_distribution(n, domain, distribution, name=name))
         else:

@@ -16,13 +16,17 @@ from gpu_rsfd.cli.program import app
     epilog="Examples:  gpu-rsfd merge results.h5  ·  gpu-rsfd merge attack.h5 other/attack.h5",
 )
 def merge(
-    file: Annotated[Path, typer.Argument(help="Output of the parts.", show_default=False, metavar="FILE")],
+    file: Annotated[Path, typer.Argument(help="The --output of the parts.", show_default=False, metavar="FILE")],
     others: Annotated[
         list[Path] | None,
-        typer.Argument(help="The same in other folders.", show_default=False, metavar="[OTHERS]..."),
+        typer.Argument(
+            help="The same file name in other folders, whose parts are copied first.",
+            show_default=False,
+            metavar="[OTHERS]...",
+        ),
     ] = None,
 ) -> None:
-    """Join the parts of a sweep or an attack (`sweep --part 3/16`) into its results file; says what is missing."""
+    """Merge the parts of a sweep or an attack (`--part 3/16`) into its results file, or report what is missing."""
     from gpu_rsfd.experiments import merge as joined
 
     results = joined(file, others or [])

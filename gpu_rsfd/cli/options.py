@@ -1,4 +1,4 @@
-"""Options of the command line that are no fields of a spec, and the decorator that makes a command of declarations."""
+"""Command-line options that are not fields of `Spec`, and the decorator that turns declarations into a command."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gpu_rsfd.backends import BACKENDS
 from gpu_rsfd.datasets import available
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import POSTPROCESS
-from gpu_rsfd.metrics import METRICS
+from gpu_rsfd.estimate import ALIASES, POSTPROCESS
+from gpu_rsfd.metrics import metric_names
 from gpu_rsfd.options import MACHINE, OUTPUT, SIMULATION, F, Option, read_whole
 from gpu_rsfd.spec import FIELDS, MEASURED
 
@@ -24,36 +24,40 @@ SELECTION = (
            known=available, unused=("paper",), in_python=False),
     Option("data_dir", "FOLDER", "Folder with the paper's original files (or GPU_RSFD_DATA).", "~/uci",
            in_python=False),
-    Option("users", "LIST", "Users of a synthetic data set; a list is a sweep over n.", "1e4,1e5", many=True,
+    Option("users", "LIST", "Number of users of a synthetic data set; a list is a sweep over n.", "1e4,1e5", many=True,
            defaults={"plan": "10,000, or the data set's own"}, unused=("paper",), in_python=False),
-    Option("domain", "LIST", "Its domain sizes; 10x5 is five times 10.", "10,10,20", many=True,
+    Option("domain", "LIST", "Domain sizes of a synthetic data set; 10x5 means five times 10.", "10,10,20", many=True,
            unused=("paper",), in_python=False),
-    Option("distribution", "NAME", "Its distribution: uniform or zipf:S.", "zipf:1.2", default_text="uniform",
-           known=("uniform", "zipf:"), unused=("paper",), in_python=False),
+    Option("attributes", "LIST", "Numbers of attributes, with --values: a data set for each pair.", "5,10,20",
+           many=True, unused=("paper",), in_python=False),
+    Option("values", "LIST", "Numbers of values of each of these attributes.", "10,100", many=True,
+           unused=("paper",), in_python=False),
+    Option("distribution", "NAME", "Distribution of a synthetic data set: uniform or zipf:S.", "zipf:1.2",
+           default_text="uniform", known=("uniform", "zipf:"), unused=("paper",), in_python=False),
     Option("data_seed", "N", "Seed of synthetic data.", "7", read=read_whole("data-seed"), default=0,
            default_text="0", in_python=False),
     *(replace(option, unused=("paper",)) for option in TABLE),
 )  # fmt: skip
 PROTOCOL_FROM = Option(
-    "protocol_from", "LIST", "Python files: their protocols are names for --protocol, or all that is run.", "mine.py",
+    "protocol_from", "LIST", "Python files that define protocols; without --protocol, all of them are run.", "mine.py",
     many=True, panel=SIMULATION, in_python=False,
 )  # fmt: skip
 SPEC_FILE = Option(
-    "spec", "FILE", "Read the options above from a TOML file; those given here win.", "sweep.toml", panel=SIMULATION,
-    unused=("paper",), kind=Path, in_python=False,
+    "spec", "FILE", "TOML file with the options above; the command line takes precedence.", "sweep.toml",
+    panel=SIMULATION, unused=("paper",), kind=Path, in_python=False,
 )  # fmt: skip
 RUN = (
     Option("backend", "NAME", "auto, cupy, native or numpy.", "numpy", panel=MACHINE, kind=str, default="auto",
            default_text="auto", known=BACKENDS, unused=("attack",)),
-    Option("workers", "N", "Threads of the native, processes of the NumPy backend.", "4", panel=MACHINE,
+    Option("workers", "N", "Threads (native) or processes (NumPy).", "4", panel=MACHINE,
            default_text="one per core", read=read_whole("workers")),
     Option("devices", "LIST", "CUDA devices of the CuPy backend.", "0,1", panel=MACHINE, many=True, option="device",
            default_text="all that work", unused=("attack",)),
-    Option("cluster", "PLACE", "Dask: address or file of its scheduler, or local:4.", "tcp://head:8786",
+    Option("cluster", "PLACE", "Dask cluster: address or file of its scheduler, or local:4.", "tcp://head:8786",
            panel=MACHINE),
-    Option("patience", "SECONDS", "Give up when nothing came back from the cluster for so long.", "600", panel=MACHINE,
+    Option("patience", "SECONDS", "Give up if the cluster returns nothing for this long.", "600", panel=MACHINE,
            kind=float, default_text="never", in_python=False),
-    Option("part", "PART", "One part of the work, as blocks beside the output.", "3/16", panel=MACHINE),
+    Option("part", "PART", "Compute only this part, for `gpu-rsfd merge`.", "3/16", panel=MACHINE),
     Option("output", "FILE", "Results file; the same command resumes it.", "syn3.h5", panel=OUTPUT, kind=Path,
            default=Path("results.h5"), default_text="results.h5",
            defaults={"paper": Path("paper.h5"), "attack": Path("attack.h5")}),
@@ -62,11 +66,11 @@ RUN = (
            default_text="plot", in_python=False),
     Option("save_every", "SECONDS", "Seconds of work between saves.", "30", panel=OUTPUT, kind=float, default=2.0,
            default_text="2"),
-    Option("dry_run", "", "Print the plan, expected time and memory; run nothing.", panel=OUTPUT, kind=bool,
-           default=False, in_python=False),
-    Option("yes", "", "Start even if it takes more than a day, or more memory than is free.", panel=OUTPUT, kind=bool,
-           default=False, in_python=False),
-    Option("quiet", "", "Print nothing but errors.", panel=OUTPUT, kind=bool, default=False, in_python=False),
+    Option("dry_run", "", "Print the size of the work, the expected time and memory; run nothing.", panel=OUTPUT,
+           kind=bool, default=False, in_python=False),
+    Option("yes", "", "Start even if it may take more than a day, or more memory than is free.", panel=OUTPUT,
+           kind=bool, default=False, in_python=False),
+    Option("quiet", "", "Print only errors.", panel=OUTPUT, kind=bool, default=False, in_python=False),
 )  # fmt: skip
 FILTERS = (  # what is shown of a results file
     Option("dataset", "LIST", "Only these data sets.", "syn1", many=True, default_text="all", panel=None),
@@ -75,19 +79,18 @@ FILTERS = (  # what is shown of a results file
     Option("epsilon", "LIST", "Only these epsilons.", "ln2,1", many=True, default_text="all", panel=None),
 )  # fmt: skip
 SHOWN_POSTPROCESS = Option(
-    "postprocess", "NAME", f"Post-processing of the estimates: {', '.join(POSTPROCESS)}.", "none",
-    default_text="clip-normalize", known=lambda: list(POSTPROCESS), panel=None,
+    "postprocess", "NAME", f"Post-processing of the estimates: {', '.join(POSTPROCESS)}.", "norm-sub",
+    default_text="clip-normalize", known=lambda: [*POSTPROCESS, *ALIASES], panel=None,
 )  # fmt: skip
 SHOWN_METRIC = Option(
-    "metric", "NAME", f"Error of the estimates: {', '.join(METRICS)}.", "mae", default_text="mse",
-    known=lambda: list(METRICS), panel=None,
+    "metric", "NAME", f"Error of the estimates: {', '.join(metric_names())}.", "mae", default_text="mse",
+    known=metric_names, panel=None,
 )  # fmt: skip
 
 
 def inputs_of(command: str) -> tuple[Option, ...]:
     """The options that say what is run, which a spec file may have, too."""
-    measured = [MEASURED[command]] if command in MEASURED else [MEASURED["sweep"]] if command == "paper" else []
-    return tuple(o for o in (*SELECTION, *FIELDS, PROTOCOL_FROM, *measured) if command not in o.unused)
+    return tuple(o for o in (*SELECTION, *FIELDS, PROTOCOL_FROM, *MEASURED.values()) if command not in o.unused)
 
 
 def running_of(command: str) -> tuple[Option, ...]:

@@ -28,13 +28,14 @@ def page(
     ] = None,
     attack: Annotated[
         Path | None,
-        option("--attack", "Adds what `gpu-rsfd attack` found.  --attack attack.h5", None, "FILE"),
+        option("--attack", "Add the results of `gpu-rsfd attack`.  --attack attack.h5", None, "FILE"),
     ] = None,
-    overwrite: Annotated[bool, option("--overwrite", "Replace a page that gpu-rsfd did not make, too.")] = False,
+    overwrite: Annotated[bool, option("--overwrite", "Replace the file even if gpu-rsfd did not make it.")] = False,
     **options: Any,
 ) -> None:
-    """One HTML file to explore and pass on: opens offline, in any browser, on a phone.  Needs the extra `page`."""
+    """Write one HTML file to explore and share; it opens offline in any browser.  Needs the extra `page`."""
     from gpu_rsfd.show import charts, plots
+    from gpu_rsfd.show.decided import title_of
     from gpu_rsfd.show.page import check_page, write_page
     from gpu_rsfd.store.reading import missing, open_results
 
@@ -47,9 +48,10 @@ def page(
     if attack is not None and not attack.exists():
         raise missing(attack, "attack")
     attacks = None if attack is None else open_results(attack)
-    if attacks is not None and attacks.measurement != "inference":
+    if attacks is not None and attacks.measurement == "frequencies":
         raise InputError(f"attack={attack} holds a sweep; a results file of gpu-rsfd attack is needed")
-    charts.altair()  # said before the work of reading
+    charts.altair()  # fails before the work of reading
     results = render.selected(file, options)
-    write_page(results, target, os.fsencode(file.name).decode(errors="replace"), overwrite, attacks, metric)
+    name = os.fsencode(file.name).decode(errors="replace")
+    write_page(results, target, title_of(results, name), overwrite, attacks, metric)
     print(f"{target} written ({target.stat().st_size / 1e6:.1f} MB)")

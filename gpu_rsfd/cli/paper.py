@@ -23,7 +23,7 @@ QUICK_REPETITIONS = 10
 def paper(
     quick: Annotated[bool, option("--quick", "10 repetitions instead of 100.", SIMULATION)] = False, **options: Any
 ) -> None:
-    """Reproduce the paper: its ten data sets, six epsilons, six methods; a figure for each and one page of all."""
+    """Reproduce the paper: ten data sets, six epsilons, six methods; a figure for each data set and one with all."""
     if quick and options["repetitions"] is not None:
         raise InputError("--quick and --repetitions exclude each other")
     fixed: dict[str, Any] = {"repetitions": QUICK_REPETITIONS} if quick else {}

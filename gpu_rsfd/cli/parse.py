@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gpu_rsfd.checks import MAX_ATTRIBUTES, check_users
+from gpu_rsfd.checks import MAX_ATTRIBUTES, check_users, integer
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import split_list, whole
@@ -13,6 +13,10 @@ from gpu_rsfd.options import split_list, whole
 
 def users(texts: Iterable[object]) -> list[int]:
     return [check_users(whole("users", text)) for text in split_list(texts, "users")]
+
+
+def sizes(name: str, texts: Iterable[object], low: int, high: int) -> list[int]:
+    return [integer(name, whole(name, text), low, high) for text in split_list(texts, name)]
 
 
 def domain(texts: Iterable[object]) -> Domain:

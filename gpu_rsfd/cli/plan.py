@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from itertools import groupby
+from pathlib import Path
 from typing import Annotated, Any
 
 from gpu_rsfd.cli import parse
@@ -11,26 +11,36 @@ from gpu_rsfd.cli.commands import DECIDE
 from gpu_rsfd.cli.inputs import datasets_of, read_options, spec_of
 from gpu_rsfd.cli.options import SPEC_FILE, inputs_of, option, with_options
 from gpu_rsfd.cli.program import app
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import entries
 
 
 @app.command(
     rich_help_panel=DECIDE,
-    epilog="Examples:  gpu-rsfd plan --users 1e6 --domain 10x5,100 --target-rmse 0.01  ·  "
+    epilog="Examples:  gpu-rsfd plan --dataset people.csv --bins age=10 --target 'sex=1%,city=0.5%'  ·  "
+    "gpu-rsfd plan --users 1e6 --domain 10x5,100 --target-rmse 0.01  ·  "
     "gpu-rsfd plan --dataset adult --epsilon 1 --json  ·  "
-    "gpu-rsfd plan --dataset people.csv --columns sex,age --bins age=10 --users 1e6 --against population",
+    "gpu-rsfd plan --dataset people.csv --bins age=10 --users 1e6 --against population --plot plan.png",
 )
 @with_options("plan", *inputs_of("plan"), SPEC_FILE)
 def plan(
+    target: Annotated[
+        str | None,
+        option(
+            "--target",
+            "Margins to reach, in points, of every column or by name; 95 % of its estimates are within it.  Without "
+            "--epsilon: by the smallest epsilon.  --target 'sex=1%,city=0.5%'",
+        ),
+    ] = None,
     target_rmse: Annotated[
-        float | None, option("--target-rmse", "Also the users needed for this error.  --target-rmse 0.01")
+        float | None, option("--target-rmse", "The users needed for this error over all columns.  --target-rmse 0.01")
     ] = None,
     against: Annotated[
         str,
         option(
             "--against",
-            "The truth that the error is measured from: these users' own frequencies (users), or those of the "
-            "population that they are drawn from (population).  --against population  (default: users)",
+            "What errors are measured against: the frequencies of these users (users), or of the population that "
+            "they are drawn from (population).  --against population  (default: users)",
             known=lambda: ("users", "population"),
         ),
     ] = "users",
@@ -38,32 +48,48 @@ def plan(
         str, option("--postprocess", "none or clip.  (default: none)", known=lambda: ("none", "clip"))
     ] = "none",
     attack: Annotated[
-        bool, option("--attack/--no-attack", "Simulate what an attacker guesses from reports.  (default: attack)")
+        bool, option("--attack/--no-attack", "Simulate an attacker's guesses.  (default: attack)")
     ] = True,
-    json: Annotated[bool, option("--json", "JSON instead of a table.")] = False,
-    quiet: Annotated[bool, option("--quiet", "Don't print what is in your table.")] = False,
+    plot: Annotated[
+        Path | None,
+        option("--plot", "Figure to write: margins against epsilon and n, errors against losses.  --plot plan.png",
+               None, "FILE"),
+    ] = None,
+    json: Annotated[bool, option("--json", "JSON instead of text.")] = False,
+    quiet: Annotated[bool, option("--quiet", "Don't print the report on your own table.")] = False,
     **options: Any,
-) -> None:
-    """What to decide by before a collection: error, users needed, bits sent, privacy losses, an attacker's success.
+) -> None:  # fmt: skip
+    """Which protocol and epsilon, how accurate, how risky: in sentences, by column, as a table of all protocols.
 
-    With --dataset, --users is another number of users with its frequencies.
+    With --dataset, --users plans for another number of users with the same frequencies.
     """
-    from gpu_rsfd.show import tables
-    from gpu_rsfd.theory.decision import plan as rows_of
+    from gpu_rsfd.cli.progress import reporter
+    from gpu_rsfd.show import planned as shown
+    from gpu_rsfd.show import plots
+    from gpu_rsfd.theory.decision import Question, planned
 
     given = read_options("plan", options)
     spec = spec_of(given, "plan")
+    if plot is not None:
+        plots.check_target(plot, hint="give another name")
     users: list[int] | None = None
+    free = "epsilon" not in given
     if "dataset" not in given:  # any n will do: no user is needed
         given = {"users": "10000", **given, "sampler": "marginals"}
     elif "users" in given:  # these frequencies, another n
         users = list(dict.fromkeys(parse.users(entries(given.pop("users")))))
-    plans = []
-    for data in datasets_of(given, "plan", quiet):
-        rows = rows_of(
-            data, spec, users=users, target_rmse=target_rmse, against=against, postprocess=postprocess, attack=attack
+    asked = Question(users, target, target_rmse, against, postprocess, attack, free)
+    data = datasets_of(given, "plan", quiet)
+    if plot is not None and (len(data) > 1 or (users is not None and len(users) > 1)):
+        raise InputError("--plot is of one data set and one number of users; give one of each")
+    with reporter(quiet=False) as progress:
+        plans = [shown.PlannedData(one, planned(one, spec, asked, progress)) for one in data]
+    if attack and not json and any(not row.attacked_users for plan in plans for row in plan.found):
+        print(
+            "no attack was simulated where domains are too large for it, or a noise is not known to it", file=sys.stderr
         )
-        plans += [tables.Planned(data, n, list(part)) for n, part in groupby(rows, lambda row: row.users)]
-    if attack and not json and any(not plan.rows[0].attacked_users for plan in plans):
-        print("no attack was simulated where the domains are too large for that", file=sys.stderr)
-    tables.show_plan(plans, target_rmse, postprocess, against, spec.guarantee, json=json)
+    if plot is not None:
+        plots.save_figure(shown.figure(plans[0].found), plot)
+    shown.show(plans, asked, spec.guarantee, json=json)
+    if plot is not None and not json:
+        print(f"{plot} written")

@@ -14,11 +14,11 @@ from gpu_rsfd.cli.commands import LOOK
 from gpu_rsfd.cli.options import FILTERS, SHOWN_METRIC, SHOWN_POSTPROCESS, option, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import check_postprocess
+from gpu_rsfd.estimate import as_postprocess
 from gpu_rsfd.metrics import as_metric
 from gpu_rsfd.options import read_epsilons, split_list, whole
 
-AXES = ("auto", "epsilon", "users")
+AXES = ("auto", "epsilon", "n", "d", "k")
 
 
 @app.command(
@@ -39,7 +39,9 @@ def plot(
     x: Annotated[
         str,
         option(
-            "--x", "Horizontal axis: auto, epsilon, or users for a sweep over n.  (default: auto)", known=lambda: AXES
+            "--x",
+            "Horizontal axis: auto, epsilon, or n, d or k of synthetic data.  --x k  (default: auto)",
+            known=lambda: AXES,
         ),
     ] = "auto",
     attribute: Annotated[
@@ -51,8 +53,8 @@ def plot(
         bool,
         option(
             "--surface",
-            "The paper's surface VAR1 - VAR2 over d and k instead; --epsilon is the sampled attribute's budget; needs "
-            "no FILE.  --surface --epsilon ln3",
+            "The paper's surface VAR1 - VAR2 over d and k instead; --epsilon is the sampled attribute's budget; "
+            "without FILE.  --surface --epsilon ln3",
         ),
     ] = False,
     users: Annotated[str | None, option("--users", "Of the surface: users n.  (default: 20,000)", None, "N")] = None,
@@ -67,26 +69,26 @@ def plot(
         bool, option("--tradeoff", "Error against the exact privacy loss instead, a curve per protocol over epsilon.")
     ] = False,
     overwrite: Annotated[
-        bool, option("--overwrite", "Replace figures that gpu-rsfd did not make, too.  --output mine.png --overwrite")
+        bool, option("--overwrite", "Replace files even if gpu-rsfd did not make them.  --output mine.png --overwrite")
     ] = False,
     **options: Any,
 ) -> None:
-    """The paper's figure: errors against epsilon on a log scale, with error bars; or against n, for a sweep over n.
+    """Draw errors against epsilon on a log scale with error bars, as in the paper; or against n, d or k.
 
-    Of an attack: the shares that are guessed.
+    For an attack: the shares guessed correctly.
     """
     from gpu_rsfd.show import plots
 
     targets = output or []
     if options["postprocess"] is not None:
-        check_postprocess(options["postprocess"])
+        options["postprocess"] = as_postprocess(options["postprocess"])
     as_metric(options["metric"] or "mse")
     if attribute is not None and options["metric"] is not None:
-        raise InputError("--attribute and --metric exclude each other: frequencies are drawn, no errors")
+        raise InputError("--attribute and --metric exclude each other: it draws frequencies, not errors")
     if attribute is not None and x != "auto":
         raise InputError("--attribute and --x exclude each other")
     if attribute is not None and each:
-        raise InputError("--attribute and --each exclude each other; --dataset NAME chooses a data set")
+        raise InputError("--attribute and --each exclude each other; --dataset NAME selects a data set")
     if tradeoff and (attribute is not None or x != "auto"):
         raise InputError(f"--tradeoff and --{'x' if attribute is None else 'attribute'} exclude each other")
     if surface:
@@ -94,7 +96,7 @@ def plot(
         if file is not None or attribute is not None or x != "auto" or each or tradeoff or any(others):
             raise InputError(
                 "--surface needs no results file and no other option but --epsilon, --users, --attributes, --values "
-                "and --output; formulas alone draw it"
+                "and --output; it is drawn from formulas"
             )
         shape = _surface(options["epsilon"], users, attributes, values)
         written = [plots.check_target(path, overwrite) for path in targets or [Path("surface.png")]]

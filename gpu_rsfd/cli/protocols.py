@@ -4,28 +4,83 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_users
+from gpu_rsfd.cli import parse
 from gpu_rsfd.cli.commands import DECIDE
-from gpu_rsfd.cli.inputs import own_protocols
+from gpu_rsfd.cli.inputs import own_or_known, own_protocols
 from gpu_rsfd.cli.options import PROTOCOL_FROM, given, option, with_options
 from gpu_rsfd.cli.program import app
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.options import read_epsilons, split_list, whole
+from gpu_rsfd.spec import FIELDS, Spec
+
+CHOSEN = tuple(field for field in FIELDS if field.name in ("protocols", "guarantee"))
 
 
 @app.command(
     rich_help_panel=DECIDE,
-    epilog="Examples:  gpu-rsfd protocols  ·  gpu-rsfd protocols --protocol-from mine.py --check",
+    epilog="Examples:  gpu-rsfd protocols  ·  gpu-rsfd protocols --epsilon ln3 --attributes 10 --values 100  ·  "
+    "gpu-rsfd protocols --protocol 'smp-*' --markdown  ·  gpu-rsfd protocols --protocol-from mine.py --check",
 )
-@with_options("protocols", PROTOCOL_FROM)
+@with_options("protocols", *CHOSEN, PROTOCOL_FROM)
 def protocols(
+    epsilon: Annotated[str, option("--epsilon", "Privacy budget.  --epsilon ln3  (default: 1)", None, "EPS")] = "1",
+    attributes: Annotated[str, option("--attributes", "Attributes d.  (default: 5)", None, "D")] = "5",
+    values: Annotated[str, option("--values", "Values k of each.  (default: 10)", None, "K")] = "10",
+    users: Annotated[str, option("--users", "Users n, for the error.  (default: 10,000)", None, "N")] = "10000",
+    json: Annotated[bool, option("--json", "JSON instead of a table.")] = False,
+    markdown: Annotated[bool, option("--markdown", "A table in Markdown.")] = False,
     check: Annotated[bool, option("--check", "Test each: reports, estimates and loss, on every backend.")] = False,
     **options: Any,
 ) -> None:
-    """List the protocols, or those of a Python file, and test them."""
-    from gpu_rsfd.protocols import REGISTRY
+    """List the protocols: what each sends, its budget, bits, expected error and exact loss; or test them.
 
-    found = own_protocols(given(options, [PROTOCOL_FROM])) or REGISTRY
-    for name, protocol in found.items():
-        print(f"{name:<11} {protocol.label:<13}  {protocol.summary}")
-        if check:
-            from gpu_rsfd.contract import check as test
+    With --protocol-from, those of a Python file alone.
+    """
+    from rich.console import Console
 
+    from gpu_rsfd.show import catalogue
+    from gpu_rsfd.show.tables import WIDTH
+
+    if json + markdown + check > 1:
+        raise InputError("--json, --markdown and --check exclude each other")
+    chosen = given(options, [*CHOSEN, PROTOCOL_FROM])
+    own = own_protocols(chosen)
+    names = split_list(chosen["protocol"], "protocol") if "protocol" in chosen else [*own] or ["all"]
+    spec = Spec.of(protocols=own_or_known(names, own), guarantee=chosen.get("guarantee", "paper"))
+    if check:
+        from gpu_rsfd.contract import check as test
+
+        for protocol in spec.protocols:
+            print(f"{protocol.name:<11} {protocol.label:<13}  {protocol.summary}")
             test(protocol, echo=lambda line: print(f"  {line}", flush=True))
+        return
+    at = catalogue.Setting(
+        _one("epsilon", read_epsilons(epsilon)),
+        _one("attributes", parse.sizes("attributes", [attributes], 1, MAX_ATTRIBUTES)),
+        _one("values", parse.sizes("values", [values], MIN_DOMAIN, MAX_DOMAIN)),
+        check_users(whole("users", users)),
+        spec.guarantee,
+    )
+    found = [catalogue.entry(protocol, at) for protocol in spec.protocols]
+    if json:
+        print(catalogue.as_json(found, at))
+        return
+    console = Console(width=WIDTH, highlight=False)
+    if markdown:
+        print(f"At {at.words}:\n\n{catalogue.as_markdown(found)}")
+    else:
+        console.print(f"at {at.words}; errors of unbiased estimates of uniform frequencies, from theory", markup=False)
+        console.print(catalogue.as_table(found))
+        print("* the paper's six, the default of a sweep; budget: of an attribute's randomiser; bits: sent by a user")
+        longitudinal = any(entry.loss_is == "first" for entry in found)
+        first = "; first: of the first report of a longitudinal protocol" if longitudinal else ""
+        print(f"loss: exact, between users who differ in one attribute, or in any way{first}")
+    if problems := [entry for entry in found if entry.problem]:
+        print(f"– {len(problems)} can't be run here; {problems[0].name}: {problems[0].problem}")
+
+
+def _one(name: str, numbers: list[Any]) -> Any:
+    if len(numbers) != 1:
+        raise InputError(f"{name} has {len(numbers)} numbers; one is needed here")
+    return numbers[0]

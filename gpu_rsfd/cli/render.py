@@ -44,13 +44,13 @@ def table(
     from gpu_rsfd.show.privacy import show_attacks
 
     chosen, error = postprocess or DEFAULT_POSTPROCESS, metric or "mse"
-    if results.measurement == "inference":
+    if results.measurement != "frequencies":
         _refuse_of_attack(postprocess=postprocess, metric=metric, compare=compare, per=per)
     if form == "latex":
         from gpu_rsfd.show.latex import document
 
         print(document(results, chosen, error))
-    elif results.measurement == "inference":
+    elif results.measurement != "frequencies":
         show_attacks(results, form)
     elif compare:
         details.compare(results, compare[0], compare[1], chosen, form, error)
@@ -72,7 +72,7 @@ def figure(
     from gpu_rsfd.show import plots, privacy
 
     chosen, error = postprocess or DEFAULT_POSTPROCESS, metric or "mse"
-    if results.measurement == "inference":
+    if results.measurement != "frequencies":
         _refuse_of_attack(
             postprocess=postprocess,
             metric=metric,

@@ -12,7 +12,7 @@ from gpu_rsfd.cli.commands import LOOK
 from gpu_rsfd.cli.options import FILTERS, SHOWN_METRIC, SHOWN_POSTPROCESS, option, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import check_postprocess
+from gpu_rsfd.estimate import as_postprocess
 from gpu_rsfd.metrics import as_metric
 from gpu_rsfd.options import split_list
 from gpu_rsfd.spec import FIELDS
@@ -46,7 +46,7 @@ def show(
         str | None,
         option(
             "--per",
-            "The error of each attribute, or of each value, instead; one --protocol: estimates with intervals.  "
+            "The error of each attribute, or of each value, instead; with one --protocol, estimates with intervals.  "
             "--per attribute",
             None,
             "NAME",
@@ -58,12 +58,12 @@ def show(
     latex: Annotated[bool, option("--latex", "A LaTeX table (booktabs); bold: marked as above.")] = False,
     **options: Any,
 ) -> None:
-    """Table of mean errors with standard errors; marked: not significantly worse than the best.
+    """Print mean errors with standard errors; a star marks protocols not significantly worse than the best.
 
-    Of an attack: the shares that are guessed.
+    For an attack: the shares guessed correctly.
     """
     if options["postprocess"] is not None:
-        check_postprocess(options["postprocess"])
+        options["postprocess"] = as_postprocess(options["postprocess"])
     as_metric(options["metric"] or "mse")
     forms = [name for name, given in (("csv", csv), ("json", json), ("latex", latex)) if given]
     if len(forms) > 1:

@@ -42,18 +42,41 @@ DATA_VARIABLE = "GPU_RSFD_DATA"  # names the folder of original files
 
 
 def available() -> tuple[str, ...]:
-    """The names that `load_dataset` knows."""
+    """Names of the data sets that `load_dataset` knows.
+
+    Returns
+    -------
+    tuple of str
+        syn1 … syn6, nursery, adult, ms-fimu, census-income.
+    """
     return (*PAPER_SYNTHETIC, *PUBLISHED)
 
 
 def load_dataset(name: str, seed: int = 0, data_dir: str | os.PathLike[str] | None = None) -> Dataset:
-    """A data set of the paper by name.
+    """Load a data set of the paper.
 
-    syn1 … syn6 are drawn from `seed`, the data set's own: the simulation's seed never changes the data.  Nursery is
-    complete.  Adult, MS-FIMU and Census-Income are columns rebuilt from the published counts: right for each attribute
-    alone, and so for the mean of MSE_avg, but not for what a user holds together.  With the original files in the
-    folder `data_dir`, which must have them, or in that of the environment variable GPU_RSFD_DATA, which need not, they
-    are real rows.  `.source` tells which.
+    Nursery is regenerated completely.  Without the original files, the columns of Adult, MS-FIMU and Census-Income are
+    rebuilt from the published counts: each attribute has the right frequencies, and so the mean of MSE_avg is right,
+    but the joint distribution of attributes is not.  The attribute `source` of the data set says which it is.
+
+    Parameters
+    ----------
+    name : str
+        A name of `available()`.
+    seed : int
+        Seed of syn1 … syn6.  The seed of a simulation does not change the data.
+    data_dir : str or path, optional
+        Folder with the original files.  Default: the environment variable GPU_RSFD_DATA, whose folder may lack files.
+
+    Returns
+    -------
+    Dataset
+        The data set.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown, or `data_dir` lacks the original files or holds others.
     """
     return load_datasets([name], seed, data_dir)[0]
 

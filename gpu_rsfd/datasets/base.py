@@ -24,10 +24,29 @@ _COUNT_CHUNK = 1 << 20  # users per step when counting
 
 
 class Dataset:
-    """Integer codes [n, d] with domain sizes k_1 … k_d: `codes[i, j]` is in 0 … domain[j] - 1.
+    """A data set: n users with one value of each of d attributes.
 
-    `names` are the attributes', `labels[j][v]` is what value v of attribute j stands for (None: just the number).
-    `source` says in words where the data come from.  The codes are a copy of the caller's, and can't be changed.
+    Parameters
+    ----------
+    codes : array_like of int, shape (n, d)
+        ``codes[i, j]`` is user i's value of attribute j, from 0 to ``domain[j] - 1``.  It is copied.
+    domain : sequence of int
+        Number of values of each attribute.
+    names : sequence of str, optional
+        Names of the attributes.  Default: A1, A2, …
+    name : str
+        Name of the data set.
+    labels : sequence of sequences of str, optional
+        ``labels[j][v]`` is the label of value v of attribute j.  Default: its number.
+    source : str
+        Where the data come from, in words.
+
+    Attributes
+    ----------
+    n, d : int
+        Number of users and of attributes.
+    frequencies : ndarray
+        True frequencies of the values of all attributes, in order.
     """
 
     labels: Labels | None = None

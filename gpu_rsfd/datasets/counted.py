@@ -21,10 +21,19 @@ FREQUENCY_TOLERANCE = 1e-9
 
 
 class CountedDataset(Dataset):
-    """n users of whom only the marginals are known: for `sampler="marginals"`, n up to 2**53.
+    """A data set of which only the marginals are known, for `sampler="marginals"`.
 
-    `table[j]` has one entry per value of attribute j: whole numbers are counts that sum to n, floats are frequencies
-    that sum to 1 (within 1e-9), which are rounded to counts that sum to n by largest remainder.
+    Parameters
+    ----------
+    n : int
+        Number of users, up to 2**53.
+    domain : sequence of int
+        Number of values of each attribute.
+    table : sequence of array_like
+        ``table[j]`` has an entry for each value of attribute j: integers are counts that sum to n; floats are
+        frequencies that sum to 1 (within 1e-9), which are rounded to counts by largest remainder.
+    names, name, source
+        As in `Dataset`.
     """
 
     has_rows = False
@@ -50,7 +59,20 @@ class CountedDataset(Dataset):
     def of_distribution(
         cls, n: int, domain: Iterable[int], distribution: str = "uniform", name: str = "counted"
     ) -> CountedDataset:
-        """The expected counts of a `SyntheticDataset`: `uniform`, or `zipf:1.2`."""
+        """The expected counts of a `SyntheticDataset`.
+
+        Parameters
+        ----------
+        n, domain, name
+            As in `CountedDataset`.
+        distribution : str
+            `uniform`, or `zipf:S` with an exponent S.
+
+        Returns
+        -------
+        CountedDataset
+            Its counts are rounded by largest remainder.
+        """
         exponent = parse_distribution(distribution) or 0.0
         sizes = tuple(domain)
         weights = {k: [(v + 1.0) ** -exponent for v in range(k)] for k in sizes}

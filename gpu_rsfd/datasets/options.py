@@ -148,7 +148,7 @@ OPTIONS = (
     DataOption(
         "bins",
         "LIST",
-        "Bins of a column of numbers or dates: equal width, quantiles with a q, or a date's year or month.",
+        "Bins of numbers or dates: equal width (10), quantiles (5q), or the year or month of a date.",
         "age=10,pay=5q,birth=year",
         check=_check_bins,
         read=_read_bins,
@@ -158,7 +158,7 @@ OPTIONS = (
     DataOption(
         "group_rare",
         "SHARE",
-        "Values that fewer users hold become one value, other.",
+        "Merge values held by a smaller share of users into one value, other.",
         "0.5%",
         check=_check_share,
         read=read_text,
@@ -167,7 +167,7 @@ OPTIONS = (
     DataOption(
         "merge_spellings",
         "LIST",
-        "Columns in which values that differ by case or spaces only are one value.",
+        "Columns in which values that differ only in case or spaces are merged.",
         "sex,city",
         check=_check_names("merge_spellings"),
         read=read_list("merge-spellings"),
@@ -177,7 +177,7 @@ OPTIONS = (
     DataOption(
         "as_text",
         "LIST",
-        "Columns whose values are text, whatever they look like: 0, A and AB, or 01234 beside 1234.",
+        "Columns to read as text even if values look like numbers: 0, A and AB, or 01234 and 1234.",
         "blood,zip",
         check=_check_names("as_text"),
         read=read_list("as-text"),
@@ -187,7 +187,7 @@ OPTIONS = (
     DataOption(
         "order",
         "NAME",
-        "Order of the values of a text column: by characters (text), or with numbers by size (natural).",
+        "Order of text values: by characters (text), or with embedded numbers by size (natural).",
         "natural",
         check=_check_one_of("order", ORDERS),
         read=read_text,
@@ -199,7 +199,7 @@ OPTIONS = (
     DataOption(
         "missing",
         "NAME",
-        "Missing values: category, drop or error.",
+        "Missing values: a category of their own (category), drop the user (drop) or refuse (error).",
         "drop",
         check=_check_one_of("missing", MISSING_POLICIES),
         read=read_text,
@@ -211,7 +211,7 @@ OPTIONS = (
     DataOption(
         "missing_values",
         "LIST",
-        "Texts that mean missing, besides empty cells, ?, NA, N/A, n/a, NaN, nan, NULL and null of text files.",
+        "Texts that mean missing, besides empty cells, ?, NA, N/A, n/a, NaN, nan, NULL and null in text files.",
         "-,n.a.,#N/A",
         check=_check_names("missing_values"),
         read=read_list("missing-values"),
@@ -221,7 +221,7 @@ OPTIONS = (
     DataOption(
         "domain_file",
         "FILE",
-        "JSON or TOML: column -> list of its values.",
+        "JSON or TOML file with the list of values of each column.",
         "domain.json",
         check=_check_path,
         read=read_text,
@@ -230,7 +230,7 @@ OPTIONS = (
     DataOption(
         "delimiter",
         "CHARACTER",
-        "Of a text file: ; or tab or another character.",
+        "Delimiter of a text file: ;, tab or another character.",
         "';'",
         check=_check_delimiter,
         read=read_text,
@@ -241,7 +241,7 @@ OPTIONS = (
     DataOption(
         "encoding",
         "NAME",
-        "Of a text file.",
+        "Encoding of a text file.",
         "latin-1",
         check=_check_encoding,
         read=read_text,

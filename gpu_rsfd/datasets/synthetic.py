@@ -26,7 +26,21 @@ PAPER_SYNTHETIC: dict[str, tuple[int, tuple[int, ...]]] = {
 
 
 class SyntheticDataset(Dataset):
-    """Independent attributes of n users: uniform, or Zipf with P(v) proportional to (v + 1) ** -exponent."""
+    """Users whose attributes are independent and drawn from a distribution.
+
+    Parameters
+    ----------
+    n : int
+        Number of users.
+    domain : sequence of int
+        Number of values of each attribute.
+    distribution : str
+        `uniform`, or `zipf:S`: P(v) proportional to ``(v + 1) ** -S``.
+    seed : int
+        Seed of the data.  The seed of a simulation does not change the data.
+    names, name
+        As in `Dataset`.
+    """
 
     def __init__(
         self,

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.measure.literal_attack import TIE
 from gpu_rsfd.measure.reports import Chunk
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled, prior_frequencies
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Subsets, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.form import implementation
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[Any]
 Frequencies = Callable[[int, int], Floats]  # (attribute, recipe) -> what the attacker takes for its marginal
 
+TIE = 1e-9  # probabilities closer than this, relatively, are equal: floating-point noise must not decide
 _NEVER = 1e-250  # stands for the probability 0 of a fake: the report then outweighs everything else
 
 STEPS = 32  # values that are looked at one by one: most users are done after a few
@@ -92,6 +92,25 @@ def _values_seen(sent: Indices, recipe: Recipe, f: Floats, order: Indices) -> Se
     return supported, other, recipe.noise.p(k), recipe.noise.q(k), f[sent], fake
 
 
+def _messages_seen(sent: Indices, recipe: Recipe, f: Floats, order: Indices) -> Seen:
+    """What a message says depends on nothing else: worked out for each of them, then looked up."""
+    noise, k = recipe.noise, len(f)
+    assert isinstance(noise, Sets)
+    messages = noise.design.messages
+    supported, other = (np.full(messages, k, np.uint16) for _ in range(2))
+    mean = np.zeros(messages)
+    for v in order[::-1]:  # the most frequent value comes last, and stays
+        members = noise.design.members(int(v))
+        mean[members] += f[v]
+        supported[members] = v
+        stays = other[members]
+        other[:] = v
+        other[members] = stays
+    high, low = noise.given
+    fake = 1 / messages if recipe.unsampled is Unsampled.FAKE else 1.0
+    return supported[sent], other[sent], high, low, mean[sent], fake
+
+
 def _bits_seen(sent: Indices, recipe: Recipe, f: Floats, order: Indices) -> Seen:
     k: int = len(f)
     fake: Any = 1.0
@@ -106,8 +125,19 @@ def _bits_seen(sent: Indices, recipe: Recipe, f: Floats, order: Indices) -> Seen
     return first(sent, order, True), first(sent, order, False), high, low, mean, fake
 
 
+def _subset_seen(sent: Indices, recipe: Recipe, f: Floats, order: Indices) -> Seen:
+    (_, size), k, p = recipe.noise.integers, len(f), recipe.noise.p(len(f))
+    mean = f @ sent.astype(np.float64)
+    return first(sent, order, True), first(sent, order, False), p / size, (1 - p) / (k - size), mean, 1.0
+
+
 # noise class -> what a report of it says
-LOOKS: dict[type, Callable[[Indices, Recipe, Floats, Indices], Seen]] = {Keep: _values_seen, Bits: _bits_seen}
+LOOKS: dict[type, Callable[[Indices, Recipe, Floats, Indices], Seen]] = {
+    Keep: _values_seen,
+    Sets: _messages_seen,
+    Bits: _bits_seen,
+    Subsets: _subset_seen,
+}
 
 
 def guesses(

@@ -17,6 +17,7 @@ from gpu_rsfd.backends.pool import COMMAND_BYTES, WORKER_BYTES, Columns, Pool, c
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset, check_rows, importable
 from gpu_rsfd.domain import Domain
+from gpu_rsfd.engines import not_importable
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.base import Array, Arrays
 from gpu_rsfd.measure.guesses import BYTES_PER_RECIPE, LOOKS, guesses
@@ -242,8 +243,5 @@ def workers_for(datasets: Sequence[Dataset], workers: int | None) -> int | None:
         if not importable(type(data)) and workers != 1:
             if workers is None:
                 return 1
-            raise InputError(
-                f"workers={workers}: worker processes can't import the class {type(data).__qualname__!r} of the data "
-                f"set from {type(data).__module__!r}; put it into a module of its own, or use workers=1"
-            )
+            raise not_importable(data, workers)
     return workers

@@ -11,12 +11,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_rsfd.backends.cpu.subsets import chosen
 from gpu_rsfd.backends.literal import Reports
 from gpu_rsfd.checks import MAX_USERS, check_epsilon, check_seed, integer
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.domain import Domain
-from gpu_rsfd.protocols import DEFAULT_SETTINGS, Bits, Keep, PrivacySettings, Protocol, Recipe, Unsampled, mechanisms
+from gpu_rsfd.protocols import (
+    DEFAULT_SETTINGS,
+    Bits,
+    Keep,
+    PrivacySettings,
+    Protocol,
+    Recipe,
+    Sets,
+    Subsets,
+    Unsampled,
+    mechanisms,
+)
 from gpu_rsfd.protocols.form import implementation
 from gpu_rsfd.tape import LANES, Codes, Tape, Words, check_assignment, fake_values, keep_draw, scale
 
@@ -30,24 +42,6 @@ def chunk_users(bytes_per_user: int, n: int) -> int:
     """Users in a chunk: a multiple of 64, which the tape's words are cut by."""
     fit = max(LANES, min(MOST_USERS, CHUNK_BYTES // max(bytes_per_user, 1)) // LANES * LANES)
     return min(fit, -(-n // LANES) * LANES)
-
-
-def digits_to_numbers(words: Words) -> npt.NDArray[np.uint32]:
-    """Words [group, level] of binary digits of 64 users each -> their numbers [group, user].
-
-    Eight levels of eight users are a square of bits: it is turned over its diagonal inside one word.
-    """
-    groups, levels = words.shape
-    squares = words.astype("<u8", copy=False).view(np.uint8).reshape(groups, levels // 8, 8, 8).swapaxes(2, 3)
-    x = np.ascontiguousarray(squares).view("<u8")
-    for distance, mask in ((7, 0x00AA00AA00AA00AA), (14, 0x0000CCCC0000CCCC), (28, 0x00000000F0F0F0F0)):
-        shift = np.uint64(distance)
-        swapped = (x ^ (x >> shift)) & np.uint64(mask)
-        x ^= swapped
-        x ^= swapped << shift
-    numbers = np.zeros((groups, LANES, 4), np.uint8)
-    numbers[:, :, : levels // 8] = x.view(np.uint8).reshape(groups, levels // 8, LANES).swapaxes(1, 2)
-    return numbers.view("<u4")[:, :, 0]
 
 
 class Chunk:
@@ -92,18 +86,15 @@ class Chunk:
     def uniforms(self, j: int) -> npt.NDArray[np.uint32]:
         """U, [value, user]: the tape's binary digits, put together."""
         if self._kept is None or self._kept[0] != j:
-            first, offset, k = self.start // LANES, self.domain.offsets[j], self.domain[j]
-            groups = -(-self.stop // LANES) - first
-            out = np.empty((k, groups * LANES), np.uint32)
+            offset, k = self.domain.offsets[j], self.domain[j]
+            out = np.empty((k, self.stop - self.start), np.uint32)
             for v in range(k):
-                words = self._tape.bits(offset + v, self._repetition, first, groups)
-                out[v] = digits_to_numbers(words).ravel()
-            skip = self.start - first * LANES
-            self._kept = j, out[:, skip : skip + self.stop - self.start]
+                out[v] = self._tape.uniforms(offset + v, self._repetition, self.start, self.stop)
+            self._kept = j, out
         return self._kept[1]
 
     def sent(self, j: int, recipe: Recipe) -> npt.NDArray[Any]:
-        """What all these users send for an attribute: values [user], or bits [value, user].
+        """What all these users send for an attribute: values or messages [user], or bits [value, user].
 
         For Smp also those of users who did not sample it: they would send this if they had.
         """
@@ -111,10 +102,16 @@ class Chunk:
         return implementation(SENT, recipe.noise, "report_chunks")(self, j, recipe, mine)
 
     def sent_values(self, j: int, recipe: Recipe, mine: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any]:
-        """`Keep`: values [user]."""
-        (threshold,), k, words = recipe.noise.integers, self.domain[j], self._value_words(j)
-        values = np.where(keep_draw(words) < np.uint64(threshold), self.codes(j), scale(words, k))
-        return values if mine is None else np.where(mine, values, fake_values(words, k, recipe.prior))
+        """`Keep`: values [user]; `Sets`: messages [user]."""
+        noise, k, words, own = recipe.noise, self.domain[j], self._value_words(j), self.codes(j)
+        assert isinstance(noise, (Keep, Sets))
+        if noise.design is not None:
+            own = noise.design.elements(own, scale(words, noise.design.size))
+        uniform = scale(words, noise.messages(k))
+        values = np.where(keep_draw(words) < np.uint64(noise.threshold), own, uniform)
+        if mine is None:
+            return values
+        return np.where(mine, values, uniform if recipe.prior is None else fake_values(words, k, recipe.prior))
 
     def sent_bits(self, j: int, recipe: Recipe, mine: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any]:
         """`Bits`: bits [value, user]."""
@@ -131,17 +128,31 @@ class Chunk:
         bits[encoded, users] = u[encoded, users] < tp
         return bits
 
+    def sent_subsets(self, j: int, recipe: Recipe, mine: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any]:
+        """`Subsets`: bits [value, user]."""
+        return chosen(self.uniforms(j), self.codes(j), *recipe.noise.integers)
+
 
 # noise class -> what is sent; `mine`: who sampled the attribute, None if all randomise their own value
 SENT: dict[type, Callable[[Chunk, int, Recipe, npt.NDArray[np.bool_] | None], npt.NDArray[Any]]] = {
     Keep: Chunk.sent_values,
+    Sets: Chunk.sent_values,
     Bits: Chunk.sent_bits,
+    Subsets: Chunk.sent_subsets,
 }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReportChunk(Reports):
-    """The reports of the users start … stop - 1: `users` has their numbers, `sampled` is theirs alone."""
+    """Reports of the users `start` … `stop` - 1.
+
+    Attributes
+    ----------
+    start, stop : int
+        The users of this chunk.
+    values, users, sampled, mechanisms
+        As in `Reports`; `sampled` has an entry for each user of the chunk.
+    """
 
     start: int
     stop: int
@@ -159,8 +170,8 @@ def report_chunks(
 ) -> Iterator[ReportChunk]:
     """What each user sends in one repetition, some users at a time.
 
-    The same reports as those of `reports`, bit by bit, for attacks and estimators of one's own: data sets of any size,
-    and dozens of times faster.
+    These are the reports of `reports`, bit by bit, for data sets of any size and much faster: for your own attacks and
+    estimators.
 
     Parameters
     ----------

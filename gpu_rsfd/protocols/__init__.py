@@ -1,6 +1,6 @@
 """Protocols as data: `registry` has an entry for each, everything else follows from its normal form (`form`)."""
 
-from gpu_rsfd.protocols.form import Bits, Keep, Recipe, Unsampled, prior_frequencies
+from gpu_rsfd.protocols.form import Bits, Keep, Recipe, Sets, Subsets, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.mechanism import Mechanism, group_size, mean_inverse_binomial
 from gpu_rsfd.protocols.registry import (
     DEFAULT_SETTINGS,
@@ -26,6 +26,8 @@ __all__ = [
     "PrivacySettings",
     "Protocol",
     "Recipe",
+    "Sets",
+    "Subsets",
     "Unsampled",
     "as_protocol",
     "group_size",

@@ -9,7 +9,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.protocols.form import Bits, Unsampled
+from gpu_rsfd.protocols.form import Unsampled
 from gpu_rsfd.protocols.mechanism import support
 from gpu_rsfd.protocols.noise import NoiseRule
 
@@ -33,12 +33,12 @@ class Variant:
 
     @property
     def _random(self) -> bool:
-        return self.unsampled is Unsampled.FAKE and self.noise.form is Bits
+        return self.unsampled is Unsampled.FAKE and self.noise.form.unary
 
     def variance_at_zero(self, e: float, d: int, k: int, n: int = 1) -> float:
         """Variance of the estimate of a value that nobody holds, at budget e with uniform fakes: eq. (12)."""
         p, q = self.noise.ideal(e, k)
-        base, gain = support(self.unsampled, self.noise.form is Bits, p, q, d, 1 / k)
+        base, gain = support(self.unsampled, self.noise.form.unary, p, q, d, self.noise.fakes(e, k))
         return float(base * (1 - base) / gain**2) / n
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from gpu_rsfd.protocols.form import Bits, Unsampled
+from gpu_rsfd.protocols.form import Bits, Sets, Unsampled
 from gpu_rsfd.protocols.registry import REGISTRY, Protocol
 
 _WHO = {
@@ -29,6 +29,8 @@ def sends(protocol: Protocol) -> str:
         text = _WHO[way.unsampled]
         if way.unsampled is Unsampled.FAKE and way.noise.form is Bits:
             text = text.replace("fake values", "randomised fake one-hot vectors")
+        elif way.unsampled is Unsampled.FAKE and way.noise.form is Sets:
+            text = text.replace("fake values", "uniform messages")
         kinds.append(text + ", drawn from a prior" * way.prior)
     return "; or ".join(dict.fromkeys(kinds))
 
@@ -55,10 +57,13 @@ def noises_table() -> str:
 
 
 def updated(text: str) -> str:
-    """A document with its two tables (the lines that start with |) replaced by the registry's."""
+    """A document with its first two tables (the lines that start with |) replaced by the registry's."""
     parts = [list(lines) for _, lines in groupby(text.splitlines(), key=lambda line: line.startswith("|"))]
     tables = iter((protocols_table(), noises_table()))
-    return "\n".join(next(tables) if part[0].startswith("|") else "\n".join(part) for part in parts) + "\n"
+    return (
+        "\n".join(next(tables, "\n".join(part)) if part[0].startswith("|") else "\n".join(part) for part in parts)
+        + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -27,13 +27,13 @@ def privacy_loss(
     """The exact privacy loss of a protocol, as its integer thresholds realise it.
 
     The worst log-likelihood ratio of a whole report between two users: over the attributes in which they differ, their
-    values and the report.  For longitudinal protocols, that of the first report.  Where a protocol of one's own claims
-    its loss (`loss=`), so does this: it is then no more than a consequence of the claim.
+    values and the report.  For longitudinal protocols, that of the first report.  If a user-defined
+    protocol claims its loss (`loss=`), the result is only as reliable as that claim.
 
     Parameters
     ----------
     protocol : str or Protocol
-        A name of `PROTOCOLS`, or a protocol of one's own.
+        Name of a protocol, or a user-defined protocol.
     epsilon : float
         The total budget.
     domain : sequence of int
@@ -44,7 +44,7 @@ def privacy_loss(
         The distribution of fake values of RS+RFD: `uniform`, `dirichlet:A`, `zipf:S`, a JSON file, or frequencies, a
         sequence for each attribute.
     prior_seed : int
-        Of a prior that is drawn at random.
+        Seed of a random prior.
 
     Returns
     -------

@@ -1,13 +1,13 @@
 """The normal form of a report: what a backend must know of a protocol, integers only.
 
-For one attribute a protocol says how a value is randomised (`Keep` or `Bits`), and what is sent for an attribute that
-the user did not sample (`Unsampled`).  Equal recipes have equal counts.
+For one attribute a protocol says how a value is randomised (`Keep`, `Sets`, `Bits` or `Subsets`), and what is
+sent for an attribute that the user did not sample (`Unsampled`).  Equal recipes have equal counts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, TypeAlias, TypeVar
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.protocols.designs import Design
 from gpu_rsfd.tape import KEEP_ONE, ONE
 
 T = TypeVar("T")
@@ -29,7 +30,8 @@ class Keep:
     threshold: int
 
     kind: ClassVar[str] = "keep"  # what a results file calls it
-    unary: ClassVar[bool] = False  # whether a bit vector is sent, not a value
+    unary: ClassVar[bool] = False  # whether a bit vector is sent, not a message
+    design: ClassVar[None] = None  # a value is its own message
 
     @property
     def integers(self) -> tuple[int, ...]:
@@ -54,9 +56,75 @@ class Keep:
         """P(report v | not v)"""
         return (1 - self.threshold / KEEP_ONE) / k
 
+    def fakes(self, k: int) -> float:
+        """P(a uniform fake supports v), before it is randomised if it is"""
+        return 1 / k
+
+    def messages(self, k: int) -> int:
+        """How many different messages there are."""
+        return k
+
     @property
     def informative(self) -> bool:
         """Whether the report depends on the value at all."""
+        return self.threshold > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """One message: of the true value's set if the keep draw h < threshold (out of 2**32), else a uniform one of all.
+
+    A message supports the values of whose sets it is a member.  `Keep` is the case of sets of one message each.
+    """
+
+    threshold: int
+    design: Design
+
+    kind: ClassVar[str] = "sets"
+    unary: ClassVar[bool] = False
+
+    @classmethod
+    def stored(cls, threshold: int, messages: int, size: int, shared: int, digest: int) -> Sets:
+        """From its integers: without the sets themselves."""
+        return cls(threshold, Design(messages, size, shared, digest))
+
+    @property
+    def integers(self) -> tuple[int, ...]:
+        design = self.design
+        return self.threshold, design.messages, design.size, design.shared, design.digest
+
+    @property
+    def address(self) -> tuple[int | str, ...]:
+        return "sets", *self.integers
+
+    @property
+    def shared_address(self) -> tuple[int, ...] | None:
+        return None
+
+    @property
+    def given(self) -> tuple[float, float]:
+        """P(a message | a value of whose set it is a member), and P(it | any other value)."""
+        keep = self.threshold / KEEP_ONE
+        other = (1 - keep) / self.design.messages
+        return keep / self.design.size + other, other
+
+    def p(self, k: int) -> float:
+        """P(support v | v)"""
+        return self.design.size * self.given[0]
+
+    def q(self, k: int) -> float:
+        """P(support v | not v)"""
+        inside, outside = self.given
+        return self.design.shared * inside + (self.design.size - self.design.shared) * outside
+
+    def fakes(self, k: int) -> float:
+        return self.design.size / self.design.messages
+
+    def messages(self, k: int) -> int:
+        return self.design.messages
+
+    @property
+    def informative(self) -> bool:
         return self.threshold > 0
 
 
@@ -89,13 +157,62 @@ class Bits:
     def q(self, k: int) -> float:
         return self.tq / ONE
 
+    def fakes(self, k: int) -> float:
+        return 1 / k
+
     @property
     def informative(self) -> bool:
         return self.tp > self.tq
 
 
-Noise: TypeAlias = Keep | Bits
-NOISES: dict[str, type[Keep] | type[Bits]] = {noise.kind: noise for noise in (Keep, Bits)}
+@dataclass(frozen=True, slots=True)
+class Subsets:
+    """A set of `size` of the k values: the own one is in it if its U < tp (out of 2**24), the rest is uniform."""
+
+    tp: int
+    size: int
+
+    kind: ClassVar[str] = "subsets"
+    unary: ClassVar[bool] = True
+
+    @property
+    def integers(self) -> tuple[int, ...]:
+        return self.tp, self.size
+
+    @property
+    def address(self) -> tuple[int | str, ...]:
+        return "subsets", *self.integers
+
+    @property
+    def shared_address(self) -> tuple[int, ...] | None:
+        return None
+
+    def p(self, k: int) -> float:
+        return self.tp / ONE
+
+    def q(self, k: int) -> float:
+        return (self.size - self.p(k)) / (k - 1)
+
+    def fakes(self, k: int) -> float:
+        return 1 / k
+
+    def given(self, k: int) -> tuple[float, float]:
+        """P(a set | a value in it), and P(it | a value that is not in it)."""
+        p = self.p(k)
+        return p / math.comb(k - 1, self.size - 1), (1 - p) / math.comb(k - 1, self.size)
+
+    @property
+    def informative(self) -> bool:
+        return self.tp > 0
+
+
+Noise: TypeAlias = Keep | Sets | Bits | Subsets
+NOISES: dict[str, Callable[..., Noise]] = {  # from integers
+    Keep.kind: Keep,
+    Sets.kind: Sets.stored,
+    Bits.kind: Bits,
+    Subsets.kind: Subsets,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +229,9 @@ class UnknownNoise:
         return math.nan
 
     def q(self, k: int) -> float:
+        return math.nan
+
+    def fakes(self, k: int) -> float:
         return math.nan
 
 
@@ -138,7 +258,7 @@ class Unsampled(Enum):
     OWN = "own"  # there is no sampling: every attribute is randomised
     NOTHING = "nothing"  # the sampled attribute alone is sent
     ZERO = "zero"  # noise on the empty encoding, no value at all
-    FAKE = "fake"  # a made-up value: as it is with Keep, randomised with Bits
+    FAKE = "fake"  # a made-up value: as it is with Keep, randomised with Bits; a made-up message with Sets
 
     @property
     def samples(self) -> bool:
@@ -160,8 +280,12 @@ class Recipe:
     prior: Thresholds | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.noise, Keep) and self.unsampled is Unsampled.ZERO:
-            raise TypeError("Keep sends a value: there is no empty encoding that it could randomise")
+        if isinstance(self.noise, (Keep, Sets)) and self.unsampled is Unsampled.ZERO:
+            raise TypeError("Keep sends a value, Sets a message: there is no empty encoding that it could randomise")
+        if isinstance(self.noise, Sets) and self.prior is not None:
+            raise TypeError("a prior is a distribution of values: the fakes of Sets are messages")
+        if isinstance(self.noise, Subsets) and self.unsampled.hides:
+            raise TypeError("Subsets has no fakes: it is for Spl and Smp")
         if self.prior is not None and self.unsampled is not Unsampled.FAKE:
             raise TypeError(f"a prior is the distribution of fake values: {self.unsampled} has none")
 

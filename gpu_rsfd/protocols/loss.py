@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.protocols.form import Bits, Keep, Thresholds, Unsampled, prior_frequencies, unknown_noise
+from gpu_rsfd.protocols.form import Bits, Keep, Sets, Thresholds, Unsampled, prior_frequencies, unknown_noise
 from gpu_rsfd.protocols.mechanism import Mechanism
 
 Floats = npt.NDArray[np.float64]
@@ -79,13 +79,16 @@ class Ratios:
             case Keep(), _:
                 certain = 0.0 if least > 0 else p / q if q > 0 else math.inf
                 return cls((p / rare, p / most), (q / rare, q / most), q / most, certain)
+            case Sets() as noise, _:  # all fakes are uniform messages
+                inside, outside = (given * noise.design.messages for given in noise.given)
+                return cls((inside, inside), (outside, outside), outside, 0.0)
             case Bits(), Unsampled.ZERO:
                 one, none = p / q, (1 - p) / (1 - q)
                 return cls((one, one), (none, none), none, 0.0)
             case Bits(), _:
                 pass
             case _:
-                raise unknown_noise((Keep, Bits), m.recipe.noise, "the exact loss")
+                raise unknown_noise((Keep, Sets, Bits), m.recipe.noise, "the exact loss")
         one, none = p / q, (1 - p) / (1 - q)  # of a bit that is set, and of one that is not
 
         def fake(supported: float) -> float:

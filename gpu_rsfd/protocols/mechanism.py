@@ -21,7 +21,7 @@ from gpu_rsfd.tape import check_assignment
 def support(others: Unsampled, unary: bool, p: float, q: float, d: int, fakes: Any) -> tuple[Any, float]:
     """(base, gain): a user reports value v with probability base + gain [the user holds v].
 
-    `fakes` is the distribution of fake values.  Base is a vector if that is one.
+    `fakes` is the distribution of fake values (`Sets`: P(a fake supports v)).  Base is a vector if that is one.
     """
     if not others.hides:
         return q, p - q
@@ -66,7 +66,9 @@ class Mechanism:
 
     @property
     def _fakes(self) -> Any:
-        return 1 / self.k if self.recipe.prior is None else prior_frequencies(self.recipe.prior, self.k)
+        if self.recipe.prior is None:
+            return self.recipe.noise.fakes(self.k)
+        return prior_frequencies(self.recipe.prior, self.k)
 
     @cached_property
     def fake_rate(self) -> Any:

@@ -2,7 +2,7 @@
 
 Thresholds are evaluated with Python floats exactly as written here, so that everybody gets the same integers, and
 rounded towards privacy; no report is ever certain, so every loss is finite.  p is P(report v | v), q is
-P(report v | not v); for local hashing, P(support v | …).
+P(report v | not v); for local hashing and message sets, P(support v | …).
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from gpu_rsfd.protocols.form import Bits, Keep, Noise
+from gpu_rsfd.checks import MAX_DOMAIN
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.protocols.designs import Design, field_order, hadamard, projective, projective_shape
+from gpu_rsfd.protocols.form import Bits, Keep, Noise, Sets, Subsets
 from gpu_rsfd.tape import KEEP_ONE, ONE
 
 
@@ -27,7 +30,7 @@ class NoiseRule:
     """From a budget and a domain size to a noise of the normal form."""
 
     name: str
-    form: type[Keep] | type[Bits]
+    form: type[Noise]
     ideal: Callable[[float, int], tuple[float, float]]  # (e, k) -> p, q
     thresholds: Callable[[float, int], Noise]  # (e, k)
     bits: Callable[[float, int], float]  # (e, k): bits in the report of one attribute
@@ -37,11 +40,13 @@ class NoiseRule:
     loss: Callable[[Noise, float, int], float] = bits_loss  # (noise, e, k): worst log-likelihood ratio, as realised
     memoised: bool = False  # one report of a longitudinal protocol: it spends only a share of e
     claimed: bool = False  # the loss is what the author states: it can't be computed from p and q
+    fakes: Callable[[float, int], float] = lambda e, k: 1 / k  # (e, k): P(a uniform fake supports v)
+    most_values: int = MAX_DOMAIN  # of an attribute
 
     @property
     def plain(self) -> bool:
-        """Whether what is sent is the value or the bits themselves, so that p and q say all about a report."""
-        return self.form is Keep or self.loss is bits_loss
+        """Whether what is sent is the message or the bits themselves, so that the noise says all about a report."""
+        return self.form is not Bits or self.loss is bits_loss
 
 
 # ------------------------------------------------------------------------------------------- GRR, Section 2.2.1
@@ -72,6 +77,100 @@ GRR = NoiseRule(
     "1 / (e^e + k - 1)",
     "Kairouz, Bonawitz, Ramage, ICML 2016",
     keep_loss,
+)
+
+# ---------------------------------------------------------------------------------------------- message sets
+
+Shape = tuple[int, int, int]  # M, s, shared: as in designs.Design
+
+
+def sets_loss(noise: Noise, e: float, k: int) -> float:
+    """ln of the odds of a message in the set of one value and not in that of the other: there is one for any pair."""
+    assert isinstance(noise, Sets)
+    inside, outside = noise.given
+    return math.log(inside / outside)
+
+
+def message_sets(
+    name: str,
+    shape: Callable[[float, int], Shape],
+    design: Callable[[float, int], Design],
+    p_star: str,
+    q_star: str,
+    source: str,
+    most_values: int = MAX_DOMAIN,
+) -> NoiseRule:
+    """A noise from a design: P(keep) is such that a message is e^e times as likely for a value of whose set it is."""
+
+    def ideal(e: float, k: int) -> tuple[float, float]:
+        messages, size, shared = shape(e, k)
+        keep = kept(e, messages, size)
+        return keep + (1 - keep) * size / messages, keep * shared / size + (1 - keep) * size / messages
+
+    def kept(e: float, messages: int, size: int) -> float:
+        return 1 / (1 + messages / ((math.exp(e) - 1) * size))
+
+    def thresholds(e: float, k: int) -> Sets:
+        chosen = design(e, k)
+        keep = kept(e, chosen.messages, chosen.size)
+        return Sets(min(math.floor(keep * KEEP_ONE), KEEP_ONE - 1), chosen)
+
+    def bits(e: float, k: int) -> float:
+        return math.log2(shape(e, k)[0])
+
+    def fakes(e: float, k: int) -> float:
+        messages, size, _ = shape(e, k)
+        return size / messages
+
+    more = {"loss": sets_loss, "fakes": fakes, "most_values": most_values}
+    return NoiseRule(name, Sets, ideal, thresholds, bits, p_star, q_star, source, **more)  # type: ignore[arg-type]
+
+
+def _hadamard(e: float, k: int) -> Design:
+    return hadamard(k)
+
+
+def _hadamard_shape(e: float, k: int) -> Shape:
+    design = hadamard(k)
+    return design.messages, design.size, design.shared
+
+
+HR = message_sets(
+    "hr",
+    _hadamard_shape,
+    _hadamard,
+    "e^e / (e^e + 1)",
+    "1/2",
+    "Acharya, Sun, Zhang, AISTATS 2019 (one block)",
+)
+
+
+def _order(e: float, k: int) -> int:
+    """q, the size of the field: the least prime from e^e + 1 on, but not above 2**16 + 1, which is one.
+
+    That is a line with more points than any attribute has values: a larger field has more messages and no other use.
+    """
+    return field_order(min(math.ceil(math.exp(e)), 1 << 16) + 1)
+
+
+def _projective(e: float, k: int) -> Design:
+    try:
+        return projective(_order(e, k), k)
+    except InputError as error:
+        raise InputError(f"pgr with k={k} values at a budget of {e:.4g}: {error}") from None
+
+
+def _projective_shape(e: float, k: int) -> Shape:
+    return projective_shape(_order(e, k), k)[1:]
+
+
+PGR = message_sets(
+    "pgr",
+    _projective_shape,
+    _projective,
+    "e^e s / ((e^e - 1) s + M)",
+    "((e^e - 1) λ + s) / ((e^e - 1) s + M)",
+    "Feldman, Nelson, Nguyen, Talwar, ICML 2022",
 )
 
 # ------------------------------------------------------------------------------- unary encodings, Section 2.2.2
@@ -130,6 +229,49 @@ def towards_privacy(ideal: Callable[[float, int], tuple[float, float]]) -> Calla
 
     return thresholds
 
+
+# -------------------------------------------------------------------------------------------- subset selection
+
+
+def ss_size(e: float, k: int) -> int:
+    return max(1, round(k / (math.exp(e) + 1)))
+
+
+def ss_ideal(e: float, k: int) -> tuple[float, float]:
+    size = ss_size(e, k)
+    p = 1 / (1 + (k - size) * math.exp(-e) / size)
+    return p, (size - p) / (k - 1)
+
+
+def ss_thresholds(e: float, k: int) -> Subsets:
+    size, most = ss_size(e, k), math.floor(ONE * ss_ideal(e, k)[0])
+    return Subsets(min(most, ONE - 1) if most * k > size * ONE else 0, size)
+
+
+def ss_loss(noise: Noise, e: float, k: int) -> float:
+    """ln of the odds of a set with one value and without the other."""
+    assert isinstance(noise, Subsets)
+    p = noise.p(k)
+    return math.log(p) + math.log(k - noise.size) - math.log1p(-p) - math.log(noise.size)
+
+
+def ss_bits(e: float, k: int) -> float:
+    """log2 of the number of sets."""
+    size = ss_size(e, k)
+    return (math.lgamma(k + 1) - math.lgamma(size + 1) - math.lgamma(k - size + 1)) / math.log(2)
+
+
+SS = NoiseRule(
+    "ss",
+    Subsets,
+    ss_ideal,
+    ss_thresholds,
+    ss_bits,
+    "w e^e / (w e^e + k - w), w = max(1, round(k / (e^e + 1)))",
+    "(w - p*) / (k - 1)",
+    "Ye, Barg, IEEE Transactions on Information Theory 2018",
+    ss_loss,
+)
 
 # ---------------------------------------------------------------------------------- local hashing, ideal hashes
 
@@ -238,7 +380,7 @@ L_GRR = _memoised("l-grr", GRR, f"after {_LONGITUDINAL}; for k > 2 with another 
 L_SUE = _memoised("l-sue", SUE, "Erlingsson, Pihur, Korolova, CCS 2014 (RAPPOR, one report)")
 L_OSUE = _memoised("l-osue", OUE, _LONGITUDINAL)
 
-_RULES = {r.name: r for r in (GRR, OUE, SUE, OLH, BLH, THE, RUE, L_GRR, L_SUE, L_OSUE)}
+_RULES = {r.name: r for r in (GRR, HR, PGR, SS, OUE, SUE, OLH, BLH, THE, RUE, L_GRR, L_SUE, L_OSUE)}
 
 
 def rule(name: str) -> NoiseRule:

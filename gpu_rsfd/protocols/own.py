@@ -1,4 +1,4 @@
-"""Protocols of one's own: from two probabilities to an object that is accepted wherever a name is."""
+"""User-defined protocols: objects made from two probabilities, accepted wherever a name is."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ import traceback
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from gpu_rsfd.checks import MAX_DOMAIN
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.protocols.adaptive import Variant
 from gpu_rsfd.protocols.budgets import AMPLIFIED, SPLIT, WHOLE, Budget
+from gpu_rsfd.protocols.designs import Design, own_design
 from gpu_rsfd.protocols.form import Bits, Keep, Noise, Unsampled
-from gpu_rsfd.protocols.noise import NoiseRule, bits_loss, keep_loss, one_bit_each, towards_privacy
+from gpu_rsfd.protocols.noise import PGR, NoiseRule, bits_loss, keep_loss, message_sets, one_bit_each, towards_privacy
 from gpu_rsfd.protocols.registry import REGISTRY, Protocol, as_protocol
 from gpu_rsfd.tape import KEEP_ONE
 
@@ -41,6 +44,7 @@ def protocol(
     solution: str | None = None,
     bits: Callable[[float, int], tuple[float, float]] | None = None,
     keep: Callable[[float, int], float] | None = None,
+    sets: Any = None,
     adaptive: Sequence[str | Protocol] | None = None,
     budget: Callable[[float, int], float] | None = None,
     loss: Callable[[float, int], float] | None = None,
@@ -49,49 +53,54 @@ def protocol(
     marker: str | None = None,
     summary: str | None = None,
 ) -> Protocol:
-    """Define a protocol of your own.
+    """Define a protocol.
 
-    It is accepted wherever the name of a protocol is: on all cores, on a GPU, on a cluster, in the results file.
+    It is accepted wherever the name of a protocol is, and runs on all cores, on a GPU and on a cluster.
     `gpu_rsfd.check` tests it.
 
     Parameters
     ----------
     name : str
-        What it is called in results; letters, digits and . _ + - alone, and no name of `PROTOCOLS`.
+        Its name in results: letters, digits and . _ + - only, and not a name of `PROTOCOLS`.
     solution : {'spl', 'smp', 'rsfd-z', 'rsfd-r'}
         What a user sends: every attribute (`spl`); the sampled one alone (`smp`); the sampled one hidden among noise on
-        the empty encoding (`rsfd-z`) or among fake values (`rsfd-r`; with `keep` they are sent as they are).
+        the empty encoding (`rsfd-z`) or among fake values (`rsfd-r`; with `keep` they are sent as they are, with `sets`
+        they are uniform messages).
     bits : callable, (e, k) -> (p, q)
-        A bit for each of the k values is sent: 1 with probability p for the user's own value, with q for any other.
+        A bit for each of the k values is sent: 1 with probability p for the user's own value and q for any other.
     keep : callable, (e, k) -> probability
-        A value is sent: the user's own is kept with this probability, else it is a uniform one of all k.
+        A value is sent: the user's own with this probability, else a uniform one of all k values.
+    sets : table, or callable, (e, k) -> table
+        A message is sent; row v of the table has the messages (0, 1, …) that support value v.  All rows have equally
+        many, and any two share equally many.  A message is e^e times as likely for a value that it supports as for any
+        other.  If the table has more than k rows, the first k are used.
     adaptive : pair of str or Protocol
-        Instead of `solution` and `bits` or `keep`: two protocols of the same solution and budget.  Of each attribute,
-        the one with the smaller variance at f = 0 is taken; the second wins a tie.
+        Instead of `solution` and `bits`, `keep` or `sets`: two protocols of the same solution and budget.  For each
+        attribute, the one with the smaller variance at f = 0 is used; ties go to the second.
     budget : callable, (epsilon, d) -> e, optional
         What one attribute may spend under the guarantee `paper`.  Default: epsilon / d for `spl`, epsilon for `smp`,
         ln(d (e^epsilon - 1) + 1) for `rsfd-z` and `rsfd-r`.  The budgets of `user` and `attribute` follow from the
         exact loss.
     loss : callable, (e, k) -> float, optional
-        For `bits` of which each is computed from the message that is sent, as in local hashing: the loss of that
-        message.  It can't be computed here, so it is printed as *claimed*, and refused under `user` and `attribute`.
+        For `bits` that are computed from another message, as in local hashing: the loss of that message.  It can't be
+        verified, so it is shown as *claimed*, and refused under the guarantees `user` and `attribute`.
     label, colour, marker, summary : str, optional
         How it is named and drawn: colour as #rrggbb, a marker of Matplotlib, one sentence.
 
     Returns
     -------
     Protocol
-        The protocol.  Its probabilities are realised by integers out of 2**24 (`bits`) or 2**32 (`keep`), rounded
-        towards privacy, and never certain.
+        The protocol.  Its probabilities are realised by integers out of 2**24 (`bits`) or 2**32 (`keep`, `sets`),
+        rounded towards privacy, and never certain.
 
     Raises
     ------
     InputError
-        If an argument is not valid; later, if a function raises, or gives anything but probabilities with p > q.
+        If an argument is not valid; later, if a function raises or does not return probabilities with p > q.
 
     See Also
     --------
-    check : tests a protocol.
+    check : Test a protocol.
 
     Examples
     --------
@@ -110,7 +119,7 @@ def protocol(
     _check_name(name)
     looks = _looks(name, label, colour, marker)
     if adaptive is not None:
-        given = {"solution": solution, "bits": bits, "keep": keep, "budget": budget, "loss": loss}
+        given = {"solution": solution, "bits": bits, "keep": keep, "sets": sets, "budget": budget, "loss": loss}
         extra = [key for key, value in given.items() if value is not None]
         if extra:
             raise InputError(
@@ -121,32 +130,35 @@ def protocol(
         return Protocol(name, *looks, rule, (*a.variants, *b.variants), _line(name, "summary", words))
     if solution not in SOLUTIONS:
         raise InputError(f"protocol {name!r}: unknown solution {solution!r}; available: {', '.join(SOLUTIONS)}")
-    if (bits is None) == (keep is None):
-        raise InputError(f"protocol {name!r}: give either bits or keep, {'not both' if bits else 'one of them'}")
+    how = [key for key, given in (("bits", bits), ("keep", keep), ("sets", sets)) if given is not None]
+    if len(how) != 1:
+        raise InputError(f"protocol {name!r}: give one of bits, keep and sets, not {' and '.join(how) or 'none'}")
     for key, function in (("bits", bits), ("keep", keep), ("budget", budget), ("loss", loss)):
         if function is not None and not callable(function):
             raise InputError(f"protocol {name!r}: {key}={function!r} must be a function")
     others, usual = SOLUTIONS[str(solution)]
-    if keep is not None and others is Unsampled.ZERO:
-        raise InputError(f"protocol {name!r}: keep sends a value, so fakes are values: use rsfd-r instead of rsfd-z")
-    if keep is not None and loss is not None:
-        raise InputError(f"protocol {name!r}: loss is for bits; that of a value that is sent is known exactly")
-    noise = _kept(name, keep) if keep is not None else _set(name, bits, loss)
+    sent = "a value" if keep is not None else "a message"
+    if bits is None and others is Unsampled.ZERO:
+        raise InputError(
+            f"protocol {name!r}: {how[0]} sends {sent}, so fakes are {sent[2:]}s: use rsfd-r instead of rsfd-z"
+        )
+    if bits is None and loss is not None:
+        raise InputError(f"protocol {name!r}: loss is for bits; that of {sent} that is sent is known exactly")
+    if sets is not None:
+        noise = _messages(name, sets)
+    else:
+        noise = _kept(name, keep) if keep is not None else _set(name, bits, loss)
     spending = Budget(usual.rule, usual.text)
     if budget is not None:
         spending = Budget(OwnBudget(budget, name), f"{getattr(budget, '__name__', 'budget')}(eps, d)")
-    words = (
-        f"A protocol of one's own: {'keep' if keep is not None else 'bits'}, {solution}."
-        if summary is None
-        else summary
-    )
+    words = f"User-defined: {how[0]}, {solution}." if summary is None else summary
     return Protocol(name, *looks, spending, (Variant(noise, others),), _line(name, "summary", words))
 
 
 def load_protocols(path: str | os.PathLike[str]) -> dict[str, Protocol]:
-    """Every protocol that a Python file defines.
+    """Load the protocols that a Python file defines.
 
-    The file is run, but not as `__main__`.
+    The file is executed, but not as `__main__`.
 
     Parameters
     ----------
@@ -335,6 +347,36 @@ def _kept(name: str, keep: Any) -> NoiseRule:
     return NoiseRule(
         name, Keep, ideal, thresholds, lambda e, k: math.log2(k), "keep + q", "(1 - keep) / k", "own", keep_loss
     )
+
+
+def _messages(name: str, sets: Any) -> NoiseRule:
+    """A noise from a table of message sets, or from (e, k) -> such a table."""
+    fixed = None if callable(sets) else _design(f"protocol {name!r}: sets", sets)
+    called = Called(sets, name)
+    most = MAX_DOMAIN if fixed is None else len(fixed.source)
+
+    @lru_cache(maxsize=64)
+    def design(e: float, k: int) -> Design:
+        words = called.words("sets", {"e": e, "k": k})
+        found = _design(words, called("sets", e=e, k=k)) if fixed is None else fixed
+        if len(found.source) < k:
+            raise InputError(f"{words} has the sets of {len(found.source)} values; {k} are needed")
+        return found
+
+    def shape(e: float, k: int) -> tuple[int, int, int]:
+        found = design(e, k)
+        return found.messages, found.size, found.shared
+
+    p_star, q_star = PGR.p_star, PGR.q_star
+    return message_sets(name, shape, design, p_star, q_star, "own", most)
+
+
+def _design(words: str, sets: Any) -> Design:
+    try:
+        return own_design(sets)
+    except (InputError, ValueError) as error:
+        reason = error if isinstance(error, InputError) else "they must be a table: all sets of equally many messages"
+        raise InputError(f"{words} can't be used: {reason}") from None
 
 
 def _pair(name: str, adaptive: object) -> tuple[Protocol, Protocol, Budget]:

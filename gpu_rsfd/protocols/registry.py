@@ -16,7 +16,7 @@ from gpu_rsfd.protocols.budgets import AMPLIFIED, SPLIT, WHOLE, Budget, largest
 from gpu_rsfd.protocols.form import Recipe, Thresholds, Unsampled
 from gpu_rsfd.protocols.loss import Likelihoods, losses
 from gpu_rsfd.protocols.mechanism import Mechanism
-from gpu_rsfd.protocols.noise import BLH, GRR, L_GRR, L_OSUE, L_SUE, OLH, OUE, RUE, SUE, THE
+from gpu_rsfd.protocols.noise import BLH, GRR, HR, L_GRR, L_OSUE, L_SUE, OLH, OUE, PGR, RUE, SS, SUE, THE
 
 OWN, NOTHING, ZERO, FAKE = Unsampled.OWN, Unsampled.NOTHING, Unsampled.ZERO, Unsampled.FAKE
 
@@ -117,6 +117,16 @@ _ENTRIES = (
     _smp("the", "THE", "#9b2226", "X", "One attribute, and it alone; noisy histogram.", Variant(THE, NOTHING)),
     _spl("rue", "RUE", "#0f4c5c", "*", "All attributes, epsilon / d each; least-error UE.", Variant(RUE, OWN)),
     _smp("rue", "RUE", "#9b2226", ">", "One attribute, and it alone; least-error UE.", Variant(RUE, NOTHING)),
+    # message sets
+    _spl("hr", "HR", "#3d405b", "o", "All attributes, epsilon / d each; Hadamard response.", Variant(HR, OWN)),
+    _smp("hr", "HR", "#e07a5f", "o", "One attribute, and it alone; Hadamard response.", Variant(HR, NOTHING)),
+    _fd("hr", "HR", "#81b29a", "o", "Hadamard response of one attribute; fakes: random messages.", Variant(HR, FAKE)),
+    _spl("pgr", "PGR", "#3d405b", "h", "All attributes, epsilon / d each; projective geometry.", Variant(PGR, OWN)),
+    _smp("pgr", "PGR", "#e07a5f", "h", "One attribute, and it alone; projective geometry.", Variant(PGR, NOTHING)),
+    _fd("pgr", "PGR", "#81b29a", "h", "Projective geometry of one attribute; fakes: random messages.", Variant(PGR, FAKE)),
+    # subset selection
+    _spl("ss", "SS", "#3d405b", "d", "All attributes, epsilon / d each; subset selection.", Variant(SS, OWN)),
+    _smp("ss", "SS", "#e07a5f", "d", "One attribute, and it alone; subset selection.", Variant(SS, NOTHING)),
     # one report of a longitudinal protocol: epsilon is what all reports together lose, the first one loses a share of it
     _spl("l-grr", "L-GRR", "#5f0f40", "s", "All attributes, epsilon / d each; L-GRR, once.", Variant(L_GRR, OWN)),
     _spl("l-sue", "L-SUE", "#5f0f40", "^", "All attributes, epsilon / d each; RAPPOR, once.", Variant(L_SUE, OWN)),
@@ -148,7 +158,7 @@ def label(protocol: str | Protocol) -> str:
     Parameters
     ----------
     protocol : str or Protocol
-        A name of `PROTOCOLS`, or a protocol of one's own.
+        Name of a protocol, or a user-defined protocol.
 
     Returns
     -------
@@ -165,7 +175,10 @@ def label(protocol: str | Protocol) -> str:
 
 @dataclass(frozen=True)
 class PrivacySettings:
-    """What protocols are run under, besides epsilon."""
+    """Settings of all protocols of a run, besides epsilon.
+
+    `Spec.settings_for` makes them for a data set.
+    """
 
     first_report: float = 0.5  # longitudinal protocols: the share of epsilon that the first report loses
     priors: tuple[Thresholds | None, ...] | None = None  # of fake values, per attribute; None: uniform
@@ -181,7 +194,7 @@ def mechanism(protocol: str | Protocol, epsilon: float, d: int, k: int) -> Mecha
     Parameters
     ----------
     protocol : str or Protocol
-        A name of `PROTOCOLS`, or a protocol of one's own.
+        Name of a protocol, or a user-defined protocol.
     epsilon : float
         The total budget.
     d : int
@@ -220,7 +233,7 @@ def mechanisms(
     Parameters
     ----------
     protocol : str or Protocol
-        A name of `PROTOCOLS`, or a protocol of one's own.
+        Name of a protocol, or a user-defined protocol.
     epsilon : float
         The total budget.
     domain : sequence of int

@@ -39,7 +39,14 @@ CONFIG = {
     "background": "transparent",
     "font": "system-ui, sans-serif",
     "view": {"stroke": None},
-    "axis": {**AXIS, "tickColor": "var(--line)", "gridColor": "var(--grid)", "titleFontWeight": "normal"},
+    "axis": {
+        **AXIS,
+        "labelFontSize": 12,
+        "titleFontSize": 13,
+        "tickColor": "var(--line)",
+        "gridColor": "var(--grid)",
+        "titleFontWeight": "normal",
+    },
 }
 
 
@@ -77,26 +84,27 @@ def colour(protocol: int) -> str:
 
 
 def error_chart(x: str, y: str, looks: Sequence[Look], epsilons: Sequence[float]) -> Any:
-    """Errors against `x` (epsilon, users) on a `y` scale (log, linear): bands, curves, theory, published points."""
+    """Errors against `x` (epsilon, or the title of a size) on a `y` scale: log or linear."""
     alt = altair()
     if x == "epsilon":
         axis = alt.Axis(title="ε", values=list(epsilons), labelExpr=_names(epsilons), labelOverlap=True)
         horizontal = alt.X("x:Q", axis=axis, scale=alt.Scale(zero=False, nice=False, padding=15))
     else:
-        axis = alt.Axis(title="users n", format="~s", tickCount=5)
+        axis = alt.Axis(title=x, format="~s", tickCount=5)
         horizontal = alt.X("x:Q", axis=axis, scale=alt.Scale(type="log", nice=False, padding=15))
-    return _specified(_curves(horizontal, looks, y), "error of each protocol", {"height": 360})
+    single = x == "epsilon" and len(epsilons) == 1  # a band of no width would not be seen
+    return _specified(_curves(horizontal, looks, y, bars=single), "error of each protocol", {"height": 360})
 
 
 def loss_chart(x: str, y: str, looks: Sequence[Look]) -> Any:
     """Errors against what a report gives away: `x` is its title."""
     alt = altair()
     horizontal = alt.X("x:Q", title=x, scale=alt.Scale(zero=False, padding=15))
-    return _specified(_curves(horizontal, looks, y, back=True), f"error against the {x}", {"height": 320})
+    return _specified(_curves(horizontal, looks, y, bars=True), f"error against the {x}", {"height": 320})
 
 
-def _curves(x: Any, looks: Sequence[Look], kind: str, back: bool = False) -> Any:
-    """`back`: x may go back along a curve, which runs through the epsilons; bars instead of bands, then."""
+def _curves(x: Any, looks: Sequence[Look], kind: str, bars: bool = False) -> Any:
+    """`bars` instead of bands: where x may go back along a curve through the epsilons, or there is one x alone."""
     alt = altair()
     scale = alt.Scale(type="log", nice=False, padding=8) if kind == "log" else alt.Scale(zero=True)
     axis = alt.Axis(format="~e", title=ERROR, tickCount=6)  # as many digits as a tick needs
@@ -115,7 +123,7 @@ def _curves(x: Any, looks: Sequence[Look], kind: str, back: bool = False) -> Any
         alt.Tooltip("paper:N", title="the paper"),
     ]
     base = alt.Chart(alt.NamedData("curves")).encode(x=x, color=tint)
-    band = base.mark_rule() if back else base.mark_area(opacity=0.22, clip=True)
+    band = base.mark_rule(strokeWidth=2, opacity=0.6) if bars else base.mark_area(opacity=0.22, clip=True)
     band = band.encode(y=y("low"), y2="high:Q")
     line = base.mark_line(strokeWidth=1.6).encode(y=y("mean"), order="order:Q")
     theory = base.mark_line(strokeWidth=0.8, strokeDash=[3, 2]).encode(y=y("theory")).properties(name="theory")
@@ -132,8 +140,9 @@ def frequency_chart() -> Any:
     base = alt.Chart(alt.NamedData("values")).encode(y=value)
     fields = {"value": "value", "truth": "truth_text", "estimate": "estimate_text", "interval": "interval"}
     shown = [alt.Tooltip(f"{field}:N", title=title) for title, field in fields.items()]
+    # the page sets the scale: from 0, or the smallest estimate, on; what intervals have below is cut
     bar = base.mark_bar(color="var(--bar)").encode(x=alt.X("truth:Q", title="frequency"), tooltip=shown)
-    span = base.mark_rule(strokeWidth=2, color="var(--chosen)").encode(x="low:Q", x2="high:Q", tooltip=shown)
+    span = base.mark_rule(strokeWidth=2, color="var(--chosen)", clip=True).encode(x="low:Q", x2="high:Q", tooltip=shown)
     point = base.mark_point(size=50, filled=True, opacity=1, color="var(--chosen)")
     chart = alt.layer(bar, span, point.encode(x="estimate:Q", tooltip=shown))
     return _specified(chart, "True and estimated frequencies of an attribute's values", {"height": 180})

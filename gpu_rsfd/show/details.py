@@ -10,7 +10,7 @@ import numpy as np
 from rich.table import Table
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import Floats, PostprocessLike, check_postprocess
+from gpu_rsfd.estimate import NOT_NEGATIVE, SUM_TO_ONE, Floats, PostprocessLike, as_postprocess
 from gpu_rsfd.metrics import MetricLike, as_metric, name_of
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.show.comparison import among_best_of, differences, half_width
@@ -26,6 +26,7 @@ from gpu_rsfd.show.tables import (
     scientific,
     starred,
     stated,
+    without_number,
     write,
 )
 
@@ -49,7 +50,7 @@ def compare(
     metric: MetricLike = "mse",
 ) -> None:
     """Paired differences of errors with their standard errors; `form` is table, csv or json."""
-    check_postprocess(postprocess)
+    postprocess = as_postprocess(postprocess)
     as_metric(metric)
     for name in (first, second):
         for result in results.values():
@@ -79,6 +80,8 @@ def compare(
             f"{as_metric(metric).label} of {looks[0].label} minus that of {looks[1].label}, repetition by repetition",
             markup=False,
         )
+        for line in without_number(result, postprocess):
+            console.print(line, markup=False)
     noise = (
         "* significantly different from 0 (95 %)" if repeated(results) else "a single repetition: no standard errors"
     )
@@ -157,16 +160,15 @@ def values_of(result: Result, postprocess: PostprocessLike) -> Values:
 
 def cut(low: Floats, high: Floats, postprocess: PostprocessLike) -> tuple[Floats, Floats]:
     """An interval without what a post-processing never gives: below 0, and, of frequencies that sum to 1, above 1."""
-    if postprocess not in ("clip", "clip-normalize", "simplex"):
-        return low, high
-    return np.maximum(low, 0), high if postprocess == "clip" else np.minimum(high, 1)
+    low = np.maximum(low, 0) if postprocess in NOT_NEGATIVE else low
+    return low, np.minimum(high, 1) if postprocess in SUM_TO_ONE else high
 
 
 def per(
     results: Results, what: str, postprocess: PostprocessLike, form: str = "table", metric: MetricLike = "mse"
 ) -> None:
     """The error of each attribute or of each value; `form` is table, csv or json."""
-    check_postprocess(postprocess)
+    postprocess = as_postprocess(postprocess)
     if what not in PER:
         raise InputError(f"per={what} must be one of {', '.join(PER)}")
     attributes = what == "attribute"
@@ -183,6 +185,8 @@ def per(
         tables = _attribute_tables(result, postprocess, metric) if attributes else _value_tables(result, postprocess)
         for line in tables:
             console.print(line) if isinstance(line, Table) else console.print(line, markup=False)
+        for line in without_number(result, postprocess):
+            console.print(line, markup=False)
     single = any(len(result.protocols) == 1 for result in results.values())
     if attributes:
         explained = (

@@ -18,6 +18,8 @@ from gpu_rsfd.results import Result, Results
 from gpu_rsfd.show.comparison import among_best, half_width, ratio_of
 from gpu_rsfd.show.summary import deviations, show_epsilon, with_estimate
 
+FEW = 6  # protocols that a sentence names one by one; more are named by their families
+
 
 class Margin(NamedTuple):
     """How far the protocol with the best mean is ahead of the best one that is significantly worse, in percent."""
@@ -62,16 +64,35 @@ def overall(results: Results, postprocess: PostprocessLike, metric: MetricLike =
     noise = all(len(result.repetitions) > 1 for result in results.values())
     how = as_metric(metric)
     verb = "is not significantly worse than the best" if noise else f"has the {_extreme(how)} {how.label}"
+    if many := len(tally) > FEW:
+        tally = _families(results, postprocess, metric)
     ranked = [f"{name} in {number}" for name, number in tally.most_common() if number]
     ranked[0] = ranked[0].replace(" in ", f" {verb} in ", 1) + f" of {cases} case{'s' * (cases > 1)}"
     if not noise:
         return f"{', '.join(ranked)} ({_cases(results)}). A single repetition says nothing about chance."
+    if many:
+        return f"{', '.join(ranked)} ({_cases(results)}, each case at 95\u00a0%)."
     said = (
         f"in {alone} of them one protocol is significantly better than every other"
         if alone
         else ("in none of them is one protocol significantly better than every other")
     )
-    return f"{', '.join(ranked)}; {said} ({_cases(results)}, paired differences, each case at 95\u00a0%)."
+    return f"{', '.join(ranked)}; {said} ({_cases(results)}, each case at 95\u00a0%)."
+
+
+def _families(results: Results, postprocess: PostprocessLike, metric: MetricLike) -> Counter[str]:
+    """In how many cases some protocol of a family is not significantly worse than the best: RS+FD, Spl, Smp, …"""
+    tally: Counter[str] = Counter()
+    for result in results.values():
+        best = among_best(result, postprocess, metric)
+        names = np.array([family(look.label) for look in result.plan.looks])
+        tally.update({name: int(best[names == name].any(axis=0).sum()) for name in dict.fromkeys(names.tolist())})
+    return tally
+
+
+def family(label: str) -> str:
+    """`RS+FD` of `RS+FD[GRR]`."""
+    return label.partition("[")[0]
 
 
 def _cases(results: Results) -> str:
@@ -88,6 +109,8 @@ def of_dataset(name: str, result: Result, postprocess: PostprocessLike, metric: 
     if len(result.protocols) < 2:
         return ""
     noise = len(result.repetitions) > 1
+    if len(result.protocols) > FEW:
+        return _first_of_many(name, result, postprocess, metric)
     parts = [_said(stretch, as_metric(metric), noise) for stretch in stretches(result, postprocess, metric)]
     if not parts:
         return f"On {name}, no protocol has an estimate of every attribute."
@@ -95,6 +118,22 @@ def of_dataset(name: str, result: Result, postprocess: PostprocessLike, metric: 
     if any("±" in part for part in parts):
         about = " ±: 95\u00a0% confidence intervals."
     return f"On {name}, {'; '.join(parts)}.{about}"
+
+
+def _first_of_many(name: str, result: Result, postprocess: PostprocessLike, metric: MetricLike) -> str:
+    """One short sentence, where there are too many protocols to name those that are nearly as good."""
+    how = as_metric(metric)
+    runs: list[tuple[str, list[float]]] = []
+    for stretch in stretches(result, postprocess, metric):
+        if not runs or runs[-1][0] != stretch.first:
+            runs.append((stretch.first, []))
+        runs[-1][1].extend(stretch.epsilons)
+    if not runs:
+        return f"On {name}, no protocol has an estimate of every attribute."
+    said = "; ".join(f"{first} has the {_extreme(how)} {how.label} {_where(epsilons)}" for first, epsilons in runs)
+    if len(result.repetitions) == 1:
+        return f"On {name}, {said}. A single repetition says nothing about chance."
+    return f"On {name}, {said}; the table marks those that are not significantly worse."
 
 
 def stretches(result: Result, postprocess: PostprocessLike, metric: MetricLike = "mse") -> list[Stretch]:
@@ -130,9 +169,8 @@ def _said(stretch: Stretch, metric: Metric, noise: bool) -> str:
     else:
         said = f"{stretch.first} has the {_extreme(metric)} {metric.label} {where}"
         equal = "not significantly worse" if noise else "equal to it"
-        said += f" ({listed(stretch.others)} {'are' if len(stretch.others) > 1 else 'is'} {equal})" * bool(
-            stretch.others
-        )
+        if stretch.others:
+            said += f" ({listed(stretch.others)} {'are' if len(stretch.others) > 1 else 'is'} {equal})"
     if not stretch.margins:
         return said
     than = f"{'more' if metric.larger_is_better else 'less'} {metric.label} than"

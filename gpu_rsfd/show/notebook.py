@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import DEFAULT, STORED, PostprocessLike, check_postprocess
+from gpu_rsfd.estimate import DEFAULT, STORED, PostprocessLike, as_postprocess
 from gpu_rsfd.metrics import MetricLike, as_metric, name_of
 from gpu_rsfd.results import AttackResult, Measured, Result, Results
 from gpu_rsfd.show.comparison import among_best
@@ -91,7 +91,7 @@ def to_dataframe(
     results: Measured | Results, per: str = "cell", postprocess: PostprocessLike = DEFAULT, metric: MetricLike = "mse"
 ) -> Any:
     pandas = _library("pandas")
-    check_postprocess(postprocess)
+    postprocess = as_postprocess(postprocess)
     as_metric(metric)
     if per not in PER:
         raise InputError(f"per={per} must be one of {', '.join(PER)}")

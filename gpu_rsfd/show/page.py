@@ -9,25 +9,29 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpu_rsfd.command import command_of, reads_files
+from gpu_rsfd.command import Size, command_of, reads_files
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import DEFAULT, POSTPROCESS, STORED, described
-from gpu_rsfd.metrics import METRICS, as_metric
+from gpu_rsfd.estimate import DEFAULT, POSTPROCESS, STORED
+from gpu_rsfd.metrics import as_metric, first_line, metric_names, name_of
 from gpu_rsfd.planning import Look
+from gpu_rsfd.protocols import DEFAULT_SETTINGS
 from gpu_rsfd.results import AttackResult, Result, Results
 from gpu_rsfd.show import charts, headline
 from gpu_rsfd.show.comparison import among_best
+from gpu_rsfd.show.decided import baselines, decision_of, guess_baselines
 from gpu_rsfd.show.details import values_of
-from gpu_rsfd.show.plots import differ_in_users
-from gpu_rsfd.show.privacy import GOALS, exact_losses, means
+from gpu_rsfd.show.plots import AXES, sizes_of, varying_in
+from gpu_rsfd.show.privacy import GOALS, exact_losses, loss_notes, means
 from gpu_rsfd.show.published import caveats, published
 from gpu_rsfd.show.selection import part_of
 from gpu_rsfd.show.summary import RUN, expected, promised, rough, show_epsilon, source_of, summary
+from gpu_rsfd.show.tables import without_number
 from gpu_rsfd.store.files import replace_file
 from gpu_rsfd.version import __version__
 
@@ -104,9 +108,13 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
     """All that the page shows, as plain data; attacks must be on the same data sets, run under the same terms."""
     first = next(iter(results.values()))
     looks, epsilons = first.plan.looks, first.epsilons
-    shown, kept = _shown(results, metric), _kept(results)
-    over_users = differ_in_users(results)
-    kinds = ["epsilon", *(["users"] if over_users else [])]
+    metric = name_of(metric)
+    shown, kinds = _shown(results, metric)
+    kept, sizes = _kept(results, kinds), sizes_of(results)
+    axes = varying_in(sizes)
+    for result, kind in product(results.values(), kinds):
+        if result.has_counts:
+            result.compute([as_metric(m) for m in shown], kind)
     matched = {} if attacks is None else matching(results, attacks)
     private = {name: _privacy(result, matched.get(name)) for name, result in results.items()}
     losses = list(dict.fromkeys(kind for entry in private.values() for kind in entry))
@@ -123,18 +131,33 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
             {"name": m, "label": known.label, "summary": known.summary, "larger": known.larger_is_better}
             for m, known in ((m, as_metric(m)) for m in shown)
         ],
-        "postprocess": [{"name": name, "summary": described(POSTPROCESS[name])} for name in STORED],
+        "postprocess": [{"name": name, "summary": first_line(POSTPROCESS[name])} for name in kinds],
         "kept": kept,
         "default": {"metric": metric, "postprocess": DEFAULT},
-        "overUsers": over_users,
-        "headlines": _tables(shown, lambda kind, m: headline.overall(results, kind, m)),
+        "axes": {axis: AXES[axis] for axis in axes},
+        "headlines": _tables(shown, kinds, lambda kind, m: headline.overall(results, kind, m)),
         "guarantee": promised(first),
+        "guaranteeName": f"Guarantee: {first.spec.get('guarantee', DEFAULT_SETTINGS.guarantee)}.",
         "pairing": PAIRING[first.spec.get("sampler", "users")],
         "run": {key: first.spec.get(key, usual) for key, usual in RUN.items()},
-        "datasets": [_dataset(results, name, shown, kept, private[name]) for name in results],
+        "datasets": [
+            {
+                **_dataset(results, name, shown, kinds, kept, private[name]),
+                "size": _size(sizes.get(name)),
+                "decision": decision_of(results, name),
+                "baselines": baselines(results[name], shown),
+                "guessBaselines": guess_baselines(matched.get(name)),
+            }
+            for name in results
+        ],
         "losses": losses,
+        "lossNotes": {kind: "; ".join(loss_notes(first)) for kind in (ONE, ANY)},
         "charts": {
-            **{f"{x}-{y}": charts.error_chart(x, y, looks, epsilons) for x in kinds for y in ("log", "linear")},
+            **{
+                f"{x}-{y}": charts.error_chart(AXES.get(x, x), y, looks, epsilons)
+                for x in ("epsilon", *axes)
+                for y in ("log", "linear")
+            },
             **{f"{x}-{y}": charts.loss_chart(x, y, looks) for x in losses for y in ("log", "linear")},
             "frequencies": charts.frequency_chart(),
         },
@@ -150,22 +173,40 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
     }
 
 
-def _tables(metrics: Sequence[str], entry: Callable[[str, str], Any]) -> dict[str, dict[str, Any]]:
+def _size(size: Size | None) -> dict[str, Any] | None:
+    """The n, d and k of a data set made by size."""
+    return None if size is None else {axis: getattr(size, axis) for axis in AXES}
+
+
+def _tables(
+    metrics: Sequence[str], kinds: Sequence[str], entry: Callable[[str, str], Any]
+) -> dict[str, dict[str, Any]]:
     """[metric][postprocess]"""
-    return {metric: {kind: entry(kind, metric) for kind in STORED} for metric in metrics}
+    return {metric: {kind: entry(kind, metric) for kind in kinds} for metric in metrics}
 
 
-def _shown(results: Results, metric: str) -> list[str]:
-    """The metrics that go into the page: all; or the chosen one, if all would be too much or are not to be had."""
+def _shown(results: Results, metric: str) -> tuple[list[str], list[str]]:
+    """The metrics and the post-processings that go into the page: all, if that is not too much and they are to be had.
+
+    Else all metrics after the post-processings that a file keeps, or the chosen metric alone.
+    """
     as_metric(metric)
-    means = sum(len(r.protocols) * len(r.epsilons) for r in results.values()) * len(STORED) * len(METRICS)
-    if means <= MOST_ERRORS and all(result.has_counts for result in results.values()):
-        return list(METRICS)
-    return [metric]
+    cells = sum(len(r.protocols) * len(r.epsilons) for r in results.values())
+    metrics = list(dict.fromkeys([*metric_names(), metric]))
+    if all(result.has_counts for result in results.values()):
+        for kinds in (list(POSTPROCESS), list(STORED)):
+            if cells * len(metrics) * len(kinds) <= MOST_ERRORS:
+                return metrics, kinds
+    return [metric], list(STORED)
 
 
 def _dataset(
-    results: Results, name: str, metrics: Sequence[str], kept: Sequence[str], losses: Mapping[str, Any]
+    results: Results,
+    name: str,
+    metrics: Sequence[str],
+    kinds: Sequence[str],
+    kept: Sequence[str],
+    losses: Mapping[str, Any],
 ) -> dict[str, Any]:
     result = results[name]
     return {
@@ -178,10 +219,11 @@ def _dataset(
         "domain": list(result.domain),
         "labels": None if result.labels is None else [list(row) for row in result.labels],
         "truth": [_short(f) for f in result.frequencies],
-        "headlines": _tables(metrics, lambda kind, metric: headline.of_dataset(name, result, kind, metric)),
-        "errors": _tables(metrics, lambda kind, metric: _errors(name, result, kind, metric)),
+        "headlines": _tables(metrics, kinds, lambda kind, metric: headline.of_dataset(name, result, kind, metric)),
+        "errors": _tables(metrics, kinds, lambda kind, metric: _errors(name, result, kind, metric)),
         "estimates": {kind: _estimates(result, kind) for kind in kept},
         "losses": {kind: _numbers(values) for kind, values in losses.items()},
+        "undefined": {kind: lines for kind in kinds if (lines := list(without_number(result, kind)))},
         "caveats": caveats([name], result.plan.looks) if published(name, result, DEFAULT) is not None else [],
         "balanced": result.plan.assignment == "balanced",
     }
@@ -272,12 +314,13 @@ def _check_attack(name: str, result: Result, attack: AttackResult) -> None:
             raise differ(f"another mechanism {p} at epsilon", show_epsilon(e), "their own")
 
 
-def _kept(results: Results) -> list[str]:
-    """The post-processings whose estimates go into the page: all, or the default one if all would be too much."""
+def _kept(results: Results, kinds: Sequence[str]) -> list[str]:
+    """The post-processings whose estimates go into the page: as many as are not too much."""
     numbers = sum(3 * len(r.protocols) * len(r.epsilons) * r.domain.total for r in results.values())
     if numbers > MOST_NUMBERS or not all(r.has_counts for r in results.values()):
         return []
-    return list(STORED) if numbers * len(STORED) <= MOST_NUMBERS else [DEFAULT]
+    choices = (list(kinds), list(STORED), [DEFAULT])
+    return next(choice for choice in choices if numbers * len(choice) <= MOST_NUMBERS)
 
 
 def _estimates(result: Result, postprocess: str) -> dict[str, Any]:

@@ -106,6 +106,20 @@ def epsilon_ticks(axis: Any, epsilons: Sequence[float]) -> None:
     axis.xaxis.set_major_formatter(FixedFormatter(shown))
 
 
+def size_ticks(axis: Any, sizes: Sequence[int]) -> None:
+    """A tick for each size on a logarithmic axis; labels that would collide are left out."""
+    from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+
+    room = math.log(sizes[-1] / sizes[0]) * NARROWEST / SIZE[0]
+    shown: list[int] = []
+    for size in sizes:
+        if not shown or math.log(size / shown[-1]) >= room:
+            shown.append(size)
+    axis.xaxis.set_major_locator(FixedLocator(shown))
+    axis.xaxis.set_major_formatter(ScalarFormatter())
+    axis.xaxis.set_minor_locator(NullLocator())
+
+
 def log_ticks(axis: Any, values: Any) -> bool:
     """A logarithmic axis around the positive values, its ticks plain text; False if there is no such value."""
     from matplotlib.ticker import FixedFormatter, FixedLocator
@@ -133,6 +147,7 @@ def log_ticks(axis: Any, values: Any) -> bool:
     if sum(map(bool, names)) + len(decades) < 2:  # a narrow range: three ticks of its own
         between = [10.0 ** (low + share * (high - low)) for share in (0.2, 0.5, 0.8)]
         names = [_number(value) for value in between]
+        axis.yaxis.set_major_locator(FixedLocator([]))  # a power of ten among them would collide
     axis.yaxis.set_minor_locator(FixedLocator(between))
     axis.yaxis.set_minor_formatter(FixedFormatter(names))
     return True

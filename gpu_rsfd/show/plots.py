@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from gpu_rsfd.command import Size, size_of
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import DEFAULT, Floats, PostprocessLike, check_postprocess
+from gpu_rsfd.estimate import DEFAULT, Floats, PostprocessLike, as_postprocess
 from gpu_rsfd.metrics import MetricLike, as_metric, name_of
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.results import Measured, Result, Results
 from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.lettering import lettered
-from gpu_rsfd.show.panels import Page, epsilon_ticks, log_ticks
+from gpu_rsfd.show.panels import Page, epsilon_ticks, log_ticks, size_ticks
 from gpu_rsfd.show.published import caveats, published
 from gpu_rsfd.show.summary import expected, rough, show_epsilon, summary, unusual
 from gpu_rsfd.store.files import FIGURES, replace_file
@@ -30,6 +31,8 @@ TOO_MANY_VALUES = 100  # more than these leave no room for error bars
 MOST_LABELS, MOST_LABELS_WIDE = 20, 60  # of values, under a panel; more can't be read
 LABEL_LETTERS, TITLE_LETTERS = 20, 40  # longer ones are cut
 RESULTS = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")  # how a results file's name may end
+
+AXES = {"n": "users n", "d": "attributes d", "k": "values k"}  # sizes of a data set
 
 # Every figure says who made it, so that no other file is ever replaced by one.
 _METADATA: dict[str, dict[str, str | None]] = {
@@ -125,27 +128,36 @@ def save_figure(figure: Any, path: Path, overwrite: bool = False) -> None:
 def figure_of(
     results: Results, postprocess: PostprocessLike = DEFAULT, x: str = "auto", metric: MetricLike = "mse"
 ) -> Any:
-    """Errors against epsilon, a panel per data set; or against n, a panel per epsilon, for a sweep over n."""
-    check_postprocess(postprocess)
+    """Errors against epsilon, a panel per data set; or against n, d or k, a panel per epsilon."""
+    postprocess = as_postprocess(postprocess)
     as_metric(metric)
     if not results:
         raise InputError("the results file has no finished repetitions yet; nothing to plot")
-    if x not in ("auto", "epsilon", "users"):
-        raise InputError(f"x={x} must be one of auto, epsilon, users")
-    over_users = differ_in_users(results)
-    if x == "users" and not over_users:
-        raise InputError("x=users needs data sets that differ in their number of users only")
-    draw = _against_users if over_users and x != "epsilon" else _against_epsilon
-    return draw(results, postprocess, metric)
+    x = {"users": "n"}.get(x, x)
+    if x not in ("auto", "epsilon", *AXES):
+        raise InputError(f"x={x} must be one of auto, epsilon, {', '.join(AXES)}")
+    sizes = sizes_of(results)
+    varying = varying_in(sizes)
+    if x in AXES and x not in varying:
+        raise InputError(f"x={x} needs synthetic data sets, made by size, that differ in {AXES[x]}")
+    if x == "epsilon" or not varying:
+        return _against_epsilon(results, postprocess, metric)
+    return _against_size(results, sizes, varying[0] if x == "auto" else x, postprocess, metric)
 
 
-def differ_in_users(results: Results) -> bool:
-    """A sweep over n: synthetic data sets made by size, equal but for their number of users."""
-    made = [d for d in results.spec.get("datasets", []) if d["name"] in results]
-    if len({d["users"] for d in made}) < 2:
-        return False
-    families = {d["name"].replace(f"-n{d['users']}-", "-n-") for d in made}
-    return len({tuple(d["domain"]) for d in made}) == 1 and len(families) == 1
+def sizes_of(results: Results) -> dict[str, Size]:
+    """The sizes of synthetic data sets that differ in nothing else; {} if there are others among them."""
+    made = {d["name"]: size_of(d) for d in results.spec.get("datasets", []) if d.get("name") in results}
+    found = {name: size for name, size in made.items() if size is not None}
+    same = len(found) == len(results) and len({size.distribution for size in found.values()}) == 1
+    one_domain = len({tuple(results[name].domain) for name, size in found.items() if size.k is None}) <= 1
+    return found if same and one_domain else {}
+
+
+def varying_in(sizes: Mapping[str, Size]) -> list[str]:
+    """What data sets differ in, n, d or k: the one with most values first."""
+    values = {axis: {getattr(size, axis) for size in sizes.values()} for axis in AXES}
+    return sorted((axis for axis in AXES if len(values[axis] - {None}) > 1), key=lambda axis: -len(values[axis]))
 
 
 def _against_epsilon(results: Results, postprocess: PostprocessLike, metric: MetricLike) -> Any:
@@ -162,22 +174,36 @@ def _against_epsilon(results: Results, postprocess: PostprocessLike, metric: Met
     return page.figure
 
 
-def _against_users(results: Results, postprocess: PostprocessLike, metric: MetricLike) -> Any:
-    ordered = sorted(results.values(), key=lambda r: r.n)
-    first = ordered[0]
-    users = [r.n for r in ordered]
-    found = [summary(r, postprocess, metric) for r in ordered]
-    mean, error = (np.stack(parts, axis=-1) for parts in zip(*found, strict=True))
-    forms = [form for r in ordered if (form := _theory(r, postprocess, metric)) is not None]
-    theory = np.stack(forms, axis=-1) if forms else None  # [protocol, epsilon, users]
-    page = Page(len(first.epsilons), handles(first), explained(results, postprocess, [theory]))
-    for e, (axis, epsilon) in enumerate(zip(page.axes, first.epsilons, strict=True)):
-        closed = None if theory is None else theory[:, e]
-        curves(axis, first, users, mean[:, e], error[:, e], closed, log=_logarithmic(metric))
-        axis.set_title(f"ε = {show_epsilon(epsilon)}, d = {len(first.domain)}", fontsize=10)
+def _against_size(
+    results: Results, sizes: Mapping[str, Size], x: str, postprocess: PostprocessLike, metric: MetricLike
+) -> Any:
+    """A panel for each epsilon, and for each size of data sets that differ in `x` alone."""
+    alike: dict[tuple[int | None, ...], list[str]] = {}
+    for name in sorted(results, key=lambda name: getattr(sizes[name], x)):
+        alike.setdefault(tuple(getattr(sizes[name], axis) for axis in AXES if axis != x), []).append(name)
+    found = {name: summary(result, postprocess, metric) for name, result in results.items()}
+    theory = {name: _theory(result, postprocess, metric) for name, result in results.items()}
+    first = next(iter(results.values()))
+    panels = [(names, e) for names in alike.values() for e in range(len(first.epsilons))]
+    page = Page(len(panels), handles(first), explained(results, postprocess, theory.values()))
+    for axis, (names, e) in zip(page.axes, panels, strict=True):
+        mean, error = (np.stack([found[name][i][:, e] for name in names], axis=-1) for i in (0, 1))
+        forms = [form[:, e] for name in names if (form := theory[name]) is not None]
+        at = [getattr(sizes[name], x) for name in names]
+        curves(axis, first, at, mean, error, np.stack(forms, axis=-1) if forms else None, log=_logarithmic(metric))
+        fixed = [f"{other} = {getattr(sizes[names[0]], other):,}" for other in _titled(sizes, x)]
+        axis.set_title(", ".join([f"ε = {show_epsilon(first.epsilons[e])}", *fixed]), fontsize=10)
         axis.set_xscale("log")
-    page.name_axes("users n", axis_name(postprocess, metric))
+        if x != "n":
+            size_ticks(axis, at)
+    page.name_axes(AXES[x], axis_name(postprocess, metric))
     return page.figure
+
+
+def _titled(sizes: Mapping[str, Size], x: str) -> list[str]:
+    """What a panel's title says beside epsilon: d, and all that is in a grid."""
+    first = next(iter(sizes.values()))
+    return [axis for axis in AXES if axis != x and (axis == "d" or first.k is not None)]
 
 
 def curves(
@@ -270,7 +296,7 @@ def frequencies(results: Results, attribute: str, postprocess: PostprocessLike =
     Error bars are 95 % prediction intervals: where the estimate of one more collection falls.  The panels of a data set
     share their vertical axis.  Very many values leave no room for bars: means as lines, then.
     """
-    check_postprocess(postprocess)
+    postprocess = as_postprocess(postprocess)
     having = {name: r for name, r in results.items() if attribute in r.names}
     if not having:
         names = dict.fromkeys(n for r in results.values() for n in r.names)

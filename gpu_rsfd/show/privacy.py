@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import DEFAULT, Floats, PostprocessLike, check_postprocess
+from gpu_rsfd.estimate import DEFAULT, Floats, PostprocessLike, as_postprocess
 from gpu_rsfd.metrics import MetricLike, as_metric
 from gpu_rsfd.protocols import Mechanism
 from gpu_rsfd.protocols.loss import losses
@@ -80,13 +80,14 @@ def attack_figure(results: Results) -> Any:
 
 def tradeoff(results: Results, postprocess: PostprocessLike = DEFAULT, metric: MetricLike = "mse") -> Any:
     """Errors against the exact privacy loss, a curve per protocol over epsilon: one attribute differs, or all."""
-    check_postprocess(postprocess)
+    postprocess = as_postprocess(postprocess)
     if not results:
         raise InputError("the results file has no finished repetitions yet; nothing to plot")
     log = not as_metric(metric).larger_is_better
     panels = [(name, result, kind) for name, result in results.items() for kind in (0, 1)]
     first = next(iter(results.values()))
-    page = Page(len(panels), plots.handles(first), plots.explained(results), columns=2 * min(2, len(results)))
+    notes = [*plots.explained(results), *loss_notes(first)]
+    page = Page(len(panels), plots.handles(first), notes, columns=2 * min(2, len(results)))
     for axis, (name, result, kind) in zip(page.axes, panels, strict=True):
         plots.curves(axis, result, exact_losses(result)[kind], *summary(result, postprocess, metric), log=log)
         plots.entitle(axis, name, f"n = {result.n:,}, d = {len(result.domain)}")
@@ -101,6 +102,17 @@ def exact_losses(result: Result) -> tuple[Floats, Floats]:
     table = np.array([[_losses(ms) for ms in row] for row in result.plan.mechanisms])
     finite = np.where(np.isfinite(table), table, np.nan)
     return finite[:, :, 0], finite[:, :, 1]
+
+
+def loss_notes(result: Result) -> list[str]:
+    """The protocols whose losses are not what they seem: claimed, or those of one report of many."""
+    found: dict[str, list[str]] = {}
+    for look, row in zip(result.plan.looks, result.plan.mechanisms, strict=True):
+        if any(m.claimed for ms in row for m in ms):
+            found.setdefault("loss claimed by its author, not computed", []).append(look.label)
+        if any(m.spent < m.budget for ms in row for m in ms):
+            found.setdefault("loss of the first report alone", []).append(look.label)
+    return [f"{words}: {', '.join(labels)}" for words, labels in found.items()]
 
 
 def _losses(mechanisms: tuple[Mechanism, ...]) -> Floats:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.options import expanded
 from gpu_rsfd.results import M, Results
 from gpu_rsfd.show.summary import show_epsilon
 
@@ -27,6 +28,7 @@ def select(
 
 def part_of(result: M, protocols: Sequence[str] = (), epsilons: Sequence[float] = ()) -> M:
     """The same of one data set."""
+    protocols = expanded(protocols, result.protocols, "protocol")
     for name in protocols:
         if name not in result.protocols:
             raise InputError(f"no protocol {name!r} in the results; protocols: {', '.join(result.protocols)}")

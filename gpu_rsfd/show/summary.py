@@ -33,7 +33,7 @@ def summary(result: Result, postprocess: PostprocessLike, metric: MetricLike = "
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = each.sum(axis=-1) / count
         error = np.sqrt(((each - mean[..., None]) ** 2).sum(axis=-1) / (count - 1) / count)
-        if not (missing := np.isnan(mean)).any() or not result.has_counts:  # errors alone: no attribute has its own
+        if not (missing := _unreported(result, each)).any():
             return mean, error
         means, deviation = attribute_deviations(result.error_per_attribute(metric, postprocess)[missing])
         mean[missing] = means.mean(axis=-1)
@@ -52,10 +52,22 @@ def deviations(result: Result, postprocess: PostprocessLike, metric: MetricLike 
     count = each.shape[-1]
     with np.errstate(divide="ignore", invalid="ignore"):
         deviation = (each - mean[..., None]) / np.sqrt(count * (count - 1.0))
-        if (missing := np.isnan(each).any(axis=-1)).any() and result.has_counts:
+        if (missing := _unreported(result, each)).any():
             attributes = result.error_per_attribute(metric, postprocess)[missing]
             deviation[missing] = attribute_deviations(attributes)[1].mean(axis=-1)
     return mean, deviation
+
+
+def _unreported(result: Result, each: Any) -> Any:
+    """bool [protocol, epsilon]: cells that have no error in some repetition because nobody reported an attribute.
+
+    None are where there are errors alone: no attribute has its own.  An error may also be missing because a
+    post-processing is not defined; then every attribute that it is not defined for lacks all of them.
+    """
+    missing = np.isnan(each).any(axis=-1)
+    if not missing.any() or not result.has_counts:
+        return np.zeros_like(missing)
+    return missing & (result.reporters == 0).any(axis=(2, 3))
 
 
 def attribute_deviations(each: Any) -> tuple[Any, Any]:

@@ -7,19 +7,17 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from json import dumps
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.estimate import PostprocessLike, check_postprocess
+from gpu_rsfd.estimate import PostprocessLike, as_postprocess
 from gpu_rsfd.metrics import MetricLike, as_metric, name_of
-from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.results import Measured, Result, Results
-from gpu_rsfd.show.comparison import TIE, among_best
+from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.summary import (
     RUN,
     expected,
@@ -32,30 +30,17 @@ from gpu_rsfd.show.summary import (
     with_estimate,
 )
 from gpu_rsfd.theory import expected as theory
-from gpu_rsfd.theory.needs import PlanRow
 
 FIELDS = (
     *("dataset", "users", "attributes", "protocol", "epsilon", "metric", "postprocess", "repetitions"),
     *("error", "standard_error", "expected_error", "expected_is_rough"),
     *("repetitions_with_estimate", "repetitions_with_every_estimate", "among_best", "source", *RUN),
 )
-MEANING = {  # of the errors that are planned for
-    "users": "against these n users' own frequencies (--against population: against those they are drawn from)",
-    "population": "against the population that the n users are drawn from",
-}
 WIDE = 1e4  # from this ratio of the largest to the smallest cell on, each has a power of ten of its own
 LOWEST_EXPONENT = -300  # smaller powers of ten are no ordinary numbers
 NO_ERROR = 1e-9  # relative: what is left of an error of nothing after rounding
 PLAIN: dict[str, Any] = {"box": box.SIMPLE_HEAD, "padding": 0, "show_edge": False, "pad_edge": False}
 WIDTH = 1000  # numbers are never cut: a line too long for the terminal is wrapped by the terminal
-
-
-class Planned(NamedTuple):
-    """What to expect of n users with the frequencies of a data set."""
-
-    data: Dataset
-    n: int
-    rows: Sequence[PlanRow]
 
 
 def concise(mean: float, error: float) -> str:
@@ -140,7 +125,7 @@ def stated(postprocess: PostprocessLike, metric: MetricLike = "mse") -> str:
 
 def show(results: Results, postprocess: PostprocessLike, form: str = "table", metric: MetricLike = "mse") -> None:
     """Print the table; `form` is table, csv or json."""
-    check_postprocess(postprocess)
+    postprocess = as_postprocess(postprocess)
     as_metric(metric)
     if form != "table":
         write(results, form, FIELDS, rows(results, postprocess, metric))
@@ -156,7 +141,7 @@ def show(results: Results, postprocess: PostprocessLike, form: str = "table", me
         guides |= bool(guide.any())
         best = among_best(result, postprocess, metric)
         console.print(cells_table(result, mean, error, exponent, best, closed, guide))
-        for line in _without_estimate(result):
+        for line in (*_without_estimate(result), *without_number(result, postprocess)):
             console.print(line, markup=False)
     console.print(f"(standard error of the last digits); {marked(results, 'column', metric)}")
     if guides:
@@ -185,104 +170,12 @@ def _without_estimate(result: Result) -> Iterator[str]:
             )
 
 
-def show_plan(
-    plans: Sequence[Planned],
-    target_rmse: float | None,
-    postprocess: str,
-    against: str,
-    guarantee: str = "paper",
-    *,
-    json: bool,
-) -> None:
-    """What to expect of each protocol and epsilon, for each data set."""
-    if json:
-        documents = [
-            {
-                "dataset": data.name,
-                "source": data.source,
-                "users": n,
-                "domain": list(data.domain),
-                "postprocess": postprocess,
-                "against": against,
-                "guarantee": guarantee,
-                "target_rmse": target_rmse,
-                "rows": [_plain(row) for row in rows],
-            }
-            for data, n, rows in plans
-        ]
-        print(dumps(documents, indent=2))
-        return
-    console = Console(width=WIDTH, highlight=False)
-    for data, n, rows in plans:
-        frequencies = "" if n == data.n else f", frequencies of its {data.n:,} users"
-        source = f"; data: {data.source}" if data.source else ""
-        console.print(
-            f"{data.name}: n = {n:,}, d = {data.d}{frequencies}{source}; expected errors from theory, "
-            f"postprocess={postprocess}; guarantee={guarantee}{_blind(rows)}",
-            markup=False,
-        )
-        console.print(_plan_table(rows, target_rmse))
-    console.print(f"* the smallest at its epsilon; errors are {MEANING[against]}")
-    console.print("● Pareto-optimal: no other row of the table has a smaller error or loss without a larger one")
-    console.print("loss: the exact worst log-likelihood ratio between users who differ in one attribute, or in any way")
-    if any(row.first_report for plan in plans for row in plan.rows):
-        console.print("first: the loss of the first report of a longitudinal protocol; epsilon bounds all of them")
-    if any(row.attacked_users for plan in plans for row in plan.rows):
-        console.print("guessed: by an attacker who knows the marginals, on simulated users; good to ± .01 (95 %)")
-    if any(row.rough or row.users_rough for plan in plans for row in plan.rows):
-        console.print(f"~ a guide only: some value has fewer than {theory.ENOUGH_REPORTS} reports to be expected")
-
-
-def _plain(row: PlanRow) -> dict[str, Any]:
-    """As JSON has it: null where there is no number, or an infinite one."""
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in row._asdict().items()}
-
-
-def _blind(rows: Sequence[PlanRow]) -> str:
-    """What an attacker achieves without any report."""
-    if not rows or not rows[0].attacked_users:
-        return ""  # it was not asked for, or the domains are too large
-    row = rows[0]
-    return f"; guessed without a report: sampled {row.sampled_baseline:.2f}, value {row.value_baseline:.2f}"
-
-
-def _plan_table(rows: Sequence[PlanRow], target_rmse: float | None) -> Table:
-    table = Table(**PLAIN)
-    columns = ["epsilon", "protocol", "MSE_avg", "RMSE", "bits per user", "loss: one", "any"]
-    attacked = any(row.attacked_users for row in rows)
-    if attacked:
-        columns += ["guessed: sampled", "value"]
-    if target_rmse is not None:
-        columns.append(f"users for RMSE {target_rmse:g}")
-    for name in columns:
-        table.add_column(f" {name}", justify="left" if name == "protocol" else "right", no_wrap=True)
-    for epsilon in dict.fromkeys(row.epsilon for row in rows):
-        here = sorted((row for row in rows if row.epsilon == epsilon), key=lambda row: (row.mse != row.mse, row.mse))
-        best = min((row.mse for row in here if row.mse == row.mse), default=math.nan)
-        for row in here:
-            mark = "*" if row.mse <= best * (1 + TIE) else " "
-            guide = "~" if row.rough else ""
-            known = REGISTRY.get(row.protocol)
-            cells = [
-                show_epsilon(epsilon),
-                f"{'●' if row.non_dominated else ' '}{escaped(known.label if known else row.protocol)}",
-            ]
-            if math.isfinite(row.mse):
-                cells += [f" {guide}{row.mse:.3e}{mark}", f" {guide}{row.rmse:.2e}"]
-            else:
-                cells += [" – ", " –"]
-            cells.append(f" {row.bits_per_user:,.1f}")
-            about = " claimed" * row.claimed + " first" * row.first_report
-            cells += [f" {loss:.3f}{about}" for loss in (row.loss_one, row.loss_all)]
-            if attacked:
-                cells += [f" {row.sampled:.2f}".replace("nan", "–"), f" {row.value:.2f}"]
-            if row.users_needed is not None:
-                cells.append(f" {'~' if row.users_rough else ''}{row.users_needed:,}")
-            elif row.unreachable is not None:
-                cells.append(f" {row.unreachable}")
-            table.add_row(*cells, style="bold" if row.non_dominated else None)
-        table.add_section()
-    return table
+def without_number(result: Result, postprocess: PostprocessLike) -> Iterator[str]:
+    """A line for protocols that a post-processing is not defined for."""
+    reasons = result.undefined(postprocess)
+    for reason in dict.fromkeys(reasons.values()):
+        labels = [label for label, own in reasons.items() if own == reason]
+        yield f"{', '.join(labels)}: – where {name_of(postprocess)} is not defined: {reason}"
 
 
 def marked(results: Results, where: str, metric: MetricLike = "mse") -> str:

@@ -21,7 +21,7 @@ from gpu_rsfd.results import Header, Results
 from gpu_rsfd.store.blocks import Blocks, Found
 from gpu_rsfd.store.files import StoreError, replaced
 from gpu_rsfd.store.format import FORMAT, LIBVER, attach, create_arrays, dimensions, write_header
-from gpu_rsfd.store.reading import attributes_digest, open_results
+from gpu_rsfd.store.reading import attributes_digest, open_hdf5, open_results, unreadable
 from gpu_rsfd.tape import STREAM_VERSION
 from gpu_rsfd.version import __version__
 
@@ -55,29 +55,32 @@ class OpenFiles:
     """HDF5 files opened when they are needed; the one that was needed longest ago makes room for another."""
 
     def __init__(self) -> None:
-        self._files: OrderedDict[Path, Any] = OrderedDict()
+        self._files: OrderedDict[Path, tuple[contextlib.ExitStack, Any]] = OrderedDict()
 
     def __enter__(self) -> OpenFiles:
         return self
 
     def __exit__(self, *_: object) -> None:
         while self._files:
-            self._files.popitem()[1].close()
+            self._files.popitem()[1][0].close()
 
     def __call__(self, piece: Piece, name: str) -> Any:
         """An array of a piece."""
         try:
             if piece.path not in self._files:
                 if len(self._files) >= MOST_OPEN:
-                    self._files.popitem(last=False)[1].close()
-                self._files[piece.path] = h5py.File(piece.path, "r")
+                    self._files.popitem(last=False)[1][0].close()
+                stack = contextlib.ExitStack()
+                self._files[piece.path] = (stack, stack.enter_context(open_hdf5(piece.path)))
             self._files.move_to_end(piece.path)
-            return self._files[piece.path][piece.group][name]
+            return self._files[piece.path][1][piece.group][name]
         except (OSError, KeyError, RuntimeError, ValueError) as error:
             raise _damaged(piece, error) from error
 
 
 def _damaged(piece: Piece, error: Exception) -> InputError:
+    if isinstance(error, OSError) and error.errno is not None:
+        return unreadable(piece.path, error)
     hint = "; without it, its repetitions are simulated again" if piece.found is not None else ""
     return InputError(f"{piece.path} is damaged: {(str(error).splitlines() or [''])[0]}{hint}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import hashlib
+import io
 import os
 import platform
 import re
@@ -21,8 +22,7 @@ from gpu_rsfd.errors import InputError, RunError
 
 FIGURES = (".png", ".pdf", ".svg")  # drawn beside a results file
 REPLACE_SECONDS = 5.0  # where an open file can't be replaced, its reader is waited for so long
-
-
+IN_MEMORY = 16 << 20  # bytes of a file that are put together in memory: one write, not hundreds
 LOCK_SECONDS = 0.5  # so long somebody else's lock is waited for: whoever only looks holds it for a moment
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | NOFOLLOW | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -144,12 +144,13 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
     try:
         try:
             with os.fdopen(os.open(beside, NEW, 0o600), "w+b") as file:
-                calm = DeferredErrors(file)
+                image = FileImage(file)
                 try:
-                    yield calm
+                    yield image
                 finally:
-                    if calm.error is not None:
-                        raise calm.error
+                    if image.error is not None:
+                        raise image.error
+                image.spill()
                 file.flush()
                 os.fsync(file.fileno())
             if check is not None:
@@ -194,14 +195,15 @@ def move(beside: Path, path: Path) -> None:
             os.close(folder)
 
 
-class DeferredErrors:
-    """A file that remembers the first error and takes all that follows.
+class FileImage:
+    """What becomes of a file, in memory while it is small; remembers the first error and takes all that follows.
 
     HDF5 can't close a file on a full disk, and is of no use afterwards; so it is never told.
     """
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+        self._disk = file
+        self._file: BinaryIO = io.BytesIO()
         self.error: OSError | None = None
 
     def _do(self, action: Callable[[], int | None], otherwise: int) -> int:
@@ -212,8 +214,20 @@ class DeferredErrors:
                 self.error = error
         return otherwise
 
+    def spill(self) -> None:
+        """From memory to the disk, for good."""
+        memory, self._file = self._file, self._disk
+        if isinstance(memory, io.BytesIO):
+            self._disk.write(memory.getbuffer())
+            self._disk.seek(memory.tell())
+
+    def _write(self, content: bytes | memoryview) -> int:
+        if self._file is not self._disk and self._file.tell() + len(content) > IN_MEMORY:
+            self.spill()
+        return self._file.write(content)
+
     def write(self, content: bytes | memoryview) -> int:
-        return self._do(lambda: self._file.write(content), len(content))
+        return self._do(lambda: self._write(content), len(content))
 
     def flush(self) -> None:
         self._do(self._file.flush, 0)

@@ -11,10 +11,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpu_rsfd.measure import MEASUREMENTS
 from gpu_rsfd.results import Header
 from gpu_rsfd.spec import FIELDS, MEASURED
 
-NOUNS = {"frequencies": "a sweep", "inference": "an attack"}
 # What must be equal, and what it is where a spec does not say.
 SHARED: dict[str, Any] = {
     **{option.name: option.value() for option in (*FIELDS, *MEASURED.values()) if option.shared},
@@ -61,11 +61,11 @@ def conflicts(
     """What can't be reconciled between a file and a command, a line each; `had` and `wanted` are headers by name."""
     before, now = _settings(have), _settings(want)
     if before["measurement"] != now["measurement"]:
-        return [f"it holds {NOUNS.get(before['measurement'], before['measurement'])}, not {NOUNS[now['measurement']]}"]
+        return [f"it holds {_noun(before['measurement'])}, not {_noun(now['measurement'])}"]
     lines = [
-        f"{key.replace('_', ' ')}: {before[key]} in the file, {now[key]} asked for"
+        f"{_words(key)}: {_differ(before[key], now[key])}"
         for key in SHARED
-        if before[key] != now[key]
+        if before[key] != now[key] and not (key == "numpy_version" and before["sampler"] != now["sampler"])
     ]
     if (before["first"], before["step"]) != (now["first"], now["step"]):
         lines.append(f"repetitions: {_range(have)} in the file, {_range(want)} asked for")
@@ -77,11 +77,16 @@ def conflicts(
         cells = [line for name in had if name in wanted for line in _of_cells(name, had[name], wanted[name])]
         if cells:
             lines = [
-                f"{key.replace('_', ' ')}: {have.get(key, default)} in the file, {want.get(key, default)} asked for"
+                f"{_words(key)}: {_differ(have.get(key, default), want.get(key, default))}"
                 for key, default in SOMETIMES.items()
                 if have.get(key, default) != want.get(key, default)
             ] or cells[:1]
     return lines
+
+
+def _noun(kind: str) -> str:
+    noun = MEASUREMENTS[kind].noun
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def _range(spec: Mapping[str, Any]) -> str:
@@ -93,10 +98,16 @@ def _of_data(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     a, b = described(old), described(new)
     if a == b:
         return []
+    read, asked = ({key: _short(value) for key, value in one.get("loaded", {}).items()} for one in (old, new))
+    file = read.pop("file", old["name"])
+    for key in dict.fromkeys([*read, *sorted(asked.keys() - {"file"})]):
+        if read.get(key) != asked.get(key):
+            given = (options.get(key, "not given") for options in (read, asked))
+            return [f"{file}: {_words(key)} {_differ(*given)}"]
     for key in ("users", "domain", "seed", "distribution"):
         if a.get(key) != b.get(key):
-            return [f"{old['name']}: {key} {_short(a.get(key))} in the file, {_short(b.get(key))} asked for"]
-    return [f"{old.get('loaded', {}).get('file', old['name'])} has changed since"]
+            return [f"{old['name']}: {key} {_differ(a.get(key), b.get(key))}"]
+    return [f"{file} has changed since"]
 
 
 def _of_cells(name: str, had: Header, wanted: Header) -> list[str]:
@@ -137,11 +148,26 @@ def union(have: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
     return {**have, **want, **lists, "datasets": list(sets.values()), "repetitions": longest}
 
 
+def _differ(old: object, new: object) -> str:
+    if _short(old) == _short(new):
+        return "the file has another one"
+    return f"{_short(old)} in the file, {_short(new)} asked for"
+
+
+def _words(key: str) -> str:
+    return key.replace("_", " ")
+
+
 def _plain(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _short(value: object) -> str:
+    """As on a command line, where it fits into one; a table of numbers as `a table`."""
+    if isinstance(value, Mapping):
+        value = [f"{key}={entry}" for key, entry in value.items()]
     if isinstance(value, Sequence) and not isinstance(value, str):
+        if any(isinstance(entry, Sequence) and not isinstance(entry, str) for entry in value):
+            return "a table"
         return ",".join(map(str, value[:8])) + (",…" if len(value) > 8 else "")
     return str(value)

@@ -34,7 +34,7 @@ from gpu_rsfd.protocols.form import Thresholds, noise_of
 from gpu_rsfd.results import Header, Measured, NotKept, Results
 from gpu_rsfd.store.format import FORMAT, LOOKS, NUMBERS, UNSAMPLED, text_digest
 from gpu_rsfd.store.identity import digest_of, key_of
-from gpu_rsfd.store.strangers import check_links, one_value, stored_fault
+from gpu_rsfd.store.strangers import check_links, one_value, open_regular, stored_fault
 from gpu_rsfd.tape import KEEP_ONE, STREAM_VERSION
 
 SUM_TOLERANCE = 1e-6  # frequencies of an attribute sum to 1
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 
 def open_results(path: str | os.PathLike[str]) -> Results:
-    """The results in a file, per data set; a file of an unfinished run gives the repetitions that are done.
+    """Open a results file; of an unfinished run, the repetitions that are done.
 
     Parameters
     ----------
@@ -75,11 +75,11 @@ def check_results_file(path: Path) -> None:
 
 def read_header(path: Path, spec: Mapping[str, Any], dataset: dict[str, Any]) -> Header:
     """A data set without repetitions, as it lies beside blocks."""
-    with _hdf5(path) as file:
+    with open_hdf5(path) as file:
         return Reader(path, file).header(file, dataset["name"], dataset, dict(spec))
 
 
-def _unreadable(path: Path, begin: bytes, error: str) -> str:
+def damaged(path: Path, begin: bytes, error: str) -> str:
     """What is wrong with a file that HDF5 can't open, and what to do."""
     if begin != SIGNATURE:
         return f"{path} is not an HDF5 file; a results file of gpu-rsfd is needed"
@@ -92,23 +92,30 @@ def _unreadable(path: Path, begin: bytes, error: str) -> str:
 
 
 @contextlib.contextmanager
-def _hdf5(path: Path) -> Iterator[Any]:
+def open_hdf5(path: Path) -> Iterator[Any]:
     """An HDF5 file that holds all that it names."""
-    try:
-        if not path.is_file():  # a pipe would be waited for
-            raise InputError(f"{path} {'is not a regular file' if path.exists() else 'does not exist'}")
-        with path.open("rb") as content:  # why it can't be read is told here
+    with contextlib.ExitStack() as stack:
+        try:
+            content = stack.enter_context(open_regular(path))
             begin = content.read(len(SIGNATURE))
-    except OSError as error:
-        reason = "permission denied" if isinstance(error, PermissionError) else error.strerror
-        raise InputError(f"{path} can't be read: {reason}") from None
-    try:
-        file = h5py.File(path, "r")
-    except (OSError, RuntimeError) as error:
-        raise InputError(_unreadable(path, begin, str(error))) from error
-    with file:
+        except ValueError as error:
+            raise InputError(f"{path} {error}; a results file of gpu-rsfd is needed") from None
+        except OSError as error:
+            raise unreadable(path, error) from None
+        try:
+            file = stack.enter_context(h5py.File(content, "r"))
+        except (OSError, RuntimeError) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # of the machine
+                raise unreadable(path, error) from error
+            raise InputError(damaged(path, begin, str(error))) from error
         Reader(path, file).read("a name", lambda: check_links(file))
         yield file
+
+
+def unreadable(path: Path, error: OSError) -> InputError:
+    """Not the fault of the file."""
+    reason = "permission denied" if isinstance(error, PermissionError) else error.strerror or str(error)
+    return InputError(f"{path} can't be read: {reason}")
 
 
 def missing(path: Path, command: str = "sweep") -> InputError:
@@ -131,9 +138,7 @@ def opened(path: Path) -> Iterator[Any]:
         raise InputError(f"{path} is a directory; a results file is needed")
     if not path.exists():
         raise missing(path)
-    if not path.is_file():
-        raise InputError(f"{path} is not a regular file; a results file of gpu-rsfd is needed")
-    with _hdf5(path) as file:
+    with open_hdf5(path) as file:
         try:
             ours = "spec" in file.attrs and "stream_version" in file.attrs
         except (OSError, KeyError, RuntimeError):
@@ -164,9 +169,12 @@ class Reader:
             return read()
         except (MemoryError, InputError):
             raise
+        except OSError as error:
+            if error.errno is not None:  # of the machine
+                raise unreadable(self.path, error) from error
+            self.refuse(field, f"can't be read ({_first_line(error)})")
         except Exception as error:  # a damaged file makes HDF5 and h5py raise errors of almost any class
-            line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            self.refuse(field, f"can't be read ({line})")
+            self.refuse(field, f"can't be read ({_first_line(error)})")
 
     def checked(self, field: str, check: Callable[[], T]) -> T:
         """What a check of ours says, with the file and the field in front."""
@@ -617,6 +625,10 @@ class _Late:
 
     def _another(self) -> InputError:
         return InputError(f"{self.path} holds another run than when it was opened")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _number(value: object) -> TypeGuard[float]:

@@ -6,22 +6,29 @@ import math
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from h5py import Group, h5d, h5l
 
+BUFFERED = 1 << 16  # bytes that are read at a time: HDF5 asks for a few hundred
 MOST_PACKED = 1032  # numbers to a byte: no stream of deflate is denser
 
 
-def read_regular(path: Path, most: int | None = None) -> bytes:
-    """The content of a regular file; a pipe, a device or a folder is a ValueError, and is never waited for."""
+def open_regular(path: Path) -> BinaryIO:
+    """A regular file; a pipe, a device or a folder is a ValueError, and is never waited for."""
     number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(number, "rb") as file:
-        about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise ValueError("is not a regular file")
-        if most is not None and about.st_size > most:
-            raise ValueError(f"has {about.st_size:,} bytes; at most {most:,} are valid")
+    if stat.S_ISREG(os.fstat(number).st_mode):
+        return os.fdopen(number, "rb", BUFFERED)
+    os.close(number)
+    raise ValueError("is not a regular file")
+
+
+def read_regular(path: Path, most: int | None = None) -> bytes:
+    """The content of a regular file."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if most is not None and size > most:
+            raise ValueError(f"has {size:,} bytes; at most {most:,} are valid")
         return file.read()
 
 

@@ -64,7 +64,7 @@ def expected_mse(
     Parameters
     ----------
     protocol : str or Protocol
-        A name of `PROTOCOLS`, or a protocol of one's own.
+        Name of a protocol, or a user-defined protocol.
     epsilon : float
         The total budget.
     n : int
@@ -121,6 +121,21 @@ def mse_of(
     against: str = "users",
 ) -> float:
     """`expected_mse`, with the mechanism and the frequencies of each attribute."""
+    return float(mse_of_each(ms, n, attributes, assignment, postprocess, against).mean())
+
+
+def mse_of_each(
+    ms: Sequence[Mechanism],
+    n: int,
+    attributes: Attributes,
+    assignment: str = "uniform",
+    postprocess: str = "none",
+    against: str = "users",
+) -> Floats:
+    """The expected mean squared error of each attribute; NaN for those of Smp that balanced groups leave without users.
+
+    `mse_of` is their mean.
+    """
     check_assignment(assignment)
     check_against(against)
     if postprocess not in POSTPROCESS:
@@ -130,17 +145,21 @@ def mse_of(
     kinds: dict[tuple[tuple[float, ...], Recipe, int], list[int]] = {}
     for j, (f, m) in enumerate(zip(attributes, ms, strict=True)):
         kinds.setdefault((f, m.recipe, group_size(n, d, j) if assignment == "balanced" else -1), []).append(j)
-    total = 0.0
+    errors = np.full(d, math.nan)
     for (f, _, group), members in kinds.items():
         m = ms[members[0]]
         if m.recipe.unsampled is Unsampled.NOTHING and group == 0:
-            return math.nan
+            continue
         truth = np.array(f)
-        moments_of = estimate_moments if against == "users" else population_moments
-        moments = moments_of(m, truth, n, assignment, members[0])
-        error = _raw_error(moments) if postprocess == "none" else _clipped_error(truth, moments)
-        total += len(members) * float(error.mean())
-    return total / d
+        moments = moments_of(m, truth, n, assignment, members[0], against)
+        errors[members] = squared_error(truth, moments, postprocess).mean()
+    return errors
+
+
+def moments_of(m: Mechanism, f: Floats, n: int, assignment: str, attribute: int, against: str) -> Moments:
+    """Of the raw estimates of an attribute, against the users' own frequencies or those of their population."""
+    function = estimate_moments if against == "users" else population_moments
+    return function(m, f, n, assignment, attribute)
 
 
 def fewest_reports(ms: Sequence[Mechanism], n: int, attributes: Attributes, assignment: str = "uniform") -> float:
@@ -222,6 +241,11 @@ def _moments(
     fourth = sum(users * r * (1 - r) * (1 - 6 * r * (1 - r)) for users, r in classes)
     unit = np.maximum(scale * np.sqrt(variance), 1e-9)
     return Moments(bias, variance, third / unit**3, fourth / unit**4)
+
+
+def squared_error(f: Floats, moments: Moments, postprocess: str) -> Floats:
+    """The expected squared error of each value's estimate, of `POSTPROCESS`."""
+    return _raw_error(moments) if postprocess == "none" else _clipped_error(f, moments)
 
 
 def _raw_error(moments: Moments) -> Floats:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.checks import MAX_USERS, check_epsilon, check_users
@@ -15,7 +17,9 @@ from gpu_rsfd.protocols import DEFAULT_SETTINGS, PAPER, Mechanism, PrivacySettin
 from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.spec import PAPER_EPSILONS
 from gpu_rsfd.theory import expected as theory
+from gpu_rsfd.theory.columns import LEVEL, Accuracy, Setting, Truth
 
+NO_TARGETS: Mapping[int, float] = MappingProxyType({})
 TOO_MANY = "more than 2**53"  # users: what no simulation here can have
 
 
@@ -26,7 +30,7 @@ class PlanRow(NamedTuple):
     epsilon: float
     mse: float  # expected MSE_avg of n users
     rmse: float  # its square root
-    users_needed: int | None  # the smallest n with an expected MSE_avg of at most target_rmse ** 2, if one was given
+    users_needed: int | None  # the smallest n that reaches the target, if one was given: target_rmse, or margins
     bits_per_user: float
     rough: bool = False  # mse is no more than a guide: a clipped error with few reports of some value
     users_rough: bool = False  # the same of users_needed
@@ -42,16 +46,7 @@ class PlanRow(NamedTuple):
     attacked_users: int = 0
     non_dominated: bool = False  # Pareto-optimal in error and losses among the rows of the same users
     users: int = 0  # n
-
-    def with_attack(self, other: PlanRow) -> PlanRow:
-        """This row with what an attacker guesses in another one."""
-        return self._replace(
-            sampled=other.sampled,
-            sampled_baseline=other.sampled_baseline,
-            value=other.value,
-            value_baseline=other.value_baseline,
-            attacked_users=other.attacked_users,
-        )
+    column_rmse: tuple[float, ...] = ()  # of each column
 
 
 def plan_table(
@@ -65,6 +60,7 @@ def plan_table(
     postprocess: str = "none",
     against: str = "users",
     settings: PrivacySettings = DEFAULT_SETTINGS,
+    targets: Mapping[int, float] = NO_TARGETS,
 ) -> list[PlanRow]:
     """What to expect of each protocol and epsilon, from theory alone.
 
@@ -77,9 +73,11 @@ def plan_table(
     epsilons : sequence of float
         Total budgets.
     protocols : sequence of str or Protocol
-        Names of `PROTOCOLS`, or protocols of one's own.
+        Names of protocols, or user-defined protocols.
     target_rmse : float, optional
         Asks for the users that are needed for this error.
+    targets : mapping of int to float
+        Margins of columns, by number: asks for the users that are needed for all of them.
     frequencies, assignment, postprocess, against, settings
         As for `theory.expected_mse`.
 
@@ -90,14 +88,19 @@ def plan_table(
     """
     rows = []
     n, attributes = check_users(n), theory.attributes_of(Domain.of(domain), frequencies)
+    truths = {j: Truth(attributes[j]) for j in targets}
     for protocol in protocols:
         for epsilon in epsilons:
             ms = mechanisms(protocol, epsilon, Domain.of(domain), settings)
-            mse = theory.mse_of(ms, n, attributes, assignment, postprocess, against)
+            each = theory.mse_of_each(ms, n, attributes, assignment, postprocess, against)
+            mse = float(each.mean())
             needed = reason = None
             if target_rmse is not None:
                 needed = _fewest_users(ms, attributes, target_rmse, assignment, postprocess, against)
-                reason = TOO_MANY if needed is None else None
+            elif targets:
+                needed = users_for(ms, truths, targets, Setting(n, assignment, postprocess, against))
+            if needed is None and (targets or target_rmse is not None):
+                reason = TOO_MANY
             bits = bits_per_user(protocol, epsilon, domain, settings)
             rough, users_rough = (
                 size is not None and theory.is_rough(ms, size, attributes, assignment, postprocess)
@@ -120,6 +123,7 @@ def plan_table(
                     claimed=any(m.claimed for m in ms),
                     first_report=as_protocol(protocol).memoised,
                     users=n,
+                    column_rmse=tuple(np.sqrt(each).tolist()),
                 )
             )
     return rows
@@ -194,11 +198,7 @@ def _fewest_users(
     postprocess: str,
     against: str,
 ) -> int | None:
-    """`users_needed`, or None if 2**53 are too few.
-
-    The error falls with n.  Balanced groups are of equal size only if d divides n, so there the error has small steps:
-    the smallest multiple of d is found, then the numbers just below it are tried one by one.
-    """
+    """`users_needed`, or None if 2**53 are too few."""
     if not 0 < target_rmse < math.inf:
         raise InputError(f"target_rmse={target_rmse} must be finite and > 0")
     target = target_rmse * target_rmse
@@ -206,25 +206,58 @@ def _fewest_users(
     def mse(n: int) -> float:
         return theory.mse_of(ms, n, attributes, assignment, postprocess, against)
 
-    step = len(attributes) if assignment == "balanced" and ms[0].recipe.unsampled.samples else 1
-    most = MAX_USERS // step
-    if not mse(most * step) <= target:
-        return None
-    guess = 1000
+    step, guess = group_step(ms[0], assignment), 1000
     for _ in range(3):  # the error is nearly proportional to 1 / n
-        guess = max(1, min(most, math.ceil(guess * min(mse(guess * step) / target, 2.0**60))))
-    low, high, stride = 0, guess, 1  # low: does not do (or is 0)
-    while not mse(high * step) <= target:
+        guess = max(1, min(MAX_USERS // step, math.ceil(guess * min(mse(guess * step) / target, 2.0**60))))
+    return smallest_users(lambda n: mse(n) <= target, guess * step, step)
+
+
+def reached(
+    ms: Sequence[Mechanism], truths: Mapping[int, Truth], targets: Mapping[int, float], setting: Setting
+) -> bool:
+    """Whether the estimates of every column with a target are as close as that asks for."""
+    return all(Accuracy(ms[j], truths[j], j, setting).coverage(target) >= LEVEL for j, target in targets.items())
+
+
+def users_for(
+    ms: Sequence[Mechanism], truths: Mapping[int, Truth], targets: Mapping[int, float], setting: Setting
+) -> int | None:
+    """The smallest n that reaches the targets of all columns, or None if 2**53 are too few."""
+    hard = {j: Accuracy(ms[j], truths[j], j, setting).margin / target for j, target in targets.items()}
+    ordered = {j: targets[j] for j in sorted(hard, key=lambda j: -hard[j])}  # what fails, fails at once
+    ratio = min(max(hard.values()), 2.0**26)
+    guess = setting.n if math.isnan(ratio) else max(1, min(MAX_USERS, math.ceil(setting.n * ratio * ratio)))
+    return smallest_users(
+        lambda n: reached(ms, truths, ordered, setting._replace(n=n)), guess, group_step(ms[0], setting.assignment)
+    )
+
+
+def group_step(m: Mechanism, assignment: str) -> int:
+    """Users that make balanced groups one larger each, where groups matter; else 1."""
+    return m.d if assignment == "balanced" and m.recipe.unsampled.samples else 1
+
+
+def smallest_users(enough: Callable[[int], bool], guess: int, step: int = 1) -> int | None:
+    """The smallest n that is enough, near a guess; None if 2**53 are too few.
+
+    What is enough stays so with more users.  Balanced groups are of equal size only if d divides n, so there errors
+    have small steps: the smallest multiple of d is found, then the numbers just below it are tried one by one.
+    """
+    most = MAX_USERS // step
+    if not enough(most * step):
+        return None
+    low, high, stride = 0, max(1, min(most, -(-guess // step))), 1  # low: does not do (or is 0)
+    while not enough(high * step):
         low, high, stride = high, min(high + stride, most), 2 * stride
     stride = 1
     while low == 0 and high > 1:
         probe = max(1, high - stride)
-        if mse(probe * step) <= target:
+        if enough(probe * step):
             high, stride = probe, 2 * stride
         else:
             low = probe
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if mse(middle * step) <= target else (middle, high)
+        low, high = (low, middle) if enough(middle * step) else (middle, high)
     between = range((high - 1) * step + 1, high * step)
-    return next((n for n in between if mse(n) <= target), high * step)
+    return next((n for n in between if enough(n)), high * step)

@@ -2,20 +2,34 @@
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import native_builds
 import numpy as np
 import pytest
 from cuda_standin import needs_compiler
+from literal_attack import given_fake, given_value
 
 import gpu_rsfd
 from gpu_rsfd import Dataset, SyntheticDataset, contract
+from gpu_rsfd.backends import host_backend, open_backend
+from gpu_rsfd.backends.base import known_noises
 from gpu_rsfd.backends.exact.samplers import SAMPLERS
 from gpu_rsfd.measure.inference import Attacker
-from gpu_rsfd.measure.literal_attack import given_fake, given_value
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.protocols import PROTOCOLS, REGISTRY, PrivacySettings, Protocol, Unsampled, mechanisms, registry
+from gpu_rsfd.protocols import (
+    REGISTRY,
+    Bits,
+    Keep,
+    PrivacySettings,
+    Protocol,
+    Sets,
+    Subsets,
+    Unsampled,
+    mechanisms,
+    registry,
+)
 from gpu_rsfd.protocols.adaptive import Variant
 from gpu_rsfd.protocols.budgets import AMPLIFIED
 from gpu_rsfd.protocols.form import UnknownNoise
@@ -90,6 +104,11 @@ def counted(backend, plan, data, seed, repetitions):
     return plan.expand(counts), plan.reporters(data.n, sampled)
 
 
+def known_to(backend):
+    """Protocols of which a backend knows every noise; the others are refused by it."""
+    return [p for p, entry in REGISTRY.items() if backend.noises.issuperset(w.noise.form for w in entry.variants)]
+
+
 def check(backend, plan, data, repetitions=range(3, 4), seed=77):
     ours, right = (counted(b, plan, data, seed, repetitions) for b in (backend, reference()))
     assert np.array_equal(ours[0], right[0]), np.argwhere(ours[0] != right[0])[:3]
@@ -100,7 +119,7 @@ def check(backend, plan, data, repetitions=range(3, 4), seed=77):
 @pytest.mark.parametrize("n,domain,epsilon", SHAPES)
 def test_counts_are_those_of_the_literal_reports(backend, n, domain, epsilon, assignment):
     data = SyntheticDataset(n, domain, "zipf:1.1", seed=n)
-    check(backend, Plan.of(domain, PROTOCOLS, [epsilon], assignment), data)
+    check(backend, Plan.of(domain, known_to(backend), [epsilon], assignment), data)
 
 
 def skewed(k):
@@ -139,7 +158,7 @@ def test_who_reports(backend):
 
 def test_repetitions_and_progress(backend):
     data = SyntheticDataset(130, (3, 5), seed=2)
-    plan = Plan.of(data.domain, PROTOCOLS, [0.5, 2.0])
+    plan = Plan.of(data.domain, known_to(backend), [0.5, 2.0])
     done = []
     counts, sampled = backend.count(plan, data, 2**64 - 1, range(2, 9, 3), done.append)
     assert sum(done) == plan.positions(data.n) * 3
@@ -149,8 +168,42 @@ def test_repetitions_and_progress(backend):
     assert sampled.shape == (3, 2)
 
 
-def test_every_registered_protocol_is_in_the_contract():
-    assert tuple(REGISTRY) == PROTOCOLS
+def test_the_docs_say_which_backend_knows_which_noise():
+    """One table; and `auto` takes the first backend that knows every noise, and says why."""
+    text = (Path(gpu_rsfd.__file__).parents[1] / "docs" / "protocols.md").read_text(encoding="utf-8")
+    forms = {form.__name__: form for form in (Keep, Sets, Bits, Subsets)}
+    known = known_noises()
+    for name, form in forms.items():
+        rules = dict.fromkeys(w.noise.name for e in REGISTRY.values() for w in e.variants if w.noise.form is form)
+        cells = ["yes" if form in noises else "no" for noises in known.values()]
+        assert f"| {name} | {', '.join(rules)} | {' | '.join(cells)} |" in text
+    assert f"| form | noises | {' | '.join(known)} |" in text
+    assert known["numpy"] == known["sampler counts"] == known["sampler marginals"] == frozenset(forms.values())
+
+
+@needs_compiler
+def test_auto_falls_back_to_a_backend_that_knows_every_noise(standin):
+    standin._reset()
+    with open_backend("auto", noises={Keep, Sets})[0] as engine:
+        assert engine.name == "cupy"
+    engine, why = open_backend("auto", noises={Keep, Subsets})
+    assert (engine.name, why) == ("numpy", "numpy, since native does not know the noise Subsets")
+    data = SyntheticDataset(100, (3, 4), seed=1)
+    result = gpu_rsfd.simulate(data, protocols=["smp-ss", "smp-grr"], epsilons=1.0, repetitions=2)
+    assert result.counts[1].sum() == 200
+    with pytest.raises(gpu_rsfd.InputError, match=r"the cupy backend .*Subsets.*; known to numpy, sampler counts, sam"):
+        gpu_rsfd.simulate(data, protocols=["smp-ss"], epsilons=1.0, repetitions=2, backend="cupy")
+
+
+@native_builds.needs_compiler
+def test_a_noise_that_native_does_not_know():
+    data = SyntheticDataset(100, (3, 4), seed=1)
+    assert host_backend()[0] == "native"
+    assert host_backend({Subsets}) == ("numpy", "native does not know the noise Subsets")
+    with pytest.raises(
+        gpu_rsfd.InputError, match=r"the native backend .*Subsets.*; known to numpy, sampler counts, sa"
+    ):
+        gpu_rsfd.simulate(data, protocols=["spl-ss"], epsilons=1.0, repetitions=2, backend="native")
 
 
 @dataclass(frozen=True)
@@ -177,6 +230,9 @@ class MadeUpValues:
 
     def q(self, k):
         return 0.2
+
+    def fakes(self, k):
+        return 1 / k
 
 
 class MadeUpBits(MadeUpValues):

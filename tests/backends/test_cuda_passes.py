@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from gpu_rsfd.backends.cuda.passes import AttributeJob, UnaryPass, _runs
+from gpu_rsfd.doctor import ON_DEVICES
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.protocols import PAPER, PROTOCOLS
+from gpu_rsfd.protocols import PAPER
 from gpu_rsfd.spec import PAPER_EPSILONS
 
 
@@ -31,11 +32,12 @@ def test_runs_are_the_pairs(pairs, number):
 
 
 def test_every_recipe_is_unpacked_once():
-    for protocols in (PAPER, PROTOCOLS):
+    for protocols in (PAPER, ON_DEVICES):
         for attribute in Plan.of((5, 40), protocols, PAPER_EPSILONS).attributes:
             job = AttributeJob.of(attribute)
             everywhere = range(len(attribute.recipes))
             found = [i for recipes, *_ in (*job.sums, *job.copies) for i in everywhere[recipes]]
+            found += [i for v in job.designs for i, *_ in v.places(attribute)]
             assert sorted(found) == list(everywhere)
 
 
@@ -58,9 +60,9 @@ def test_unpacking_takes_few_calls():
 
 @pytest.mark.parametrize("add", [False, True])
 def test_adding_is_setting_twice(add):
-    job = AttributeJob.of(Plan.of((4, 5), PROTOCOLS, (0.5, 1.0, 2.0)).attributes[0])
+    job = AttributeJob.of(Plan.of((4, 5), ON_DEVICES, (0.5, 1.0, 2.0)).attributes[0])
     random = np.random.default_rng(1)
-    first, second = random.integers(0, 100, (2, job.rows, 3, 4))
+    first, second = random.integers(0, 100, (2, 3 * job.cells))
     one, two = (np.empty((len(job.plan.recipes), 3, 4), np.int64) for _ in range(2))
     job.unpack(first.copy(), one, add=False)
     job.unpack(second.copy(), two, add=False)

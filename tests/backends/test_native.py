@@ -22,13 +22,13 @@ from gpu_rsfd.backends.native import build, known
 from gpu_rsfd.backends.native.backend import NativeBackend
 from gpu_rsfd.backends.native.tables import Tables, declare
 from gpu_rsfd.backends.pool import Columns
+from gpu_rsfd.doctor import ON_DEVICES
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.protocols import PROTOCOLS
 
 pytestmark = needs_compiler
 
 DATA = SyntheticDataset(3000, (5, 3, 300), "zipf:1.1", seed=4)
-PLAN = Plan.of(DATA.domain, PROTOCOLS, [0.5, 2.0])
+PLAN = Plan.of(DATA.domain, ON_DEVICES, [0.5, 2.0])
 REPETITIONS = range(3, 9, 2)
 
 
@@ -100,7 +100,8 @@ def test_no_access_outside_and_nothing_undefined(name, tmp_path):
 MUTANTS = [
     ("r < 10; r++) philox_round", "r < 9; r++) philox_round"),
     ("undecided |= e & ~from_above(T, levels)", "undecided |= 0 & e"),
-    ("h >= a->keeps[step]", "h > a->keeps[step]"),
+    ("h >= p->keeps[step]", "h > p->keeps[step]"),
+    ("(i ^ low) << 1 | low", "(i ^ low) << 1"),
     ("mine : all(~0ull); /*", "mine : valid; /*"),
     ("x - ((V)(x >= p->n) & p->n)", "x - ((V)(x > p->n) & p->n)"),
 ]

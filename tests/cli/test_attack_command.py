@@ -2,11 +2,10 @@
 
 import json
 import signal
-import time
 
 import numpy as np
 import pytest
-from command import refusal, run, start
+from command import PAUSE, paused, refusal, run, start, stopped
 
 import gpu_rsfd
 
@@ -55,12 +54,8 @@ def test_quiet_and_without_a_figure(tmp_path):
 
 @pytest.mark.slow
 def test_an_interrupted_attack_says_how_to_go_on(tmp_path):
-    options = ["--users", "20000", "--domain", "9x6", "--epsilon", "1", "--repetitions", "2000", "--workers", "1"]
-    process = start("attack", *options, "--save-every", "0", cwd=tmp_path)
-    for _ in range(600):
-        if (tmp_path / "attack.h5").exists() or process.poll() is not None:
-            break
-        time.sleep(0.1)
+    process = start("attack", *SMALL, "--save-every", "0", cwd=tmp_path, first=stopped(2, PAUSE))
+    paused(process)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130

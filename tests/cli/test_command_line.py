@@ -37,10 +37,14 @@ def test_help_shows_no_types(command, columns, capsys, monkeypatch):
 @pytest.mark.parametrize("columns", [80, 120])
 def test_help_lists_protocols_and_examples(columns, capsys, monkeypatch):
     lines = help_of(["sweep"], columns, capsys, monkeypatch).splitlines()
-    for name, _, sentence in protocol_lines():
+    known = {name: sentence for name, _, sentence in protocol_lines()}
+    for name in gpu_rsfd.PAPER:  # gpu-rsfd protocols lists them all
+        sentence = known.pop(name)
         (line,) = (line for line in lines if line.endswith(sentence) and f" {name} " in line)
         assert gpu_rsfd.label(name) in line
         assert len(line) <= 80
+    assert f" All {len(gpu_rsfd.PROTOCOLS)}, with their bits, errors and losses: gpu-rsfd protocols" in lines
+    assert not any(line.split()[:1] == [name] for name in known for line in lines)
     examples = lines[lines.index(" Examples:") + 1 :]
     assert examples[0] == "   gpu-rsfd sweep"
     assert all(line.startswith("   gpu-rsfd sweep") for line in examples if line.strip())

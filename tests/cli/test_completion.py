@@ -31,7 +31,7 @@ FREE = {  # numbers, names and files of the user's own
     *("--merge-spellings", "--as-text", "--missing-values", "--domain-file", "--encoding", "--epsilon"),
     *("--repetitions", "--seed", "--first-report", "--prior-seed", "--protocol-from", "--spec", "--workers"),
     *("--device", "--cluster", "--patience", "--part", "--output", "--save-every", "--attribute", "--attack"),
-    *("--target-rmse", "--attributes", "--values"),
+    *("--target", "--target-rmse", "--attributes", "--values", "--plot"),
 }
 
 

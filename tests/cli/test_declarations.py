@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from command import call, refusal
 
 import gpu_rsfd
 from gpu_rsfd.cli import app
+from gpu_rsfd.cli.commands import load
 from gpu_rsfd.cli.documented import documented
 from gpu_rsfd.cli.inputs import spec_of
 from gpu_rsfd.cli.options import running_of
@@ -51,7 +53,7 @@ def test_signatures_and_docstrings_name_every_field(function, command):
     for f in FIELDS:
         if command in f.unused:
             assert f.name not in parameters
-            with pytest.raises(InputError, match=f"{f.name}=.* has no use in {command}"):
+            with pytest.raises(InputError, match=f"{f.name}=.* can't be used in {command}"):
                 function(DATA, **{f.name: f.value()}, **({"output": "x.h5"} if command == "sweep" else {}))
         else:
             assert parameters[f.name].default == f.value(command)
@@ -99,7 +101,7 @@ def test_defaults_agree_with_those_of_protocols():
     assert len(Spec.default("attack").repetitions) == 10
     assert Spec.default("paper").assignment == "balanced"
     differ = {(f.name, command) for f in FIELDS for command in f.defaults}
-    assert differ == {("repetitions", "attack"), ("assignment", "paper")}
+    assert differ == {("repetitions", "attack"), ("assignment", "paper"), ("guarantee", "plan")}
 
 
 def test_what_a_file_can_hold_once_only():
@@ -141,6 +143,17 @@ def test_the_docs_are_up_to_date():
     assert all(f"`--{f.key} " in page for f in FIELDS)
 
 
+@pytest.mark.parametrize("command", ["sweep", "paper", "attack", "plan"])
+def test_the_docs_say_which_commands_have_an_option(command):
+    page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
+    known = {f"--{p.name.replace('_', '-')}" for p in load(command).params}
+    inputs, running = page.split("## Execution and output (`plan --help` has those of `plan`)")
+    for part in (inputs, running):
+        for flag, refused in re.findall(r"^\| `(--[\w-]+)[^|]*\|.*\|([^|]*)\|$", part, re.M):
+            if command != "plan" or part is inputs:
+                assert (flag in known) == (f"`{command}`" not in refused), flag
+
+
 def test_names_that_nobody_knows():
     assert unknown_name("sed", ["seed", "prior"]) == "unknown option 'sed'; did you mean seed? available: seed, prior"
     assert unknown_name("x", ["seed"], "key") == "unknown key 'x'; available: seed"
@@ -171,7 +184,7 @@ SMALL = ["--repetitions", "2", "--epsilon", "1,ln2", "--protocol", "smp-grr,spl-
 
 @pytest.mark.parametrize("command,data", [
     ("sweep", ["--users", "50,60", "--domain", "3x2,4", "--distribution", "zipf:1.2", "--data-seed", "7"]),
-    ("sweep", ["--users", "50,60", "--domain", "3", "--sampler", "marginals", "--keep", "mse"]),
+    ("sweep", ["--users", "50,60", "--attributes", "2,1", "--values", "3", "--sampler", "marginals", "--keep", "mse"]),
     ("sweep", ["--dataset", "odd name,x.csv", "--bins", "age, years=2", "--missing", "drop", "--delimiter", ";"]),
     ("sweep", ["--dataset", "a.csv,b.csv,nursery", "--exclude", "x"]),
     ("attack", ["--users", "50", "--domain", "3x2", "--knowledge", "estimated", "--seed", "3"]),
@@ -265,7 +278,8 @@ def test_protocols_from_a_file(own, monkeypatch, capsys):
 
 def test_protocols_are_listed_and_checked(own, monkeypatch, capsys):
     assert call(monkeypatch, "protocols") == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(gpu_rsfd.PROTOCOLS)
+    lines = [line.split()[0].lstrip("*") for line in capsys.readouterr().out.splitlines()[3:-2]]
+    assert lines == list(gpu_rsfd.PROTOCOLS)
     monkeypatch.setattr("gpu_rsfd.contract.check", lambda protocol, echo: echo(f"{protocol.name} is checked"))
     assert call(monkeypatch, "protocols", "--protocol-from", "mine.py", "--check") == 0
     first, second = capsys.readouterr().out.splitlines()

@@ -4,12 +4,11 @@ import math
 import os
 import re
 import signal
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from command import refusal, run, start
+from command import PAUSE, paused, refusal, run, start, stopped
 from cuda_standin import needs_compiler, standin  # noqa: F401
 
 import gpu_rsfd
@@ -152,10 +151,9 @@ def test_progress_in_the_same_words(capsys, monkeypatch):
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for the workers in /proc")
 def test_sigterm_keeps_what_is_done(tmp_path):
-    long = ["--users", "20000", "--domain", "10x3", "--repetitions", "3000", "--backend", "numpy", "--workers", "2"]
-    process = start("sweep", *long, "--save-every", "0.05", "--no-plot", cwd=tmp_path)
-    while process.poll() is None and not (tmp_path / "results.h5").exists():
-        time.sleep(0.02)
+    small = ["--users", "20000", "--domain", "10x3", "--repetitions", "400", "--backend", "numpy", "--workers", "2"]
+    process = start("sweep", *small, "--save-every", "0", "--no-plot", cwd=tmp_path, first=stopped(2, PAUSE, 80))
+    paused(process)
     children = _children(process.pid)
     for child in children:  # a batch system sends it to everybody
         os.kill(child, signal.SIGTERM)

@@ -8,7 +8,10 @@ import pytest
 from command import refusal, run
 
 import gpu_rsfd
+from gpu_rsfd.protocols import PrivacySettings
 from gpu_rsfd.theory.expected import expected_mse
+
+USER = PrivacySettings(guarantee="user")  # the default of `plan`
 
 
 @pytest.mark.slow
@@ -18,10 +21,11 @@ def test_plan_is_the_theory(tmp_path):
     assert (shown["users"], shown["domain"]) == (1_000_000, [10] * 5 + [100])
     assert len(shown["rows"]) == 12
     for row in shown["rows"]:
-        expected = expected_mse(row["protocol"], row["epsilon"], 10**6, shown["domain"])
+        expected = expected_mse(row["protocol"], row["epsilon"], 10**6, shown["domain"], settings=USER)
         assert row["mse"] == pytest.approx(expected, rel=1e-6)
         assert row["rmse"] == pytest.approx(math.sqrt(expected), rel=1e-6)
-        at = [expected_mse(row["protocol"], row["epsilon"], row["users_needed"] + i, shown["domain"]) for i in (-1, 0)]
+        cell = row["protocol"], row["epsilon"]
+        at = [expected_mse(*cell, row["users_needed"] + i, shown["domain"], settings=USER) for i in (-1, 0)]
         assert at[0] > 1e-4 * (1 - 1e-6)
         assert at[1] < 1e-4 * (1 + 1e-6)
     table = run("plan", *options, cwd=tmp_path).stdout
@@ -35,7 +39,7 @@ def test_plan_for_a_data_set(tmp_path):
     (shown,) = json.loads(run("plan", "--dataset", "adult", "--epsilon", "1", "--json", cwd=tmp_path).stdout)
     data = gpu_rsfd.load_dataset("adult")
     assert shown["rows"][3]["mse"] == pytest.approx(
-        expected_mse("rsfd-adp", 1.0, data.n, data.domain, data.frequencies), rel=1e-9
+        expected_mse("rsfd-adp", 1.0, data.n, data.domain, data.frequencies, settings=USER), rel=1e-9
     )
 
 

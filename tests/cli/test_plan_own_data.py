@@ -7,9 +7,12 @@ import pytest
 from command import refusal
 
 import gpu_rsfd
-from gpu_rsfd.show import tables
+from gpu_rsfd.protocols import PrivacySettings
+from gpu_rsfd.show import planned as shown
 from gpu_rsfd.theory import needs as planning
 from gpu_rsfd.theory.expected import expected_mse
+
+USER = PrivacySettings(guarantee="user")  # the default of `plan`
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ def test_own_data_as_in_a_sweep(monkeypatch, capsys, people):
     )
     assert (shown["users"], shown["domain"]) == (270, [3, 4, 2]) == (data.n, list(data.domain))
     for row in shown["rows"]:
-        expected = expected_mse(row["protocol"], 1.0, data.n, data.domain, data.frequencies)
+        expected = expected_mse(row["protocol"], 1.0, data.n, data.domain, data.frequencies, settings=USER)
         assert row["mse"] == pytest.approx(expected, rel=1e-12)
 
 
@@ -51,7 +54,7 @@ def test_these_frequencies_another_number_of_users(monkeypatch, capsys, people):
     assert [plan["users"] for plan in shown] == [1_000_000, 2_000_000]
     for plan in shown:
         for row in plan["rows"]:
-            expected = expected_mse(row["protocol"], 1.0, plan["users"], [2], [200 / 300, 100 / 300])
+            expected = expected_mse(row["protocol"], 1.0, plan["users"], [2], [200 / 300, 100 / 300], settings=USER)
             assert row["mse"] == pytest.approx(expected, rel=1e-12)
     assert "people: n = 1,000,000, d = 1, frequencies of its 300 users" in planned(
         monkeypatch, capsys, people, *options
@@ -90,14 +93,14 @@ def test_a_protocol_out_of_reach_is_a_row(monkeypatch, capsys, tmp_path):
 
 def test_near_ties_share_the_mark():
     rows = [planning.PlanRow("spl-grr", 1.0, mse, 1.0, None, 1.0) for mse in (1.0, 1 + 1e-12, 1 + 1e-6)]
-    marks = [cell.endswith("*") for cell in tables._plan_table(rows, None).columns[2].cells]
+    marks = [cell.endswith("*") for cell in shown._plan_table(rows, None).columns[2].cells]
     assert marks == [True, True, False]
 
 
 def test_a_row_without_an_error():
     (row,) = planning.plan_table(2, (2, 2, 2), [1.0], ["smp-grr"], assignment="balanced")
     assert np.isnan(row.mse)
-    assert list(tables._plan_table([row], None).columns[2].cells) == [" – "]
+    assert list(shown._plan_table([row], None).columns[2].cells) == [" – "]
 
 
 def test_rough_errors_are_marked(monkeypatch, capsys, tmp_path):

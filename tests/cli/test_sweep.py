@@ -1,19 +1,16 @@
 """`gpu-rsfd sweep`: a fresh run, a resumed run, a killed run, a second run that does no work."""
 
-import random
 import resource
 import signal
-import threading
-import time
 
 import numpy as np
 import pytest
-from command import refusal, run, start
+from command import DIE, refusal, run, start, stopped
 
 import gpu_rsfd
+from gpu_rsfd.store.files import locked
 
 SMALL = ["--users", "3000,1_000", "--domain", "4x2,6", "--epsilon", "ln2,2.5", "--repetitions", "12", "--seed", "9"]
-LONG = ["--users", "20000", "--domain", "10x3", "--repetitions", "80", "--workers", "1", "--save-every", "0.05"]
 
 
 def same_counts(a, b):
@@ -77,110 +74,51 @@ def test_another_spec_is_refused_and_shown(tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments(tmp_path):
-    """20 times SIGKILL: the file is readable each time, holds a true beginning of the result, and ends up identical."""
-    reference_path = tmp_path / "reference.h5"
-    run("sweep", *LONG, "--quiet", "--no-plot", "--output", reference_path, cwd=tmp_path)
-    reference = gpu_rsfd.open_results(reference_path)
-    (truth,) = reference.values()
-    rng = random.Random(4)
-    kills, partial = 0, 0
-    for cycle in range(5):
-        output = tmp_path / f"{cycle}.h5"
-        for i in range(4):
-            before = output.stat().st_mtime_ns if output.exists() else 0
-            process = start("sweep", *LONG, "--no-plot", "--output", output, cwd=tmp_path)
-            if i % 2:  # any moment: starting up, too
-                time.sleep(rng.uniform(0.1, 1.6))
-            else:  # soon after a save, however slow the machine
-                while process.poll() is None and (not output.exists() or output.stat().st_mtime_ns == before):
-                    time.sleep(0.01)
-                time.sleep(rng.uniform(0, 0.15))
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-            kills += 1
-            if output.exists():
-                for result in gpu_rsfd.open_results(output).values():
-                    done = len(result.repetitions)
-                    partial += 0 < done < 80
-                    assert np.array_equal(result.counts, truth.counts[:, :, :done])
-        run("sweep", *LONG, "--quiet", "--no-plot", "--output", output, cwd=tmp_path)
-        assert same_counts(gpu_rsfd.open_results(output), reference)
-    assert kills == 20
-    assert sorted(p.name for p in tmp_path.iterdir()) == [*(f"{cycle}.h5" for cycle in range(5)), "reference.h5"]
-    assert partial >= 3, "the kills never hit a run in the middle"
+def test_killed_again_and_again(tmp_path):
+    """SIGKILL before, between and after saves: a true beginning each time, the same integers at the end.
 
-
-@pytest.mark.slow
-def test_ctrl_c_keeps_what_is_done(tmp_path):
-    command = ["sweep", *LONG[:-5], "3000", *LONG[-4:], "--no-plot"]
-    process = start(*command, cwd=tmp_path)
-    while not (tmp_path / "results.h5").exists():
-        time.sleep(0.02)
-        assert process.poll() is None, process.communicate()
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "Traceback" not in err
-    assert "what is done is kept in results.h5; to continue:" in err
-    assert "gpu-rsfd sweep --users 20000" in err
+    benchmarks/faults.py kills it at every file operation.
+    """
+    command = ["sweep", "--users", "2000", "--domain", "4x2", "--repetitions", "9", "--workers", "1", "--no-plot"]
+    truth = gpu_rsfd.simulate(gpu_rsfd.SyntheticDataset(2000, (4, 4)), repetitions=9)
+    output = tmp_path / "results.h5"
+    for after, save_every, saved in ((0, 0, False), (2, 1000, False), (2, 0, True), (3, 0, True)):
+        process = start(*command, "--save-every", save_every, cwd=tmp_path, first=stopped(after, DIE))
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        assert output.exists() == saved
+        if saved:
+            (result,) = gpu_rsfd.open_results(output).values()
+            assert len(result.repetitions) < 9
+            assert np.array_equal(result.counts, truth.counts[:, :, : len(result.repetitions)])
+    run(*command, "--quiet", cwd=tmp_path)
+    (result,) = gpu_rsfd.open_results(output).values()
+    assert np.array_equal(result.counts, truth.counts)
     assert [p.name for p in tmp_path.iterdir()] == ["results.h5"]
-    results = gpu_rsfd.open_results(tmp_path / "results.h5")
-    assert not results.complete
-    assert "not finished" in run("show", "results.h5", cwd=tmp_path).stdout
 
 
-@pytest.mark.slow
 def test_two_at_once(tmp_path):
-    first = start("sweep", *LONG[:-5], "5000", *LONG[-4:], cwd=tmp_path)
-    while not (tmp_path / "results.h5").exists():
-        time.sleep(0.02)
-    second = run("sweep", *LONG[:-5], "5000", *LONG[-4:], cwd=tmp_path, code=2)
+    with locked(tmp_path / "results.h5"):
+        second = run("sweep", *SMALL, cwd=tmp_path, code=2)
     assert "results.h5 is in use by another gpu-rsfd" in second.stderr
-    assert first.poll() is None
-    first.kill()
-    first.communicate()
-
-
-@pytest.mark.slow
-def test_never_seen_torn(tmp_path):
-    """A reader that opens the file again and again while it is written."""
-    path, stop, seen = tmp_path / "results.h5", threading.Event(), []
-
-    def read():
-        while not stop.is_set():
-            if path.exists():
-                (result,) = gpu_rsfd.open_results(path).values()
-                seen.append((len(result.repetitions), int(result.counts[:, :, -1].sum())))
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    try:
-        run("sweep", *LONG[:-1], "0", "--no-plot", "--quiet", cwd=tmp_path)
-    finally:
-        time.sleep(0.05)
-        stop.set()
-        reader.join()
-    assert len({done for done, _ in seen}) >= 3
-    assert seen[-1][0] == 80
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
 def test_full_disk_loses_nothing(tmp_path):
-    """Files may not grow past 60 kB: saving fails as it does on a full disk, and what was there stays."""
-    # users enough that a block, which is a fifth of a second of work, has few repetitions
-    size = ["--users", "150000", "--domain", "10x3", "--repetitions", "40", "--workers", "1"]
-    command = ["sweep", *size, "--save-every", "0", "--no-plot"]
+    """Files may not grow past 140 kB: saving fails as it does on a full disk, and what was there stays."""
+    size = ["--users", "20000", "--domain", "60x30", "--repetitions", "12", "--workers", "1"]
+    command = ["sweep", *size, "--epsilon", "1", "--protocol", "rsfd-grr", "--save-every", "0", "--no-plot"]
 
     def small_files():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (140_000, 140_000))
 
-    failed = run(*command, cwd=tmp_path, code=1, preexec_fn=small_files)
+    failed = run(*command, cwd=tmp_path, code=1, preexec_fn=small_files, first=stopped(-1, "never"))
     assert "can't write results.h5: File too large" in failed.stderr
     assert "to continue:\n  gpu-rsfd sweep" in failed.stderr
     assert "Traceback" not in failed.stderr
     kept = gpu_rsfd.open_results(tmp_path / "results.h5")
-    assert 0 < len(next(iter(kept.values())).repetitions) < 40
+    assert 0 < len(next(iter(kept.values())).repetitions) < 12
     assert "what is done is kept in results.h5 and results.h5.blocks; to continue" in failed.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["results.h5", "results.h5.blocks"]  # what had no room
     run(*command, "--quiet", cwd=tmp_path)

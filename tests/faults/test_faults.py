@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command import call, start
+from command import PAUSE, call, paused, start, stopped
 
 import gpu_rsfd
 import gpu_rsfd.experiments
@@ -65,15 +65,11 @@ def test_the_walker_sees_mistakes(tmp_path, mistake, found):
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
-def test_signals_keep_what_is_done(tmp_path, number):
+def test_signals_keep_what_is_done(tmp_path, monkeypatch, capsys, number):
     """SIGHUP as SIGTERM: what is kept is said, with the command to resume."""
-    command = ["sweep", "--users", "20000", "--domain", "20x5", "--repetitions", "4000", "--workers", "1"]
-    process = start(*command, "--backend", "numpy", "--save-every", "0.05", "--no-plot", "--yes", cwd=tmp_path)
-    folder, end = tmp_path / "results.h5.blocks", time.monotonic() + 60
-    while not list(folder.glob("*-*-*.h5")) and not (tmp_path / "results.h5").exists():
-        assert time.monotonic() < end
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
+    command = ["sweep", "--users", "2000", "--domain", "4x2", "--repetitions", "9", "--workers", "1", "--no-plot"]
+    process = start(*command, cwd=tmp_path, first=stopped(3, PAUSE))
+    paused(process)
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number, err
@@ -81,6 +77,11 @@ def test_signals_keep_what_is_done(tmp_path, number):
     assert "to continue:\n  gpu-rsfd sweep" in err
     assert "Traceback" not in err
     assert [p.name for p in tmp_path.iterdir()] == ["results.h5"]
+    (result,) = gpu_rsfd.open_results(tmp_path / "results.h5").values()
+    assert result.repetitions == range(3)
+    monkeypatch.chdir(tmp_path)
+    assert call(monkeypatch, "show", "results.h5") == 0
+    assert "not finished" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from literal_attack import literal_guesses
 from stats import normal_bound
 
 import gpu_rsfd
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.measure.literal_attack import literal_guesses
 from gpu_rsfd.protocols import PrivacySettings
 from gpu_rsfd.protocols.priors import Prior
 

@@ -1,11 +1,19 @@
 """Attacks in files: the same numbers after any interruption, one clear line for what is not such a file."""
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import h5py
 import numpy as np
 import pytest
+from command import call
 
 import gpu_rsfd
+from gpu_rsfd.collect import collect
+from gpu_rsfd.command import command_of
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.measure import MEASUREMENTS, Inference
+from gpu_rsfd.measure.inference import Attacker
 from gpu_rsfd.spec import Spec
 
 ONE = gpu_rsfd.SyntheticDataset(200, (3, 4), seed=1, name="one")
@@ -132,10 +140,46 @@ def test_sweeps_and_attacks_are_not_mixed(tmp_path):
     gpu_rsfd.sweep(ONE, epsilons=1.0, protocols="rsfd-grr", repetitions=2, output=tmp_path / "s.h5", workers=1)
     assert gpu_rsfd.open_results(tmp_path / "a.h5").measurement == "inference"
     assert gpu_rsfd.open_results(tmp_path / "s.h5").measurement == "frequencies"
-    with pytest.raises(InputError, match="it holds an attack, not a sweep"):
+    with pytest.raises(InputError, match="holds an attack, not a sweep; give another"):
         gpu_rsfd.sweep(ONE, epsilons=1.0, protocols="rsfd-grr", repetitions=2, output=tmp_path / "a.h5", workers=1)
-    with pytest.raises(InputError, match="it holds a sweep, not an attack"):
+    with pytest.raises(InputError, match="holds a sweep, not an attack; give another"):
         run(tmp_path / "s.h5")
+
+
+@dataclass(frozen=True)
+class Luck(Inference):
+    """Another attack: its class, and an entry in `MEASUREMENTS`."""
+
+    kind: ClassVar[str] = "luck"
+    noun: ClassVar[str] = "guess"
+
+    def make(self, header, data, seed, repetitions, engine, progress=None):
+        for p, arrays in super().make(header, data, seed, repetitions, engine, progress):
+            yield p, {name: np.full_like(array, 0.5) for name, array in arrays.items()}
+
+
+def test_another_attack_is_a_class_and_an_entry(tmp_path, monkeypatch, capsys):
+    """Parts, merging, extending, refusals, tables and figures follow."""
+    monkeypatch.setitem(MEASUREMENTS, "luck", Luck)
+    path = tmp_path / "l.h5"
+
+    def guess(spec, part=None):
+        with Attacker(workers=1) as engine:
+            return collect(Luck(), [ONE], spec, path, engine, part=part)
+
+    for part in ((1, 2), (2, 2)):
+        guess(SPEC, part)
+    merged = gpu_rsfd.merge(path)
+    assert merged.measurement == "luck"
+    longer = guess(Spec.of(SPEC, repetitions=8))
+    assert longer.computed == 2
+    assert (longer["one"].value_success == 0.5).all()
+    with pytest.raises(InputError, match="holds a guess, not an attack; give another"):
+        run(path)
+    assert call(monkeypatch, "show", str(path)) == 0
+    assert "share of values that are guessed" in capsys.readouterr().out
+    assert call(monkeypatch, "plot", str(path)) == 0
+    assert command_of(longer.spec) is None
 
 
 def test_an_attack_grows_in_every_direction(tmp_path):

@@ -10,7 +10,7 @@ from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PrivacySettings
 from gpu_rsfd.protocols.exposure import privacy_loss
 from gpu_rsfd.show import privacy as shown
-from gpu_rsfd.theory import decision
+from gpu_rsfd.theory import attacked, decision
 from gpu_rsfd.theory.needs import PlanRow, plan_table
 
 DOMAIN = gpu_rsfd.Domain.of((3, 5, 2))
@@ -36,33 +36,47 @@ def test_rows_that_no_other_beats_are_marked():
 
 
 def test_the_sample_has_the_frequencies():
-    data = decision.sample(DOMAIN, FREQUENCIES, 1000)
+    data = attacked.sample(DOMAIN, FREQUENCIES, 1000)
     assert data.frequencies == pytest.approx(FREQUENCIES, abs=1e-3)
     assert abs(np.corrcoef(data.column(0, 0, 1000), data.column(2, 0, 1000))[0, 1]) < 0.15
 
 
 def test_success_is_that_of_the_attack():
-    rows = decision.attacked(plan_table(50, DOMAIN, [3.0], PROTOCOLS, FREQUENCIES), DOMAIN, FREQUENCIES, workers=1)
+    found = attacked.guessed(Plan.of(DOMAIN, PROTOCOLS, [3.0]), FREQUENCIES)
     codes = [np.random.default_rng(j).choice(k, 40_000, p=FREQUENCIES[s])
              for j, (k, s) in enumerate(zip(DOMAIN, DOMAIN.slices, strict=True))]  # fmt: skip
     data = gpu_rsfd.Dataset(np.stack(codes, 1), DOMAIN)
     right = gpu_rsfd.attack(data, epsilons=3.0, protocols=PROTOCOLS, repetitions=1, seed=8, workers=1)
-    for p, r in enumerate(rows):
-        assert r.value == pytest.approx(right.value_success[p, 0, 0], abs=0.015)
-        assert r.sampled == pytest.approx(right.sampled_success[p, 0, 0], abs=0.025, nan_ok=True)
-        assert r.sampled_baseline == 1 / 3
-        assert r.value_baseline == pytest.approx(0.6)
-        assert r.attacked_users == decision.USERS
+    assert found.values[:, 0].mean(axis=-1) == pytest.approx(right.value_success[:, 0, 0], abs=0.015)
+    assert found.sampled[:, 0] == pytest.approx(right.sampled_success[:, 0, 0], abs=0.025, nan_ok=True)
+    assert found.baselines[0] == pytest.approx([0.7, 0.2, 0.9])
+    assert found.users == [attacked.USERS]
 
 
-def test_large_domains_are_sampled_less(monkeypatch):
-    uniform = np.concatenate([np.full(k, 1 / k) for k in DOMAIN])
-    rows = plan_table(50, DOMAIN, [3.0], PROTOCOLS)
-    work = sum(a.k * len(a.recipes) for a in Plan.of(DOMAIN, PROTOCOLS, [3.0]).attributes)
-    monkeypatch.setattr(decision, "MOST_WORK", 1234 * work)
-    assert {r.attacked_users for r in decision.attacked(rows, DOMAIN, uniform, workers=1)} == {1234}
-    monkeypatch.setattr(decision, "MOST_WORK", 999 * work)
-    assert {r.attacked_users for r in decision.attacked(rows, DOMAIN, uniform, workers=1)} == {0}
+def test_the_cost_of_an_attack_is_decided_at_each_epsilon(monkeypatch):
+    """At a small epsilon the adaptive choice sends a bit per value, which costs more than a value at a large one."""
+    plan, uniform = Plan.of((2, 60), ["smp-adp"], [0.5, 5.0]), np.array([0.5] * 2 + [1 / 60] * 60)
+    assert [attacked.work_of(plan.only(attacked.attackable(plan, e))) for e in (0, 1)] == [77, 18]
+    monkeypatch.setattr(attacked, "MOST_WORK", 77 * 1234)
+    assert attacked.guessed(plan, uniform).users == [1234, 77 * 1234 // 18]
+    monkeypatch.setattr(attacked, "MOST_WORK", 77 * 999)
+    found = attacked.guessed(plan, uniform)
+    assert found.users == [0, 77 * 999 // 18]
+    assert np.isnan(found.values[0, 0]).all()
+    assert np.isfinite(found.values[0, 1]).all()
+
+
+def test_a_pass_over_some_epsilons_is_that_of_each():
+    plan = Plan.of(DOMAIN, PROTOCOLS, [1.0, 3.0])
+    both = attacked.guessed(plan, FREQUENCIES, 2000)
+    assert len(attacked.passes(plan)) == 1
+    for e, epsilon in enumerate(plan.epsilons):
+        alone = attacked.guessed(Plan.of(DOMAIN, PROTOCOLS, [epsilon]), FREQUENCIES, 2000)
+        assert np.array_equal(both.values[:, e], alone.values[:, 0])
+        assert np.array_equal(both.sampled[:, e], alone.sampled[:, 0], equal_nan=True)
+    known = attacked.risk_of(plan, 2, 1, FREQUENCIES, both)
+    assert known.users == attacked.MORE_USERS
+    assert known.values == pytest.approx(both.values[2, 1], abs=0.06)
 
 
 def test_error_against_loss(tmp_path):

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from literal_attack import best, literal_guesses
 
 import gpu_rsfd
 from gpu_rsfd.measure import inference as module
 from gpu_rsfd.measure.guesses import guesses
-from gpu_rsfd.measure.literal_attack import best, literal_guesses
 from gpu_rsfd.measure.reports import Chunk
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PROTOCOLS, PrivacySettings

@@ -1,8 +1,9 @@
 """The exact loss against enumeration: every report, every pair of users."""
 
 import math
-from itertools import product
+from itertools import combinations, product
 
+import designs
 import numpy as np
 import pytest
 
@@ -14,6 +15,8 @@ from gpu_rsfd.protocols import (
     Bits,
     Keep,
     PrivacySettings,
+    Sets,
+    Subsets,
     Unsampled,
     mechanisms,
     prior_frequencies,
@@ -41,6 +44,19 @@ def reports_of(m):
     if isinstance(m.recipe.noise, Keep):
         for y in range(k):
             yield np.where(np.arange(k) == y, p, q), fakes[y]
+        return
+    if isinstance(m.recipe.noise, Sets):
+        e = math.ceil(math.exp(m.spent))
+        sets = designs.hadamard(k) if m.name == "hr" else designs.projective(designs.least_prime(e + 1), k)
+        keep, size, messages = m.recipe.noise.threshold / 2**32, sets[0].sum(), sets.shape[1]
+        for supported in np.unique(sets.T, axis=0):  # messages of equal values say the same
+            yield keep / size * supported + (1 - keep) / messages, 1 / messages
+        return
+    if isinstance(m.recipe.noise, Subsets):  # every set of w values, by how it is drawn
+        w = m.recipe.noise.size
+        for members in combinations(range(k), w):
+            own = np.isin(np.arange(k), members)
+            yield np.where(own, p / math.comb(k - 1, w - 1), (1 - p) / math.comb(k - 1, w)), math.nan
         return
     assert isinstance(m.recipe.noise, Bits)
     for bits in product((0, 1), repeat=k):
@@ -193,8 +209,10 @@ def test_no_report_is_ever_certain(epsilon, guarantee):
     for protocol in PROTOCOLS:
         ms = mechanisms(protocol, epsilon, (2, 4), PrivacySettings(guarantee=guarantee))
         for noise in (m.recipe.noise for m in ms):
-            if isinstance(noise, Keep):
+            if isinstance(noise, (Keep, Sets)):
                 assert noise.threshold <= 2**32 - 1, protocol
+            elif isinstance(noise, Subsets):
+                assert 1 <= noise.tp <= 2**24 - 1, protocol
             else:
                 assert 1 <= noise.tq < noise.tp <= 2**24 - 1, protocol
         assert 1 < losses(ms)[0] <= losses(ms)[-1] < math.inf, protocol

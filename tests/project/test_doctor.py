@@ -9,12 +9,15 @@ from command import call, refusal
 from cuda_standin import WAYS, check, in_memory, needs_compiler, no_cupy, standin  # noqa: F401
 
 from gpu_rsfd import doctor
+from gpu_rsfd.backends import host_backend
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.backends.cuda import speed
 from gpu_rsfd.backends.cuda.backend import CupyBackend
-from gpu_rsfd.protocols import Keep
+from gpu_rsfd.backends.native import build
+from gpu_rsfd.protocols import Keep, Sets
 
 FEW = doctor.CASES[:4]
+HOST = ["numpy", *(["native"] if host_backend()[0] == "native" else [])]
 
 
 @pytest.mark.parametrize("driver", [False, True])
@@ -22,7 +25,8 @@ def test_report_without_cupy(no_cupy, monkeypatch, driver):  # noqa: F811
     """To have no GPU is no problem; to have one and no CuPy is."""
     monkeypatch.setattr("gpu_rsfd.backends.cuda.about.no_driver", lambda: not driver)
     sections = doctor.report()
-    assert list(sections) == ["machine", "numpy", "cupy", "auto"]
+    assert list(sections) == ["machine", "numpy", "native", "cupy", "auto"]
+    assert sections["native"]["available"].startswith("yes" if HOST[1:] else "no, since ")
     assert sections["machine"]["gpu-rsfd"].endswith("stream version 1")
     assert sections["cupy"]["CuPy"] == "not installed"
     why = "CuPy is not installed: install the extra cuda13"
@@ -58,11 +62,26 @@ def test_self_test_compares_every_backend(standin):  # noqa: F811
     assert all(c.good for c in checked)
     assert [line.split(" (")[0] for line in lines if "equal to" in line] == [
         "numpy: equal to the literal reports in 4 cases",
-        "cupy device 0: equal to numpy in 4 cases",
+        *(f"{name}: equal to numpy in 4 cases" for name in (*HOST[1:], "cupy device 0")),
     ]
-    assert re.fullmatch(r"cupy device 0: users=1, domain=2, uniform assignment: equal \(\d+\.\d\d s\)", lines[5])
-    assert checked[1].kernels["count_values"] == "80 registers, 0 bytes of local memory"
-    assert re.match(r"\d+ kernels in \d+\.\d s", checked[1].kernels["compiled"])
+    first = next(line for line in lines if line.startswith("cupy"))
+    assert re.fullmatch(r"cupy device 0: users=1, domain=2, uniform assignment: equal \(\d+\.\d\d s\)", first)
+    assert checked[-1].kernels["count_values"] == "80 registers, 0 bytes of local memory"
+    assert re.match(r"\d+ kernels in \d+\.\d s", checked[-1].kernels["compiled"])
+
+
+def test_what_is_not_tested_is_said(no_cupy, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("GPU_RSFD_NATIVE", "0")
+    build.forget()
+    lines = []
+    try:
+        (found,) = doctor.self_test(lines.append, cases=FEW[:1], faults=True)
+    finally:
+        build.forget()
+    assert found.backend == "numpy"
+    assert lines[0] == "native: not tested, since GPU_RSFD_NATIVE=0 turns the native backend off"
+    assert lines[1].startswith("cupy: not tested, since CuPy is not installed")
+    assert lines[-1] == "faults: none provoked, since they are those of CUDA devices, and none was tested"
 
 
 @needs_compiler
@@ -70,9 +89,9 @@ def test_each_device_is_tested_and_all_together(standin):  # noqa: F811
     standin._reset(devices=2)
     lines = []
     checked = doctor.self_test(lines.append, cases=FEW[1:2], device_cases=())
-    assert [c.backend for c in checked] == ["numpy", "cupy device 0", "cupy device 1", "cupy device 0+1"]
+    assert [c.backend for c in checked] == [*HOST, "cupy device 0", "cupy device 1", "cupy device 0+1"]
     assert all(c.good for c in checked)
-    assert "assign" in checked[2].kernels  # device 1's own
+    assert "assign" in checked[-2].kernels  # device 1's own
     alone = [name for name, _ in standin._settings.launches].count("assign")
     launched = [device for name, device in standin._settings.launches if name == "assign"]
     assert abs(launched.count(0) - launched.count(1)) <= alone // 2
@@ -156,9 +175,9 @@ def test_self_test_prints_the_speed(no_cupy, monkeypatch):  # noqa: F811
     monkeypatch.setattr(doctor, "SPEED_DOMAIN", (2,))
     monkeypatch.setattr(doctor.positions_per_second, "__defaults__", (1e-9,))
     lines = []
-    (found,) = doctor.self_test(lines.append, cases=FEW[:1], speed=True)
-    assert found.good
-    assert lines[0].startswith("cupy: not tested, since CuPy is not installed")
+    checked = doctor.self_test(lines.append, cases=FEW[:1], speed=True)
+    assert [found.backend for found in checked if found.good] == HOST
+    assert any(line.startswith("cupy: not tested, since CuPy is not installed") for line in lines)
     assert "positions/s" in lines[-1]
 
 
@@ -268,7 +287,9 @@ def test_large_domains_are_kept_by_some():
     for case in (*doctor.CASES, *doctor.DEVICE_CASES):
         if max(case.domain) >= 2500:
             plan = case.plan("uniform")
-            kept = min(r.noise.threshold for r in plan.attributes[0].recipes if isinstance(r.noise, Keep)) / 2**32
+            kept = (
+                min(r.noise.threshold for r in plan.attributes[0].recipes if isinstance(r.noise, (Keep, Sets))) / 2**32
+            )
             assert kept * case.users * len(case.repetitions) / len(case.domain) > 2
 
 
@@ -282,7 +303,7 @@ def test_priors_of_a_case():
 @pytest.mark.parametrize("name", ["--stress", "--speed", "--faults"])
 def test_options_that_need_the_self_test(monkeypatch, capsys, tmp_path, name):
     lines = refusal(monkeypatch, capsys, tmp_path, ["doctor", name])
-    assert lines == [f"gpu-rsfd: {name} goes with --self-test; give both"]
+    assert lines == [f"gpu-rsfd: {name} needs --self-test"]
 
 
 def test_the_command_passes_its_options_on(monkeypatch, capsys):
@@ -303,7 +324,7 @@ def test_json(no_cupy, monkeypatch, capsys):  # noqa: F811
     assert call(monkeypatch, "doctor", "--self-test", "--json") == 0
     out, err = capsys.readouterr()
     found = json.loads(out)
-    assert list(found) == ["machine", "numpy", "cupy", "auto", "self_test"]
+    assert list(found) == ["machine", "numpy", "native", "cupy", "auto", "self_test"]
     assert found["self_test"][0] | {"device": ""} == {
         "backend": "numpy", "device": "", "cases": 2, "failures": [], "kernels": {}, "speed": {},
     }  # fmt: skip

@@ -12,9 +12,9 @@ import gpu_rsfd
 PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
     *("version", "errors", "checks", "options", "textfiles", "domain", "tape", "protocols", "datasets", "spec"),
-    *("planning",),
-    *("backends", "engines", "metrics", "estimate", "tally", "aggregation", "results", "measure", "command"),
-    *("store", "collect", "experiments"),
+    *("planning", "metrics", "postprocessing"),
+    *("backends", "engines", "estimate", "tally", "aggregation", "results", "measure", "command", "store", "collect"),
+    *("experiments",),
     *("theory", "contract", "show", "doctor", "cli"),
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -25,7 +25,7 @@ esac
 echo "$call" >>"$LOG"
 case "$call" in "$FAIL"*) exit 3 ;; esac
 """
-CHECKS = ["ruff check .", "ruff format --check .", "mypy ", "python -m pytest -n auto --dist loadfile"]
+CHECKS = ["ruff check .", "ruff format --check .", "mypy ", "python -m pytest -n auto --dist worksteal"]
 
 
 class Clone:
@@ -70,8 +70,8 @@ def test_every_check_can_fail(clone, i):
 
 def test_all_checks_run(clone):
     assert clone("test")[-4:] == CHECKS
-    assert clone("test", "--fast", "-x")[-1] == "python -m pytest -n auto --dist loadfile -m not slow -x"
-    assert clone("test", "tests/test_tape.py")[-1] == "python -m pytest -n auto --dist loadfile tests/test_tape.py"
+    assert clone("test", "--fast", "-x")[-1] == "python -m pytest -n auto --dist worksteal -m not slow -x"
+    assert clone("test", "tests/test_tape.py")[-1] == "python -m pytest -n auto --dist worksteal tests/test_tape.py"
 
 
 def test_extras_stay(clone):

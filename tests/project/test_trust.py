@@ -54,6 +54,12 @@ def test_every_benchmark_is_described():
         assert f"`{script.name}`" in text, script.name
 
 
+def test_every_public_name_is_documented():
+    text = (ROOT / "docs" / "api.md").read_text("utf-8")
+    for name in gpu_rsfd.__all__:
+        assert re.search(rf"\b(gpu_rsfd\.)?{name}\b", text), name
+
+
 def test_every_command_has_a_page():
     from gpu_rsfd.cli.commands import COMMANDS
 

@@ -78,6 +78,14 @@ def test_the_does_not_use_up_its_budget(guarantee):
     assert "(.896 at e = 1)" in docs("protocols.md")
 
 
+def test_no_loss_grows_without_bound():
+    for name, most in (("oue", 16.7), ("grr", 22.9), ("sue", 33.3)):
+        for epsilon in (50, 500):
+            assert gpu_rsfd.mechanism(f"smp-{name}", epsilon, 1, 2).loss == pytest.approx(most, abs=0.1)
+            assert gpu_rsfd.mechanism(f"smp-{name}", epsilon, 1, 2).loss < most
+    assert "below 16.7 (OUE), 22.9 (GRR, k = 2) and 33.3 (SUE)" in docs("privacy.md")
+
+
 def test_olh_is_blh_below_ln_1_5():
     for e, same in ((0.1, True), (math.log(1.5) - 1e-9, True), (math.log(1.5) + 1e-9, False)):
         hashes = [gpu_rsfd.mechanism(f"smp-{name}", e, 1, 10).recipe for name in ("olh", "blh")]
@@ -128,7 +136,7 @@ def test_norm_sub_halves_the_error_on_skewed_data():
     assert mul == pytest.approx(7.8e-4, rel=0.03)
     assert sub == pytest.approx(4.1e-4, rel=0.03)
     page = docs("metrics.md")
-    assert "`clip` is Base-Pos, `clip-normalize` Norm-Mul and `simplex` Norm-Sub" in page
+    assert "Base-Pos is `clip`, Norm-Mul `clip-normalize`, Norm-Sub `simplex`" in page
     assert "7.8e-4 after `clip-normalize`, 4.1e-4 after `simplex`" in page
 
 

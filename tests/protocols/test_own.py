@@ -17,8 +17,9 @@ from gpu_rsfd.measure import reports as chunks
 from gpu_rsfd.planning import rates_of
 from gpu_rsfd.protocols import Bits, Keep, Mechanism, PrivacySettings, exposure, mechanisms, own, registry
 from gpu_rsfd.protocols.own import load_protocols
-from gpu_rsfd.show import tables
-from gpu_rsfd.theory import decision, expected_mse, needs
+from gpu_rsfd.results import Results
+from gpu_rsfd.show import page, planned, privacy
+from gpu_rsfd.theory import expected_mse, needs
 
 
 def oue(e, k):
@@ -127,8 +128,8 @@ def test_a_claimed_loss_is_marked_and_refused_where_it_would_have_to_be_known():
         ({"name": "rsfd-grr"}, "'rsfd-grr' is the name of a protocol of gpu-rsfd"),
         ({"solution": "rsfd"}, "unknown solution 'rsfd'; available: spl, smp, rsfd-z, rsfd-r"),
         ({"solution": None}, "unknown solution None"),
-        ({"keep": grr}, "give either bits or keep, not both"),
-        ({"bits": None}, "give either bits or keep, one of them"),
+        ({"keep": grr}, "give one of bits, keep and sets, not bits and keep"),
+        ({"bits": None}, "give one of bits, keep and sets, not none"),
         ({"bits": (0.5, 0.2)}, r"bits=\(0.5, 0.2\) must be a function"),
         ({"bits": None, "keep": grr}, "keep sends a value, so fakes are values: use rsfd-r"),
         ({"bits": None, "keep": grr, "solution": "smp", "loss": grr}, "loss is for bits"),
@@ -157,7 +158,7 @@ def test_bad_definitions(given, words):
         (("smp-grr", "spl-oue"), "smp-grr and spl-oue are of different solutions"),
         (("rsfd-grr", define("w", budget=lambda epsilon, d: epsilon)), "rsfd-grr and w have different budgets"),
         (("rsfd-grr", "rsrfd-grr"), "is longitudinal or has a prior"),
-        (("smp-grr", "smp-gr"), "unknown protocol 'smp-gr'; did you mean smp-grr"),
+        (("smp-grr", "smp-grrr"), "unknown protocol 'smp-grrr'; did you mean smp-grr"),
     ],
 )
 def test_bad_pairs(pair, words):
@@ -249,8 +250,7 @@ def test_objects_are_taken_wherever_names_are():
         lambda p: gpu_rsfd.privacy_loss(p, 1.0, (2, 3)).tolist(),
     ):
         assert theory(mine) == pytest.approx(theory("rsfd-oue-z"))
-    rows = needs.plan_table(1000, (2, 3), [1.0], [mine, "rsfd-oue-z"])
-    ours, theirs = decision.attacked(rows, data.domain, data.frequencies, workers=1, own=[mine])
+    ours, theirs = gpu_rsfd.plan(data, protocols=[mine, "rsfd-oue-z"], epsilons=1.0)
     assert (ours.protocol, ours._replace(protocol="")) == ("mine", theirs._replace(protocol=""))
     with pytest.raises(InputError, match="protocol 'mine' is given twice"):
         gpu_rsfd.simulate(data, protocols=[mine, define()])
@@ -342,10 +342,25 @@ def test_a_claimed_loss_is_said_to_be_claimed():
     assert [row.claimed for row in rows] == [True, False]
     console = Console(width=200)
     with console.capture() as shown:
-        console.print(tables._plan_table(rows, None))
+        console.print(planned._plan_table(rows, None))
     ours, theirs = (next(line for line in shown.get().splitlines() if name in line) for name in ("hashed", "OLH"))
     assert ours.count("1.000 claimed") == 2
     assert "claimed" not in theirs
+
+
+def test_figure_and_page_say_which_losses_are_not_exact():
+    """A claimed one, and that of the first report of many."""
+    protocols = [hashed(), "smp-olh", "smp-l-grr"]
+    data = gpu_rsfd.SyntheticDataset(200, (3, 10), name="one")
+    result = gpu_rsfd.simulate(data, protocols=protocols, epsilons=[1.0], repetitions=2, backend="numpy", workers=1)
+    results = Results({"one": result}, spec=result.spec)
+    words = "loss claimed by its author, not computed: hashed; loss of the first report alone: Smp[L-GRR]"
+    (legend,) = privacy.tradeoff(results, "none").legends
+    assert legend.get_title().get_text().replace("\n", " ").endswith(words)
+    pytest.importorskip("altair")
+    notes = page.document(results, "mine")["lossNotes"]
+    assert notes == dict.fromkeys([page.ONE, page.ANY], words)
+    assert privacy.loss_notes(result.take([1], [0])) == []
 
 
 def test_a_wrong_loss_is_found(monkeypatch):

@@ -10,6 +10,12 @@ from gpu_rsfd.protocols.budgets import amplified
 from gpu_rsfd.protocols.noise import rule
 from gpu_rsfd.spec import PAPER_EPSILONS
 
+
+def possible(k):
+    """All protocols, but for PGR where its tables would be too large."""
+    return [p for p in PROTOCOLS if not p.endswith("pgr") or k <= 1000]
+
+
 N, COUNT = 5000, np.array([700.0, 41.0, 0.0])
 
 
@@ -18,13 +24,17 @@ N, COUNT = 5000, np.array([700.0, 41.0, 0.0])
 @pytest.mark.parametrize("epsilon", [0.1, math.log(3), 5.0])
 def test_estimators_and_variances_as_printed(epsilon, d, k):
     f = np.array([0.0, 0.3, 1.0])
-    for protocol in PROTOCOLS:
+    for protocol in possible(k):
         m = mechanism(protocol, epsilon, d, k)
         p, q, n = m.p, m.q, N
         if m.recipe.unsampled.hides:
             if m.name == "grr":  # eq. (4), (5)
                 estimate = (COUNT * d * k - n * (d - 1 + q * k)) / (n * k * (p - q))
                 delta = (q + f * (p - q) + (d - 1) / k) / d
+            elif m.name in ("hr", "pgr"):  # fakes are uniform messages
+                rate = m.recipe.noise.design.size / m.recipe.noise.design.messages
+                estimate = (COUNT * d - n * (q + (d - 1) * rate)) / (n * (p - q))
+                delta = (q + f * (p - q) + (d - 1) * rate) / d
             elif m.name.endswith("-z"):  # eq. (8), (9)
                 estimate = d * (COUNT - n * q) / (n * (p - q))
                 delta = (d * q + f * (p - q)) / d
@@ -49,7 +59,7 @@ def test_estimators_and_variances_as_printed(epsilon, d, k):
 @pytest.mark.parametrize("k", [2, 3, 11, 500, 65_535])
 def test_realised_loss_is_at_most_the_budget(epsilon, k):
     """In each mechanism's own settings: two values of GRR, two bits of a unary encoding, two hashes."""
-    for protocol in PROTOCOLS:
+    for protocol in possible(k):
         m = mechanism(protocol, epsilon, 4, k)
         assert m.loss <= m.spent * (1 + 1e-9), protocol
         assert m.spent <= m.budget

@@ -83,6 +83,10 @@ BAD = [
     ("smp-grr", (True, 0), "wrong shape", "it is (True, 0), not a pair of an attribute"),
     ("smp-grr", (0, [1, 0, 0]), "wrong shape", "attribute 'A1' holds [1, 0, 0], not a value 0 … 2"),
     ("smp-oue", (0, 1), "wrong shape", "attribute 'A1' holds 1, not 3 bits"),
+    ("smp-pgr", (0, 10**6), "outside the domain", "attribute 'A1' holds 1000000; valid: 0 … "),
+    ("smp-ss", (1, [1, 1, 0, 0, 0]), "outside the domain", "holds [1, 1, 0, 0, 0]; valid: 1 different values, or bits"),
+    ("spl-ss", [[3], [0, 1], [0]], "outside the domain", "attribute 'A1' holds [3]; valid: 1 different values"),
+    ("spl-ss", [[0], [1, 1], [0]], "outside the domain", "attribute 'A2' holds [1, 1]; valid: 2 different values"),
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +35,19 @@ def literal(metric, truth, estimate):
             return sum(off) / len(off)
         case "max":
             return max(off)
+        case "nmse":
+            return DATA.n * sum(x * x for x in off) / len(off)
         case "l1":
             return sum(off)
+        case "l2":
+            return math.sqrt(sum(x * x for x in off))
+        case "emd":
+            return sum(abs(sum(f - t for t, f in pairs[: i + 1])) for i in range(len(pairs)))
+        case "topk:2" | "ncr:2":  # the mean over all ways to break ties
+            ranked = sorted(range(len(truth)), key=lambda v: -truth[v])[:2]
+            worth = dict(zip(ranked, (2, 1) if metric == "ncr:2" else (1, 1), strict=True))
+            orders = [sorted(order, key=lambda v: -estimate[v]) for order in permutations(range(len(truth)))]
+            return sum(worth.get(v, 0) for order in orders for v in order[:2]) / len(orders) / sum(worth.values())
         case "kl":
             return sum(t * math.log(t / f) for t, f in pairs if t > 0 and f > 0)
         case "js":
@@ -47,7 +59,7 @@ def literal(metric, truth, estimate):
 
 
 @pytest.mark.parametrize("postprocess", ["none", "clip-normalize"])
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", [name if METRICS[name].top is None else f"{name}:2" for name in METRICS])
 def test_each_metric_is_its_definition(result, metric, postprocess):
     estimates, errors = result.estimates(postprocess), result.error(metric, postprocess)
     assert (estimates < 0).any() == (postprocess == "none")
@@ -61,6 +73,26 @@ def test_divergences_of_distributions():
     for metric in ("kl", "js"):
         assert average(METRICS[metric], truth, truth, (3,)) == 0
     assert average(METRICS["js"], truth, np.array([0.0, 0.0, 1.0]), (3,)) == pytest.approx(math.log(2))
+
+
+def test_top_values_and_their_ties():
+    truth = np.array([0.4, 0.3, 0.1, 0.1, 0.1])
+    for top in (1, 2, 3, 4, 5, 99):
+        for name in ("topk", "ncr"):
+            assert average(as_metric(f"{name}:{top}"), truth, truth, (5,)) == pytest.approx(
+                1
+            )  # also where the K-th has equals
+    nothing = np.zeros(5)  # by lot, whatever the order of the values
+    assert average(as_metric("topk:2"), truth, nothing, (5,)) == pytest.approx(2 / 5)
+    assert average(as_metric("ncr:2"), truth, nothing, (5,)) == pytest.approx(2 / 5)
+    second = np.array([0.1, 0.9, 0.0, 0.0, 0.0])
+    assert average(as_metric("ncr:1"), truth, second, (5,)) == 0
+    assert average(as_metric("topk:3"), truth, np.array([0, 0.5, 0.3, 0.2, 0]), (5,)) == 1  # three of five third places
+    assert average(as_metric("ncr:3"), truth, np.array([0, 0.5, 0.3, 0.2, 0]), (5,)) == pytest.approx(
+        8 / 3 / (5 + 1 / 3)
+    )
+    assert as_metric("topk").label == "topk:10_avg"
+    assert as_metric("topk:3").larger_is_better
 
 
 def test_names_functions_and_defaults(result):
@@ -147,8 +179,14 @@ def test_larger_may_be_better():
 
 
 def test_what_is_wrong_is_said(result):
-    with pytest.raises(gpu_rsfd.InputError, match="unknown metric 'rmse'; available: mse, mae, max, l1, kl, js"):
+    with pytest.raises(gpu_rsfd.InputError, match=r"unknown metric 'rmse'; available: mse, .*, topk:10, ncr:10"):
         result.error("rmse")
+    for name in ("mse:3", "topk2"):
+        with pytest.raises(gpu_rsfd.InputError, match=f"unknown metric '{name}'"):
+            result.error(name)
+    for name in ("topk:", "topk:0", "ncr:-1", "ncr:x"):
+        with pytest.raises(gpu_rsfd.InputError, match=f"metric={name} must end in a number of values >= 1"):
+            result.error(name)
     with pytest.raises(gpu_rsfd.InputError, match="unknown postprocess 'clipp'; available: none, clip"):
         result.error("mae", "clipp")
     with pytest.raises(gpu_rsfd.InputError, match=r"metric 'own' gives shape \(2, 6, 3\) .* reduce the last axis"):

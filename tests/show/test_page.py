@@ -15,8 +15,8 @@ from files import describe, store, with_errors
 
 import gpu_rsfd
 from gpu_rsfd.command import command_of, reads_files
-from gpu_rsfd.estimate import STORED
-from gpu_rsfd.metrics import METRICS
+from gpu_rsfd.estimate import POSTPROCESS, STORED
+from gpu_rsfd.metrics import metric_names
 from gpu_rsfd.results import Results
 from gpu_rsfd.show import headline
 from gpu_rsfd.show.comparison import among_best
@@ -68,22 +68,26 @@ def test_its_numbers_are_those_of_the_results(shown, results):
     page, result = content(shown), results["mine"]
     (entry,) = page["datasets"]
     assert (entry["n"], entry["repetitions"], entry["labels"]) == (2000, 20, LABELS)
-    assert [m["name"] for m in page["metrics"]] == list(METRICS)
-    assert [p["name"] for p in page["postprocess"]] == list(STORED)
-    for postprocess in STORED:
-        for metric in METRICS:
+    assert [m["name"] for m in page["metrics"]] == metric_names()
+    assert [p["name"] for p in page["postprocess"]] == list(POSTPROCESS)
+    for postprocess in POSTPROCESS:
+        for metric in metric_names():
             errors = entry["errors"][metric][postprocess]
             mean, error = summary(result, postprocess, metric)
-            assert np.allclose(errors["mean"], mean, rtol=1e-5)
-            assert np.allclose(errors["error"], error, rtol=1e-5)
+            assert np.allclose(np.array(errors["mean"], float), mean, rtol=1e-5, equal_nan=True)
+            assert np.allclose(np.array(errors["error"], float), error, rtol=1e-5, equal_nan=True)
             assert np.array_equal(errors["best"], among_best(result, postprocess, metric))
             assert (errors["theory"] is None) == (metric != "mse" or postprocess not in ("none", "clip"))
             assert page["headlines"][metric][postprocess] == headline.overall(results, postprocess, metric)
         packed = entry["estimates"][postprocess]
         steps = np.frombuffer(base64.b64decode(packed["data"]), "<u2").reshape(4, 3, 7, 3)
-        estimates = packed["low"] + packed["step"] * steps
-        assert np.allclose(estimates[..., 0], result.estimates(postprocess).mean(axis=2), atol=packed["step"])
-        assert np.allclose(estimates[..., 2], values_of(result, postprocess).high, atol=1e-4)
+        estimates = np.where(steps == 65535, np.nan, packed["low"] + packed["step"] * steps)
+        mean, high = result.estimates(postprocess).mean(axis=2), values_of(result, postprocess).high
+        assert np.allclose(estimates[..., 0], mean, atol=packed["step"], equal_nan=True)
+        assert np.allclose(estimates[..., 2], high, atol=1e-4, equal_nan=True)
+    (line,) = entry["undefined"]["mle"]
+    assert line.startswith("RS+FD[ADP]: – where mle is not defined")
+    assert list(entry["undefined"]) == ["mle"]
     assert json.loads(page["spec"]) == results.spec
 
 
@@ -116,6 +120,8 @@ def test_headlines_of_little(data):
     assert headline.overall(Results({"a": alone}), "none") == "Smp[ADP] alone: nothing to compare it with."
     once = gpu_rsfd.simulate(data, epsilons=1.0, protocols=PROTOCOLS, repetitions=1, workers=1)
     assert "A single repetition says nothing about chance." in headline.of_dataset("a", once, "none")
+    two = gpu_rsfd.simulate(data, epsilons=1.0, protocols=["rsfd-grr", "smp-adp"], repetitions=1, workers=1)
+    assert "has the smallest MSE" in headline.of_dataset("a", two, "clip-normalize")
     few = gpu_rsfd.SyntheticDataset(3, (3,) * 4)
     smp = {"protocols": ["smp-grr", "smp-oue"], "assignment": "balanced"}
     tiny = gpu_rsfd.simulate(few, epsilons=1.0, repetitions=2, workers=1, **smp)
@@ -167,10 +173,17 @@ def test_large_results_keep_to_what_fits(monkeypatch, results):
     pytest.importorskip("vl_convert")
     from gpu_rsfd.show import page
 
+    most = [page.MOST_ERRORS // (len(metric_names()) * len(kinds)) for kinds in (POSTPROCESS, STORED)]
+    said = (Path(__file__).parents[2] / "docs" / "page.md").read_text("utf-8")
+    assert re.findall(r"more than (\d,\d+)", said) == [f"{cells:,}" for cells in most]
     monkeypatch.setattr(page, "MOST_NUMBERS", 3 * 4 * 3 * 7)
     assert page.document(results, "t")["kept"] == ["clip-normalize"]
     monkeypatch.setattr(page, "MOST_NUMBERS", 10)
     assert page.document(results, "t")["kept"] == []
+    monkeypatch.setattr(page, "MOST_ERRORS", 4 * 3 * len(metric_names()) * 4)
+    found = page.document(results, "t", metric="topk:2")
+    assert [p["name"] for p in found["postprocess"]] == list(POSTPROCESS)[:4]
+    assert [m["name"] for m in found["metrics"]] == ["topk:2"]  # one more than fits
     monkeypatch.setattr(page, "MOST_ERRORS", 10)
     found = page.document(results, "t", metric="js")
     assert [m["name"] for m in found["metrics"]] == list(found["datasets"][0]["errors"]) == ["js"]

@@ -17,7 +17,7 @@ from files import describe, with_errors
 import gpu_rsfd
 from gpu_rsfd.metrics import METRICS, as_metric
 from gpu_rsfd.results import Results
-from gpu_rsfd.show import headline
+from gpu_rsfd.show import decided, headline
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 pytest.importorskip("vl_convert", reason="the extra `page` is not installed")
@@ -63,6 +63,14 @@ def over_users():
     return Results(made, spec=describe(sets, next(iter(made.values())).spec))
 
 
+def grid():
+    names = {f"uniform-n500-d{d}-k{k}": (k,) * d for d in (2, 3) for k in (3, 4)}
+    sets = [gpu_rsfd.SyntheticDataset(500, domain, name=name) for name, domain in names.items()]
+    protocols = ["smp-grr", "smp-oue"]
+    made = {d.name: gpu_rsfd.simulate(d, epsilons=1.0, protocols=protocols, repetitions=3, workers=1) for d in sets}
+    return Results(made, spec=describe(sets, next(iter(made.values())).spec))
+
+
 @pytest.fixture(scope="module")
 def results():
     return people()
@@ -76,8 +84,16 @@ def folder(tmp_path_factory, results):
     guessed = Results({"people": attacked(people_data(), results["people"])})
     write_page(results, folder / "people.html", "people.h5", attacks=guessed)
     write_page(over_users(), folder / "users.html", "users.h5")
+    write_page(grid(), folder / "grid.html", "grid.h5", metric="topk:2")
     write_page(many_values(), folder / "many.html", "many.h5")
+    write_page(all_protocols(), folder / "all.html", "all.h5")
     return folder
+
+
+def all_protocols():
+    data = people_data()
+    result = gpu_rsfd.simulate(data, epsilons=1.0, protocols=gpu_rsfd.PROTOCOLS, repetitions=4, workers=1)
+    return Results({"people": with_errors(result)}, spec=describe([data], result.spec))
 
 
 def many_values():
@@ -243,10 +259,93 @@ def test_frequencies_with_the_users_own_labels(visit, results):
 def test_very_many_values(visit):
     """One repetition of one protocol, an attribute of 400 values: no bands, nothing to compare, the most frequent."""
     page = visit("many.html")
-    assert len(marks(page, "frequency-chart")) == 300
-    assert "The 300 most frequent of 400 values." in page.inner_text("#frequency-note")
+    assert len(marks(page, "frequency-chart")) == 50
+    assert "The 50 most frequent of 400 values." in page.inner_text("#frequency-note")
     assert page.inner_text("#headline") == "Smp[GRR] alone: nothing to compare it with."
     assert len(marks(page, "error-chart")) == 1
+
+
+def test_the_page_opens_with_the_decision_for_ones_own_data(visit, results):
+    page = visit()
+    decision = decided.decision_of(results, "people")
+    assert page.locator("#decided dt").all_inner_texts() == [entry["title"] for entry in decision["entries"]]
+    assert page.locator("#decided dd").all_inner_texts() == [entry["text"] for entry in decision["entries"]]
+    assert page.locator("main > section").first.get_attribute("id") == "decision"
+    page.click("#decision summary")
+    assert page.locator("#columns tbody tr").all_inner_texts()[1].split("\t")[:3] == ["town", "4", "grr"]
+    assert int(page.input_value("#protocol")) == decision["protocol"]
+    after(page, "error-chart", lambda: page.select_option("#dataset", label="nursery"))  # everybody's data
+    assert not page.is_visible("#decision")
+
+
+def test_a_control_that_draws_nothing_is_disabled_and_says_why(visit):
+    page = visit()
+    assert page.is_disabled("#theory")
+    assert page.inner_text("#theory-why") == "(none for MSE_avg, clip-normalize)"
+    assert page.is_disabled("#published")
+    after(page, "error-chart", lambda: page.select_option("#postprocess", "none"))
+    assert page.is_enabled("#theory")
+    assert page.inner_text("#theory-why") == ""
+    page = visit("many.html")
+    assert page.is_disabled("#dataset")
+    assert page.get_attribute("#dataset", "title") == "the only one in this file"
+
+
+def test_charts_have_their_guarantee_and_baselines(visit, results):
+    page = visit()
+    guess = np.mean([np.mean((f - 1 / len(f)) ** 2) for f in np.split(results["people"].frequencies, [3])])
+    for note in ("#error-note", "#privacy-note"):
+        assert "Guarantee: paper." in page.inner_text(note)
+        assert f"equally frequent: {guess:.3g}." in page.inner_text(note)
+    assert "Guarantee: paper." in page.inner_text("#frequency-note")
+    after(page, "privacy-chart", lambda: page.select_option("#loss", "sampled attribute guessed"))
+    assert "Guessed without a report: 0.500." in page.inner_text("#privacy-note")
+
+
+def test_axes_can_be_read_and_start_where_something_is(visit):
+    page = visit()
+    sizes = page.eval_on_selector_all(
+        ".chart .role-axis-label text, .chart .role-axis-title text",
+        "all => all.map(t => parseFloat(getComputedStyle(t).fontSize))",
+    )
+    assert min(sizes) >= 12
+    after(page, "frequency-chart", lambda: page.select_option("#postprocess", "none"))  # intervals go below 0
+    ticks = page.eval_on_selector_all("#frequency-chart .role-axis-label text", "all => all.map(t => t.textContent)")
+    numbers = [
+        float(text.replace("−", "-"))
+        for text in ticks
+        if text.replace("−", "-").replace("-", "").replace(".", "").isdigit()
+    ]
+    assert numbers
+    assert min(numbers) > -0.1
+
+
+def test_a_single_epsilon_shows_its_uncertainty(visit):
+    page = visit("all.html")
+    assert page.locator("#error-chart svg .mark-rule.role-mark line").count() == 31
+    assert "Bars: one standard error." in page.inner_text("#error-note")
+
+
+def test_many_protocols_are_filtered_and_told_by_their_families(visit):
+    page = visit("all.html", viewport={"width": 1100, "height": 900})
+    line = page.eval_on_selector("#headline", "e => parseFloat(getComputedStyle(e).lineHeight)")
+    for part in ("#headline", "#dataset-headline"):
+        assert page.locator(part).bounding_box()["height"] <= 2.1 * line, part
+    after(page, "error-chart", lambda: page.fill("#filter", "spl"))
+    names = {key[0] for key in errors_drawn(page)}
+    assert len(names) == page.locator("#table tbody tr").count() == 11
+    assert all(name.startswith("Spl[") for name in names)
+    after(page, "error-chart", lambda: page.fill("#filter", ""))
+    assert len(errors_drawn(page)) == 31
+    assert not visit().is_visible("#filter")  # few need none
+
+
+def test_print_uses_the_whole_width(visit):
+    page = visit(viewport={"width": 400, "height": 800})
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 1000, "height": 800})
+    for chart in ("#error-chart", "#frequency-chart", "#privacy-chart"):
+        assert page.locator(f"{chart} svg").bounding_box()["width"] > 980
 
 
 def test_against_users(visit):
@@ -258,6 +357,37 @@ def test_against_users(visit):
     after(page, "error-chart", lambda: page.select_option("#against", "epsilon"))
     assert {key[1] for key in errors_drawn(page)} == {"ε = 0.5, uniform-n500-d2", "ε = 1, uniform-n500-d2"}
     assert not page.is_visible("#at")
+
+
+def test_against_the_domain_scores_and_what_is_undefined(visit):
+    page = visit("grid.html")
+    found = {name: result.error("topk:2", "clip-normalize")[:, 0].mean(axis=-1) for name, result in grid().items()}
+
+    def shown(*names):
+        drawn = {(m["protocol"], m["at"]): float(m["topk:2_avg"].split("(")[0]) for m in marks(page, "error-chart")}
+        assert set(drawn) == {(label, f"ε = 1, {name}") for label in ("Smp[GRR]", "Smp[OUE]") for name in names}
+
+    assert page.eval_on_selector("#against", "e => [...e.options].map(o => o.text)") == [
+        *("epsilon", "attributes d", "values k"),
+    ]
+    shown("uniform-n500-d2-k3", "uniform-n500-d3-k3")
+    after(page, "error-chart", lambda: page.select_option("#against", "k"))
+    shown("uniform-n500-d2-k3", "uniform-n500-d2-k4")
+    after(page, "error-chart", lambda: page.select_option("#dataset", label="uniform-n500-d3-k4"))
+    shown("uniform-n500-d3-k3", "uniform-n500-d3-k4")
+    assert page.is_checked("input[value=linear]")  # a score
+    page.click("#table th:nth-child(2) button")  # the best first: the largest
+    order = page.eval_on_selector_all("#table tbody th", "heads => heads.map(h => h.textContent)")
+    best = found["uniform-n500-d3-k4"].argmax()
+    assert order[0] == ["Smp[GRR]", "Smp[OUE]"][best]
+    after(page, "error-chart", lambda: page.select_option("#metric", label="MAE_avg"))
+    assert page.is_checked("input[value=log]")
+    after(page, "error-chart", lambda: page.select_option("#postprocess", "mle"))
+    assert {m["protocol"] for m in marks(page, "error-chart")} == {"Smp[GRR]"}
+    assert "Smp[OUE]: – where mle is not defined: it is the likelihood of reports of one value each" in (
+        page.inner_text("#error-note")
+    )
+    assert "–" in page.inner_text("#table")
 
 
 def test_privacy_where_it_is_known(visit, results):
@@ -313,7 +443,9 @@ def test_the_table_is_sorted_and_copied(visit, results):
 
 def test_the_keyboard_reaches_every_control(visit):
     page = visit()
-    reached = []
+    after(page, "error-chart", lambda: page.select_option("#postprocess", "none"))  # which has theory
+    page.focus("#dataset")
+    reached = ["dataset"]
     for _ in range(60):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.id || document.activeElement.value || ''"))
@@ -322,7 +454,7 @@ def test_the_keyboard_reaches_every_control(visit):
         assert control in reached, control
     page.focus("#postprocess")
     after(page, "error-chart", lambda: page.keyboard.press("ArrowDown"))
-    assert page.input_value("#postprocess") == "simplex"
+    assert page.input_value("#postprocess") == "clip"
     page.focus("#protocols input[value=smp-adp]")
     after(page, "error-chart", lambda: page.keyboard.press("Space"))
     assert len({key[0] for key in errors_drawn(page)}) == 2

@@ -141,14 +141,14 @@ def test_every_protocol_has_a_style_and_what_coincides_is_hollow():
 @pytest.mark.slow
 def test_nothing_to_draw(tmp_path):
     """Fewer users than attributes, balanced: Smp never has an estimate of all of them."""
-    made = {}
+    made, described = {}, []
     for n in (2, 3):
         data = gpu_rsfd.SyntheticDataset(n, (3,) * 4, name=f"uniform-n{n}-d4")
+        described.append(data.describe())
         made[data.name] = gpu_rsfd.simulate(
             data, epsilons=[1.0, 2.0], protocols="smp-grr", repetitions=2, assignment="balanced", workers=1
         )
-    spec = {"datasets": [{"name": name, "users": r.n, "domain": list(r.domain)} for name, r in made.items()]}
-    results = Results(made, spec=spec)
+    results = Results(made, spec={"datasets": described})
     for postprocess in ("none", "clip", "clip-normalize"):
         for x in ("epsilon", "users"):
             axis = drawn(plots.figure_of(results, postprocess, x), tmp_path / "f.png")

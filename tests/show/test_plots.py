@@ -59,7 +59,7 @@ def test_sweep_over_n_and_panel_per_dataset(results):
     assert [axis.get_xlabel() for axis in over_n] == ["users n"] * 2
     assert [axis.get_title() for axis in over_n] == ["ε = ln 2, d = 2", "ε = ln 3, d = 2"]
     assert list(next(iter(curves(over_n[0]).values())).get_xdata()) == [500, 5000]
-    assert not plots.differ_in_users(Results(results))  # no spec: nothing says that they are one law
+    assert not plots.sizes_of(Results(results))  # no spec: nothing says that they have one distribution
     by_dataset = plots.figure_of(results, x="epsilon").axes
     assert [axis.get_title() for axis in by_dataset] == [
         "uniform-n500-d2: n = 500, d = 2",

@@ -1,17 +1,14 @@
 """A results file that grows: blocks beside it, chunks copied as they are, extension, and what is read late."""
 
-import contextlib
 import json
-import random
 import threading
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 
 import h5py
 import numpy as np
 import pytest
-from command import call, refusal, run, start
+from command import call, refusal
 
 import gpu_rsfd
 from gpu_rsfd import collect
@@ -25,7 +22,6 @@ from gpu_rsfd.store.format import chunk_rows
 DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), "zipf:1", name="mine")
 OTHER = gpu_rsfd.SyntheticDataset(300, (4,), name="other")
 PROTOCOLS = ["rsfd-grr", "smp-adp"]
-KILLS = 6  # twenty more are in tests/cli/test_sweep.py
 OPTIONS = {"epsilons": [1.0, 2.0], "protocols": PROTOCOLS, "seed": 3, "backend": "numpy", "workers": 1}
 
 
@@ -215,52 +211,6 @@ def test_a_block_that_strayed_in_is_named(tmp_path, monkeypatch):
     block.write_bytes(block_of(tmp_path / "s.h5", 3, 6).read_bytes())
     with pytest.raises(InputError, match=r"-3-6-.*\.h5 is of another run"):
         sweep(DATA, repetitions=9, output=tmp_path / "r.h5", **OPTIONS)
-
-
-def state(folder):
-    """Changes with every file that is written, but not with locks."""
-    found = set()
-    with contextlib.suppress(FileNotFoundError):  # one that is just being moved away
-        for path in folder.rglob("*.h5"):
-            found.add((path.name, path.stat().st_mtime_ns))
-    return found
-
-
-@pytest.mark.slow
-def test_killed_while_the_file_is_compacted(tmp_path):
-    """Many times SIGKILL, the file being written all the time: same integers, and nothing is left over."""
-    command = ["--users", "20000", "--domain", "40x5", "--repetitions", "400", "--workers", "1", "--save-every", "0"]
-    command = [
-        "sweep",
-        *command,
-        "--backend",
-        "numpy",
-        "--no-plot",
-        "--quiet",
-    ]  # some seconds of work: no kill comes too late
-    data = gpu_rsfd.SyntheticDataset(20000, (40,) * 5)
-    truth = gpu_rsfd.simulate(data, repetitions=400)
-    rng, output, kills, unfinished = random.Random(13), tmp_path / "r.h5", 0, 0
-    while kills < KILLS:
-        before = state(tmp_path)
-        process = start(*command, "--output", output, cwd=tmp_path)
-        while process.poll() is None and state(tmp_path) == before:
-            time.sleep(0.005)
-        time.sleep(rng.uniform(0, 0.25))
-        process.kill()
-        process.communicate()
-        kills += 1
-        if output.exists():
-            result = gpu_rsfd.open_results(output)["uniform-n20000-d5"]
-            done = len(result.repetitions)
-            unfinished += done < 400
-            assert np.array_equal(result.counts, truth.counts[:, :, :done])
-            if done == 400 and kills < KILLS:
-                output.unlink()
-    run(*command, "--output", output, cwd=tmp_path)
-    assert np.array_equal(gpu_rsfd.open_results(output)["uniform-n20000-d5"].counts, truth.counts)
-    assert [p.name for p in tmp_path.iterdir()] == ["r.h5"]
-    assert unfinished >= 2
 
 
 # ---------------------------------------------------------------------------------------------------- extension

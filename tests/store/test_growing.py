@@ -171,7 +171,7 @@ def test_less_of_one_and_more_of_another(tmp_path):
 def test_what_differs_is_said(tmp_path, options, words):
     grow(tmp_path / "r.h5", repetitions=2)
     line = refused(tmp_path / "r.h5", **{"repetitions": 2, **options})
-    assert words in line
+    assert line.splitlines()[1:] == [f"  {words}"]
     assert "{" not in line
     assert "sha256" not in line
 
@@ -183,6 +183,28 @@ def test_data_that_have_changed(tmp_path):
     assert "people has changed since" in refused(tmp_path / "r.h5", other, repetitions=2)
     fewer = gpu_rsfd.Dataset(codes[:200], (3, 3), name="people")
     assert "people: users 300 in the file, 200 asked for" in refused(tmp_path / "r.h5", fewer, repetitions=2)
+
+
+def test_data_that_are_read_otherwise(tmp_path):
+    """The same file with other bins, of the same number: the file has not changed."""
+    table = tmp_path / "people.csv"
+    table.write_text("age\n" + "\n".join(str(i * i) for i in range(40)))
+    path, options = tmp_path / "r.h5", {"repetitions": 2, "protocols": ["smp-adp"]}
+    grow(path, gpu_rsfd.load_table(table, bins={"age": 4}), **options)
+    line = refused(path, gpu_rsfd.load_table(table, bins={"age": "4q"}), **options)
+    assert "people.csv: bins age=4 in the file, age=4q asked for" in line
+    grow(path, gpu_rsfd.load_table(table, bins={"age": "4"}), **options)
+    table.write_text("age\n" + "\n".join(str(i * i) for i in reversed(range(40))))
+    assert "people.csv has changed since" in refused(path, gpu_rsfd.load_table(table, bins={"age": 4}), **options)
+
+
+def test_a_prior_of_numbers_is_not_printed(tmp_path):
+    path, options = tmp_path / "r.h5", {"protocols": ["rsrfd-grr"], "repetitions": 2}
+    grow(path, prior=[[0.2, 0.3, 0.5], [0.2] * 5], **options)
+    line = refused(path, prior=[[0.2, 0.5, 0.3], [0.2] * 5], **options)
+    assert line.splitlines()[1:] == ["  prior: the file has another one"]
+    line = refused(path, prior="zipf:1", **options)
+    assert line.splitlines()[1:] == ["  prior: a table in the file, zipf:1.0 asked for"]
 
 
 def test_options_of_some_protocols_are_not_in_the_way(tmp_path):

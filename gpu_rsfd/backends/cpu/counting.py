@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +25,14 @@ from gpu_rsfd.backends.cpu.bitslice import (
     valid_lanes,
     value_counts,
 )
+from gpu_rsfd.backends.cpu.subsets import chosen
 from gpu_rsfd.planning import AttributePlan, Counts
-from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Subsets, Unsampled
+from gpu_rsfd.protocols.designs import Design
 from gpu_rsfd.protocols.form import Thresholds, implementation
-from gpu_rsfd.tape import LANES, LEVELS, Codes, Tape, Words, code_dtype, fake_values, keep_draw
+from gpu_rsfd.tape import LANES, LEVELS, Codes, Tape, Words, code_dtype, fake_values, keep_draw, scale
+
+SUBSET_CELLS = 1 << 20  # users x values that subsets are chosen for at a time
 
 ColumnReader = Callable[[int, int, int], Codes]  # (attribute, first user, last user + 1) -> codes
 Fakes = dict[Thresholds | None, Codes]  # prior -> [repetition, user] fake values; None: uniform
@@ -122,7 +128,7 @@ def _attribute(users: _Users, attribute: AttributePlan, read: ColumnReader) -> C
     return out
 
 
-def _count_keeps(
+def _count_values(
     users: _Users,
     attribute: AttributePlan,
     codes: Codes,
@@ -131,37 +137,48 @@ def _count_keeps(
     mine: npt.NDArray[np.bool_] | None,
     out: Counts,
 ) -> None:
-    """All `Keep`: those that send the same for unsampled attributes, together."""
-    alike: dict[tuple[Unsampled, Thresholds | None], dict[int, int]] = {}
+    """All `Keep` and `Sets`: those with the same messages that send the same for unsampled attributes, together."""
+    alike: dict[tuple[Design | None, Unsampled, Thresholds | None], dict[int, int]] = {}
     for i, r in enumerate(attribute.recipes):
-        if isinstance(r.noise, Keep):
-            alike.setdefault((r.unsampled, r.prior), {})[i] = r.noise.threshold
-    for (unsampled, prior), keeps in alike.items():
-        out[list(keeps)] = _count_keep(
-            users, unsampled, list(keeps.values()), attribute.k, codes, words, fakes[None], fakes[prior], mine
+        if isinstance(r.noise, (Keep, Sets)):
+            alike.setdefault((r.noise.design, r.unsampled, r.prior), {})[i] = r.noise.threshold
+    for (design, unsampled, prior), keeps in alike.items():
+        uniform = fakes[None] if design is None else users.padded(scale(words, design.messages))
+        fake = fakes[prior] if design is None else uniform
+        messages = attribute.k if design is None else design.messages
+        found = _count_messages(
+            users, unsampled, list(keeps.values()), messages, design, codes, words, uniform, fake, mine
         )
+        out[list(keeps)] = found if design is None else design.supported(found, attribute.k)
 
 
-def _count_keep(
+def _count_messages(
     users: _Users,
     unsampled: Unsampled,
     keeps: Sequence[int],
     k: int,
+    design: Design | None,
     codes: Codes,
     words: Words,
     uniform: Codes,
     fake: Codes,
     mine: npt.NDArray[np.bool_] | None,
 ) -> Counts:
-    """[threshold, repetition, value]: start from what is sent if nobody keeps; those who keep x move from y to x."""
+    """[threshold, repetition, message]: start from what is sent if nobody keeps; those who keep x move from y to x.
+
+    Messages are values, or those of a design: then x is a member of the value's set.
+    """
     repetitions = users.shape[0]
     if unsampled is Unsampled.OWN:
         row, user = np.divmod(np.arange(repetitions * users.n), users.n)
     else:
         assert mine is not None
         row, user = np.divmod(np.flatnonzero(mine), users.lanes)
-    x, y, h = codes[user], uniform[row, user], keep_draw(words[row, user])
-    cell = row * k  # cells are repetition x value, after each other for each threshold
+    x, y, own = codes[user], uniform[row, user], words[row, user]
+    h = keep_draw(own)
+    if design is not None:
+        x = design.elements(x, scale(own, design.size))
+    cell = row * k  # cells are repetition x message, after each other for each threshold
     if unsampled is Unsampled.NOTHING:
         histogram = np.bincount(cell + y, minlength=repetitions * k)
     else:
@@ -238,8 +255,45 @@ def _count_bits(
             out[ids] = np.moveaxis(reported, 0, 2)
 
 
+def _count_subsets(
+    users: _Users,
+    attribute: AttributePlan,
+    codes: Codes,
+    words: Words,
+    fakes: Fakes,
+    mine: npt.NDArray[np.bool_] | None,
+    out: Counts,
+) -> None:
+    """Subset selection, user by user: some repetitions of some users at a time, whose uniforms all values need."""
+    k, task = attribute.k, users.task
+    recipes = [(i, r, r.noise) for i, r in enumerate(attribute.recipes) if isinstance(r.noise, Subsets)]
+    step = max(LANES, SUBSET_CELLS // k // LANES * LANES)  # users
+    rows = max(1, step // users.n)  # repetitions
+    for first, start in product(range(0, users.shape[0], rows), range(0, users.n, step)):
+        some, here = task.repetitions[first : first + rows], slice(start, min(start + step, users.n))
+        size, who = here.stop - here.start, (task.start + here.start, task.start + here.stop)
+        u = np.empty((k, len(some) * size), np.uint32)
+        for v, (row, repetition) in product(range(k), enumerate(some)):
+            u[v, row * size : (row + 1) * size] = users.tape.uniforms(attribute.offset + v, repetition, *who)
+        own = np.tile(codes[here].astype(np.int64), len(some))
+        for i, recipe, noise in recipes:
+            reports: npt.NDArray[Any] = np.arange(len(own))
+            if recipe.unsampled is not Unsampled.OWN:
+                assert mine is not None
+                reports = np.flatnonzero(mine[first : first + rows, here])
+            taken = chosen(u[:, reports], own[reports], noise.tp, noise.size)
+            ends = np.searchsorted(reports, np.arange(1, len(some)) * size)
+            for row, part in enumerate(np.split(taken, ends, axis=1)):
+                out[i, first + row] += part.sum(axis=1)
+
+
 Counter = Callable[[_Users, AttributePlan, Codes, Words, Fakes, npt.NDArray[np.bool_] | None, Counts], None]
-COUNTERS: dict[type, Counter] = {Keep: _count_keeps, Bits: _count_bits}  # noise class -> what counts its reports
+COUNTERS: dict[type, Counter] = {
+    Keep: _count_values,
+    Sets: _count_values,
+    Bits: _count_bits,
+    Subsets: _count_subsets,
+}  # noise class -> what counts its reports
 
 
 def _encoders(

@@ -32,7 +32,7 @@ def _versions() -> dict[str, str]:
     lines = {"CuPy": str(cupy.__version__)}
     try:
         driver, runtime = cupy.cuda.runtime.driverGetVersion(), cupy.cuda.runtime.runtimeGetVersion()
-        lines["CUDA"] = f"runtime {version(runtime)}, driver for {version(driver) if driver else 'none'}"
+        lines["CUDA"] = f"runtime {version(runtime)}, {f'driver for {version(driver)}' if driver else 'no driver'}"
     except Exception as error:  # no driver: which exception is not promised
         lines["CUDA"] = first_line(error)
     with suppress(OSError):

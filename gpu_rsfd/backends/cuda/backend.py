@@ -24,7 +24,7 @@ from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.planning import Counts, Plan
-from gpu_rsfd.protocols import Bits, Keep
+from gpu_rsfd.protocols import Bits, Keep, Sets
 
 __all__ = ["CupyBackend", "DeviceLost", "Limits"]
 
@@ -39,7 +39,7 @@ class CupyBackend(Engine):
     """
 
     name = "cupy"
-    noises: frozenset[type] = frozenset({Keep, Bits})
+    noises: frozenset[type] = frozenset({Keep, Sets, Bits})
 
     def __init__(self, devices: Sequence[int] | None = None) -> None:
         wanted = None if devices is None else [integer("device", i, 0, 2**31 - 1) for i in devices]

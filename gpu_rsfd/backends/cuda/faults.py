@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,6 @@ from gpu_rsfd.backends.cuda.backend import CupyBackend, Limits
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.planning import Counts, Plan
 
-Count = Callable[..., tuple[list[Counts], Counts]]
 SOON = 10.0  # seconds that Ctrl-C may take
 POOL_BYTES = 5 << 20  # the values of SHAPE and no repetition beside them
 SHAPE = 4_000_000, (10, 10), range(4)  # users, domain sizes and repetitions

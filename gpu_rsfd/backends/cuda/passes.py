@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from gpu_rsfd.backends.cuda.kernels import PAIRED, UNARY
 from gpu_rsfd.planning import AttributePlan, Counts
-from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Unsampled
+from gpu_rsfd.protocols.designs import Design
 from gpu_rsfd.protocols.form import Thresholds
 from gpu_rsfd.tape import LEVELS, ONE
 
@@ -45,27 +46,33 @@ Slot = tuple[str, int, int]  # who reports (own, partial, hiding), tq, tp
 
 @dataclass(frozen=True)
 class ValuePass:
-    """One pass over the VALUE stream: the counts of `Keep` at every threshold, and fake values to encode as bits.
+    """One pass over the VALUE stream: counts of `Keep` at every threshold, and fake values to encode as bits.
 
-    Rows of `count_values`: what is sent if nobody keeps (y of those who sampled the attribute, a fake of the others);
-    y of those who sampled it; then a row per keep threshold.
+    Or, with a design, counts of the messages of `Sets`.  Rows of `count_values`: what is sent if nobody keeps (y of
+    those who sampled the attribute, a fake of the others); y of those who sampled it; then a row per keep threshold.
     """
 
     prior: Thresholds | None  # of the fakes; None: uniform, y itself
     mine: tuple[int, ...]  # thresholds of those who sampled the attribute, ascending
     all: tuple[int, ...]  # thresholds of everyone (no sampling), ascending
     encodes: bool
+    messages: int  # the columns of a row
+    design: Design | None = None
 
     @classmethod
-    def of(cls, attribute: AttributePlan, prior: Thresholds | None) -> ValuePass | None:
-        """What an attribute's recipes with this prior need; None if that is nothing."""
+    def of(cls, attribute: AttributePlan, prior: Thresholds | None, design: Design | None = None) -> ValuePass | None:
+        """What an attribute's recipes with this prior and design need; None if that is nothing."""
         recipes = [r for r in attribute.recipes if r.prior == prior]
-        keeps = [(r.unsampled.samples, r.noise.threshold) for r in recipes if isinstance(r.noise, Keep)]
-        encodes = any(r.encodes_fakes for r in recipes)
+        keeps = [
+            (r.unsampled.samples, r.noise.threshold)
+            for r in recipes
+            if isinstance(r.noise, (Keep, Sets)) and r.noise.design == design
+        ]
+        encodes = design is None and any(r.encodes_fakes for r in recipes)
         if not keeps and not encodes:
             return None
         mine, everyone = (tuple(sorted({t for s, t in keeps if s is samples})) for samples in (True, False))
-        return cls(prior, mine, everyone, encodes)
+        return cls(prior, mine, everyone, encodes, attribute.k if design is None else design.messages, design)
 
     @property
     def rows(self) -> int:
@@ -74,7 +81,7 @@ class ValuePass:
     def places(self, attribute: AttributePlan) -> Iterator[tuple[int, int, int]]:
         """(recipe, row if nobody keeps, row of those who keep), of the recipes of this pass."""
         for i, r in enumerate(attribute.recipes):
-            if isinstance(r.noise, Keep) and r.prior == self.prior:
+            if isinstance(r.noise, (Keep, Sets)) and r.noise.design == self.design and r.prior == self.prior:
                 t = r.noise.threshold
                 kept = self.mine.index(t) if r.unsampled.samples else len(self.mine) + self.all.index(t)
                 yield i, int(r.unsampled is Unsampled.NOTHING), 2 + kept
@@ -181,6 +188,7 @@ class AttributeJob:
     digits: int
     values: tuple[ValuePass, ...]
     passes: tuple[UnaryPass, ...]
+    designs: tuple[ValuePass, ...]
     sums: tuple[tuple[slice, int, slice], ...]  # (recipes, row, rows): a recipe's counts are the sum of two rows
     copies: tuple[tuple[slice, slice], ...]  # (recipes, rows)
 
@@ -189,6 +197,8 @@ class AttributeJob:
         priors = dict.fromkeys(r.prior for r in attribute.recipes)
         values = tuple(v for prior in priors if (v := ValuePass.of(attribute, prior)) is not None)
         passes = tuple(unary_passes(attribute))
+        sets = dict.fromkeys(r.noise.design for r in attribute.recipes if isinstance(r.noise, Sets))
+        designs = tuple(v for design in sets if (v := ValuePass.of(attribute, None, design)) is not None)
         sums: list[tuple[slice, int, slice]] = []
         copies: list[tuple[slice, slice]] = []
         at = 0
@@ -200,7 +210,7 @@ class AttributeJob:
         for p in passes:
             copies += _runs([(i, at + cell) for i, cell in p.places(attribute)])
             at += p.cells
-        return cls(attribute, digits_of(attribute.k), values, passes, tuple(sums), tuple(copies))
+        return cls(attribute, digits_of(attribute.k), values, passes, designs, tuple(sums), tuple(copies))
 
     @property
     def encoded_digits(self) -> int:
@@ -209,19 +219,26 @@ class AttributeJob:
 
     @property
     def rows(self) -> int:
-        """Rows of counts, k in each, that come back from the device for a repetition."""
+        """Rows of counts, k in each, that come back from the device for a repetition; those of messages follow."""
         return sum(v.rows for v in self.values) + sum(p.cells for p in self.passes)
 
     @property
     def cells(self) -> int:
         """Counts per repetition that come back from the device."""
-        return self.plan.k * self.rows
+        return self.plan.k * self.rows + sum(v.rows * v.messages for v in self.designs)
 
-    def unpack(self, rows: Counts, out: Counts, add: bool) -> None:
-        """rows [row, repetition, value] -> out [recipe, repetition, value], set or added to.  Changes `rows`.
+    def unpack(self, words: Counts, out: Counts, add: bool) -> None:
+        """[row, repetition, value or message] -> out [recipe, repetition, value], set or added to.  Changes `words`.
 
         Few calls on long runs of memory: this is the host's work while the device counts.
         """
+        repetitions, k = out.shape[1:]
+        rows = words[: self.rows * repetitions * k].reshape(self.rows, repetitions, k)
+        at = rows.size
+        for v in self.designs:
+            size = v.rows * repetitions * v.messages
+            self._unpack_design(v, words[at : at + size].reshape(v.rows, repetitions, v.messages), out, add)
+            at += size
         at = 0
         for v in self.values:
             if v.rows:
@@ -238,3 +255,11 @@ class AttributeJob:
                 out[recipes] += rows[copied]
             else:
                 out[recipes] = rows[copied]
+
+    def _unpack_design(self, v: ValuePass, bins: Counts, out: Counts, add: bool) -> None:
+        """From messages to the values that they support."""
+        assert v.design is not None
+        v.accumulate(bins)
+        for i, none, kept in v.places(self.plan):
+            found = v.design.supported(bins[none] + bins[kept], self.plan.k)
+            out[i] = out[i] + found if add else found

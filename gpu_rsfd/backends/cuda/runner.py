@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.backends.cuda.devices import Device, first_line, without_disk
 from gpu_rsfd.backends.cuda.kernels import OPTIONS, module_of, source
-from gpu_rsfd.backends.cuda.passes import KEY, AttributeJob, digits_of, key_rounds
+from gpu_rsfd.backends.cuda.passes import KEY, AttributeJob, ValuePass, digits_of, key_rounds
 from gpu_rsfd.backends.cuda.work import Work
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
@@ -77,6 +77,8 @@ class Job:
         self.encoded_digits = max(a.encoded_digits for a in attributes)
         self.words_per_group_and_repetition = self.assigned_digits * self.needs_assignment + self.encoded_digits
         self.words_per_repetition = sum(a.cells for a in attributes) + self.d
+        self.designs = list(dict.fromkeys(v.design for a in attributes for v in a.designs if v.design is not None))
+        self.words_of_designs = sum(table.size // 2 + 1 for d in self.designs if (table := d.table) is not None)
 
     @cached_property
     def tables(self) -> tuple[npt.NDArray[np.uint64], dict[tuple[int, ...], slice]]:
@@ -84,7 +86,7 @@ class Job:
         found: dict[tuple[int, ...], slice] = {}
         words: list[int] = []
         for a in self.attributes:
-            for v in a.values:
+            for v in (*a.values, *a.designs):
                 for table in ((*v.mine, *v.all), v.prior or ()):
                     if table and table not in found:
                         found[table] = slice(len(words), len(words) + len(table))
@@ -111,7 +113,7 @@ class Job:
         here = slice(part.first, part.last)
         for a, table in zip(self.attributes, counts, strict=True):
             size = rows * a.cells
-            a.unpack(part.words[at : at + size].reshape(a.rows, rows, a.plan.k), table[:, here], add)
+            a.unpack(part.words[at : at + size], table[:, here], add)
             at += size
         if not self.plan.needs_reporters:
             return
@@ -245,6 +247,7 @@ class Runner:
         """Whether the data set's values are here, with room for a repetition beside them; if not, they go."""
         if self._held is not None and self._held[0]() is job.dataset:
             needed = job.words_per_group_and_repetition * job.groups + 2 * job.words_per_repetition
+            needed += job.words_of_designs
             if needed <= self._free_words() and job.groups <= self._most_groups(job):
                 return True
         self._held = None
@@ -257,7 +260,7 @@ class Runner:
 
     def _groups_that_fit(self, job: Job) -> int:
         """Groups of users whose values fit, with at least one repetition beside them."""
-        words = self._free_words() - 2 * job.words_per_repetition
+        words = self._free_words() - 2 * job.words_per_repetition - job.words_of_designs
         fit = words // (job.words_per_group + job.codes_per_group + job.words_per_group_and_repetition)
         return max(1, min(fit, self._most_groups(job), job.groups))
 
@@ -433,6 +436,7 @@ class _Users:
         self._where = (U64(start), U32(self.groups), U64((1 << tail) - 1 if tail else 2**64 - 1))
         words, self._places = job.tables
         self._tables = self._cp.asarray(words)
+        self._members = {d: self._cp.asarray(table) for d in job.designs if (table := d.table) is not None}
         self._sampled: Any = None
         self._encoded: Any = None
         self._room = 0  # repetitions that the scratch arrays have room for
@@ -501,26 +505,35 @@ class _Users:
         tiles = -(-self.groups // TILE)
         threads = threads_for(self.groups)
         digits = U32(job.assigned_digits if job.needs_assignment else 0)
-        column = (*which, U32(rows * k), *self._where, U32(TILE), U32(a.plan.index), digits)
+        place = (*self._where, U32(TILE), U32(a.plan.index), digits)
         encoded: dict[Thresholds | None, Any] = {}
         size = rows * a.digits * self.groups
-        for v in a.values:
+
+        def count_values(v: ValuePass) -> None:
             if v.encodes:  # [repetition, digit, group]
                 encoded[v.prior] = self._encoded[len(encoded) * size : (len(encoded) + 1) * size]
-            shared = v.rows * k * 4 if v.rows * k * 4 <= SHARED_BYTES else 0
-            bins = take(v.rows * k) if v.rows else None
-            shape = (U32(v.rows), U32(len(v.mine)), U32(len(v.all)), U32(shared > 0))
-            tables = (self._table(v.prior), self._table((*v.mine, *v.all)))
+            cells = v.rows * v.messages
+            shared = cells * 4 if cells * 4 <= SHARED_BYTES else 0
+            bins = take(cells) if v.rows else None
+            members = None if v.design is None else self._members.get(v.design)
+            shape = (U32(k), U32(a.digits), U32(v.messages), U32(0 if v.design is None else v.design.size))
+            many = (U32(v.rows), U32(len(v.mine)), U32(len(v.all)), U32(shared > 0))
+            tables = (members, self._table(v.prior), self._table((*v.mine, *v.all)))
             arrays = (*tables, x, sampled, encoded.get(v.prior) if v.encodes else None, bins)
-            values = (job.key, *column, U32(k), U32(a.digits), *shape, *arrays)
+            values = (job.key, *which, U32(rows * v.messages), *place, *shape, *many, *arrays)
             self._runner.launch("count_values", rows * self.users, rows * tiles, values, threads, shared)
+
+        for v in a.values:
+            count_values(v)
         for p, argument in zip(a.passes, job.passes[i], strict=True):
             random = encoded.get(p.prior)
             stride = U32(a.digits * self.groups if random is not None else 0)
             planes = (x, sampled, x if random is None else random)
-            args = (argument, *column, U64(a.plan.offset), U32(k), U32(a.digits), stride, *planes)
+            args = (argument, *which, U32(rows * k), *place, U64(a.plan.offset), U32(k), U32(a.digits), stride, *planes)
             items = rows * k * self.users
             self._runner.launch(p.kernel, items, rows * k * tiles, (*args, take(k * p.cells)), threads)
+        for v in a.designs:
+            count_values(v)
 
 
 def _key(seed: int) -> npt.NDArray[Any]:

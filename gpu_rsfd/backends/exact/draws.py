@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.planning import Counts
+from gpu_rsfd.protocols.designs import Design
 from gpu_rsfd.tape import ONE
 
 Floats = npt.NDArray[np.float64]
 
+LARGEST_POPULATION = 10**9  # that NumPy samples from without replacement
 _SMALL = 16  # below this, Stirling's series is replaced by a table
 
 
@@ -27,6 +29,68 @@ def kept_or_uniform(
     kept = draw.binomial(holders, keep, (*holders.shape[:2], rows))
     kept += uniform_values(draw, reporters - kept.sum(axis=1, keepdims=True), holders.shape[1])
     return kept
+
+
+def kept_or_any_message(
+    draw: np.random.Generator, keep: float, design: Design, holders: Counts, reporters: Counts | int, rows: int
+) -> Counts:
+    """Message sets: a member of the value's set with probability keep, else a uniform one of all messages.
+
+    The members are drawn user by user, or set by set where there are more users than members of sets.
+    """
+    kept = draw.binomial(holders, keep, (*holders.shape[:2], rows))
+    others = reporters - kept.sum(axis=1, keepdims=True)
+    attributes, k, size = len(holders), holders.shape[1], design.size
+    sent = uniform_values(draw, others, design.messages).swapaxes(1, 2)  # [attribute, row, message]
+    if kept.sum() > k * size * attributes * rows:
+        for v, members in enumerate(design.sets(k)):
+            sent[..., members] += draw.multinomial(kept[:, v], np.full(size, 1 / size))
+    else:
+        place, values = np.divmod(np.repeat(np.arange(kept.size), kept.swapaxes(1, 2).ravel()), k)
+        messages = design.elements(values, draw.integers(size, size=len(values), dtype=np.uint32))
+        cells = place * design.messages + messages
+        sent += np.bincount(cells, minlength=sent.size).reshape(sent.shape)
+    return design.supported(sent, k).swapaxes(1, 2)
+
+
+def subsets(draw: np.random.Generator, p: float, size: int, holders: Counts, rows: int) -> Counts:
+    """Subset selection: how many sets have each value.
+
+    The values are gone through in order, as users do it, but users alike are drawn together: those with as many free
+    places, who have passed their own value or not (with it in the set or not).
+    """
+    attributes, k = holders.shape[:2]
+    holding = np.broadcast_to(holders, (attributes, k, rows))
+    own = draw.binomial(holding, p)
+    out, others, free = own.copy(), holding - own, np.arange(size + 1)
+    for a, row in np.ndindex(attributes, rows):
+        passed = np.zeros(size + 1, np.int64)  # by the number of free places
+        with_own, without = np.zeros_like(passed), np.zeros_like(passed)
+        with_own[size - 1], without[size] = own[a, :, row].sum(), others[a, :, row].sum()
+        for v in range(k):
+            mine = dealt_out(draw, with_own, own[a, v, row]) + dealt_out(draw, without, others[a, v, row])
+            for users, left in ((passed, k - v), (with_own, k - v - 1), (without, k - v - 1)):
+                taken = draw.binomial(users, np.minimum(free / max(left, 1), 1.0))
+                users -= taken
+                users[:-1] += taken[1:]
+                out[a, v, row] += taken.sum()
+            passed += mine
+    return out
+
+
+def dealt_out(draw: np.random.Generator, users: Counts, sample: int) -> Counts:
+    """So many users at random, who are taken from those of each kind: how many there are of each."""
+    total = int(users.sum())
+    if total < LARGEST_POPULATION:
+        drawn = draw.multivariate_hypergeometric(users, sample, method="marginals")
+    else:
+        drawn, left = np.zeros_like(users), np.array([sample])
+        for i, here in enumerate(users.tolist()):
+            total -= here
+            drawn[i] = hypergeometric(draw, here, total, left)[0]
+            left -= drawn[i]
+    users -= drawn
+    return drawn
 
 
 def uniform_values(draw: np.random.Generator, users: Counts, k: int) -> Counts:

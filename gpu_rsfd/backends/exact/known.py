@@ -10,7 +10,7 @@ import numpy as np
 from gpu_rsfd.backends.exact import draws
 from gpu_rsfd.backends.exact.substreams import FAKE, OWN, RECIPE, Part, Streams
 from gpu_rsfd.planning import Counts
-from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled, prior_frequencies
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Subsets, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.form import implementation
 from gpu_rsfd.tape import KEEP_ONE
 
@@ -62,7 +62,7 @@ class Known:
         return draw(self, family, streams, row, rows)
 
     def draw_keep(self, family: list[int], streams: Streams, row: int, rows: int) -> Iterator[tuple[int, Counts]]:
-        """`Keep`: nothing is shared."""
+        """`Keep` and `Sets`: nothing is shared."""
         for i in family:
             recipe = self.part.recipes[i]
             keep = recipe.noise.integers[0] / KEEP_ONE
@@ -82,6 +82,18 @@ class Known:
             ones += own
             yield i, ones
 
+    def draw_subsets(self, family: list[int], streams: Streams, row: int, rows: int) -> Iterator[tuple[int, Counts]]:
+        """`Subsets`: nothing is shared."""
+        for i in family:
+            recipe = self.part.recipes[i]
+            draw = streams.at(RECIPE, self.part.recipe_address(recipe), row)
+            yield (
+                i,
+                draws.subsets(
+                    draw, recipe.noise.p(self.part.k), recipe.noise.integers[1], self.reports(recipe)[0], rows
+                ),
+            )
+
     def _keep(self, recipe: Recipe, keep: float, draw: np.random.Generator, rows: int) -> Counts:
         encoded, reporters = self.reports(recipe)
         if recipe.prior is not None:  # the fakes have a distribution of their own
@@ -90,8 +102,16 @@ class Known:
         if recipe.unsampled is Unsampled.FAKE and self.thinning is not None:
             # Sampled and kept is one thinning of the holders: NumPy is faster if p is the same row after row.
             encoded, keep = self.holders, keep * self.thinning
+        if isinstance(recipe.noise, Sets):
+            return draws.kept_or_any_message(draw, keep, recipe.noise.design, encoded, reporters, rows)
         return draws.kept_or_uniform(draw, keep, encoded, reporters, rows)
 
 
 Draw = Callable[[Known, list[int], Streams, int, int], Iterator[tuple[int, Counts]]]
-DRAWS: dict[type, Draw] = {Keep: Known.draw_keep, Bits: Known.draw_bits}  # noise class -> how its counts are drawn
+# noise class -> how its counts are drawn
+DRAWS: dict[type, Draw] = {
+    Keep: Known.draw_keep,
+    Sets: Known.draw_keep,
+    Bits: Known.draw_bits,
+    Subsets: Known.draw_subsets,
+}

@@ -263,21 +263,29 @@ INLINE V match(const u64 *planes, i64 stride, int digits, u32 v, V among) {
 
 typedef struct { i32 recipe, q, p; } Slot;       /* a recipe of `Bits`; q and p are places in `threshold` */
 typedef struct { i32 kind, prior, stop; } Run;   /* slots up to `stop` in which the same users encode a value */
-typedef struct { i32 recipe, prior, step; } Kept; /* a recipe of `Keep`; prior -1: only those who sampled report */
+typedef struct { i32 recipe, prior, step; } Kept; /* a recipe of `Keep` or `Sets`; prior -1: only those who sampled report */
 typedef struct {                                 /* a distribution of fake values */
   const u64 *thresholds;                         /* NULL: uniform */
-  i32 encoded, counted;                          /* whether recipes of `Bits` and of `Keep` have it */
+  i32 encoded, counted;                          /* whether recipes of `Bits` and of `Keep` or `Sets` have it */
 } Prior;
+typedef struct {                 /* recipes with the same messages: values, or those of a design of message sets */
+  i32 messages, digits, size;    /* size: of a value's set; 0: a value is its own message */
+  i32 priors, mine_keeps, all_keeps, kepts;
+  i64 bins;                      /* where their counts begin in `bins` of the attribute, if there were one repetition */
+  const u32 *table;              /* [value][size]; NULL: Hadamard's sets */
+  const Prior *prior;
+  const u64 *keeps;              /* ascending: of those who sampled it, 2**32, of everyone, 2**32 */
+  const u16 *least;              /* [2][256]: the first of them that a draw with these 8 upper bits can be below */
+  const Kept *kept;
+} Sent;
 typedef struct {
   i32 index, k, digits, wide;    /* wide: codes of 16 bits, not 8 */
   u64 offset;                    /* column of its first value in the BITS stream */
   const void *codes;             /* the users' values, from group `held` of the job on */
   i64 *out;                      /* [recipe][repetition][value], added to */
-  i32 priors, mine_keeps, all_keeps, kepts, thresholds, slots, runs, needs_value;
-  const Prior *prior;
-  const u64 *keeps;              /* ascending: of those who sampled it, 2**32, of everyone, 2**32 */
-  const u16 *least;              /* [2][256]: the first of them that a draw with these 8 upper bits can be below */
-  const Kept *kept;
+  i64 *bins;                     /* for messages of designs, zeros: [kept][repetition][message] of each `sent` */
+  i32 sents, thresholds, slots, runs;
+  const Sent *sent;
   const u32 *threshold;          /* out of 2**24; one more place stands for 2**24 itself, which no U reaches */
   const i32 *partial;            /* per threshold: it matters only for those who sampled the attribute */
   const Slot *slot;
@@ -296,6 +304,7 @@ typedef struct {
 
 typedef struct {                 /* of a chunk of users in a repetition */
   Start bits[CHUNK / W][6], value[CHUNK * PARTS];
+  u64 words[64 * CHUNK];         /* of the VALUE stream, of the attribute at hand: drawn once for all that reads them */
   u64 assigned[16 * CHUNK], mine[CHUNK], valid[CHUNK], y[16 * CHUNK], fake[16 * CHUNK], step[16 * CHUNK];
   i32 pending_group[W], pending_value[W];
   const u64 *x;                  /* [digit][CHUNK]: the users' values of the attribute at hand */
@@ -391,6 +400,14 @@ INLINE u32 reached_of(const u64 *thresholds, u32 count, u64 draw) { /* how many 
 INLINE u32 code_of(const Attribute *a, i64 user) { /* counted from the first in `codes` */
   return a->wide ? ((const u16 *)a->codes)[user] : ((const u8 *)a->codes)[user];
 }
+/* What a user sends who keeps: the value, or a member of its set (designs.py has the same in NumPy). */
+INLINE u32 message_of(const Sent *p, u32 v, u64 word) {
+  if (!p->size) return v;
+  const u32 i = (u32)((word >> 32) * (u64)p->size >> 32);
+  if (p->table) return p->table[(size_t)v * (u32)p->size + i];
+  const u32 row = v + 1, pivot = row & -row, low = i & (pivot - 1), m = (i ^ low) << 1 | low;
+  return m | ((u32)__builtin_popcount(m & row) & 1) * pivot;
+}
 /* counts[v] += users of `among` whose digits in `planes` are v. */
 static void histogram(const u64 *planes, int digits, u32 k, const u64 *among, i64 groups, i64 *counts) {
   for (u32 v = 0; v < k; v++) {
@@ -402,29 +419,34 @@ static void histogram(const u64 *planes, int digits, u32 k, const u64 *among, i6
 enum { BY_DIGITS = 64 }; /* cells up to which that is faster than counting one by one */
 INLINE int digits_of(i32 k) { return k > 1 ? 32 - __builtin_clz((u32)k - 1) : 0; }
 
-static void count_values(const Job *job, const Attribute *a, i64 row, i64 first, i64 groups, Scratch *s) {
+static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 row, i64 first, i64 groups, Scratch *s) {
   const Column column = column_of(job->seed, job->repetition[row], (u64)a->index);
-  const int steps = a->mine_keeps + a->all_keeps + 2, k = a->k;
-  const int sliced = a->all_keeps && a->all_keeps * k <= BY_DIGITS; /* else one user after another */
+  const int steps = p->mine_keeps + p->all_keeps + 2, k = p->messages;
+  const int sliced = !p->size && p->all_keeps && p->all_keeps * k <= BY_DIGITS; /* else one user after another */
   i64 *const to = s->moves, *const from = to + (size_t)steps * k; /* [step][value] */
   i64 *const mine_y = from + (size_t)steps * k, *const sent = mine_y + k;
+  const int shared = a->sents > 1 || p->priors > 1;
   memset(to, 0, (size_t)(2 * steps + 2) * k * sizeof *to);
-  for (i32 f = 0; f < a->priors; f++) {
-    const Prior *prior = a->prior + f;
+  for (i32 f = 0; f < p->priors; f++) {
+    const Prior *prior = p->prior + f;
     const u64 *fake = prior->thresholds ? s->fake : s->y;
     memset(sent, 0, (size_t)k * sizeof *sent);
     for (i64 g = 0; g < groups; g++) {
       V codes[PARTS];
       union { V v[PARTS][4]; u64 w[PARTS][4][W]; } words;
-      for (int part = 0; part < PARTS; part += 2)
-        draw(job->seed, VALUE, s->value + PARTS * g + part, column, words.v[part]);
+      if (f || p > a->sent) memcpy(&words, s->words + 64 * g, sizeof words);
+      else {
+        for (int part = 0; part < PARTS; part += 2)
+          draw(job->seed, VALUE, s->value + PARTS * g + part, column, words.v[part]);
+        if (shared) memcpy(s->words + 64 * g, &words, sizeof words);
+      }
       for (int part = 0; part < PARTS; part++) {
         V y[4];
         for (int j = 0; j < 4; j++) y[j] = scaled(words.v[part][j], (u64)k);
         codes[part] = codes_of(y);
       }
 #define WORD(u) words.w[(u) / (4 * W)][(u) % 4][(u) / 4 % W]
-      pack(codes, a->digits, CHUNK, s->y + g);
+      if (k <= BY_DIGITS || prior->encoded || sliced) pack(codes, p->digits, CHUNK, s->y + g);
       if (prior->thresholds) {
         u16 drawn[64];
         for (int u = 0; u < 64; u++) drawn[u] = (u16)reached_of(prior->thresholds, (u32)k - 1, WORD(u) >> 32);
@@ -436,18 +458,18 @@ static void count_values(const Job *job, const Attribute *a, i64 row, i64 first,
         memcpy(drawn, codes, sizeof codes);
         for (u64 left = s->valid[g]; left; left &= left - 1) {
           const int u = __builtin_ctzll(left);
-          sent[s->mine[g] >> u & 1 ? (WORD(u) >> 32) * (u64)k >> 32 : drawn[u]]++;
+          sent[!prior->thresholds || s->mine[g] >> u & 1 ? (WORD(u) >> 32) * (u64)k >> 32 : drawn[u]]++;
         }
       }
       if (f) continue;
       for (int everyone = 0; everyone <= !sliced; everyone++) /* those who keep move from y to x */
-        if (everyone ? a->all_keeps : a->mine_keeps)
+        if (everyone ? p->all_keeps : p->mine_keeps)
           for (u64 left = everyone ? s->valid[g] : s->mine[g]; left; left &= left - 1) {
             const int u = __builtin_ctzll(left);
             const u64 word = WORD(u), h = (u32)word;
-            u32 step = a->least[256 * everyone + (h >> 24)];
-            while (h >= a->keeps[step]) step++;
-            to[(size_t)step * k + code_of(a, (first - job->held + g) * 64 + u)]++;
+            u32 step = p->least[256 * everyone + (h >> 24)];
+            while (h >= p->keeps[step]) step++;
+            to[(size_t)step * k + message_of(p, code_of(a, (first - job->held + g) * 64 + u), word)]++;
             from[(size_t)step * k + ((word >> 32) * (u64)k >> 32)]++;
           }
       if (sliced) {
@@ -455,46 +477,47 @@ static void count_values(const Job *job, const Attribute *a, i64 row, i64 first,
           V step[4];
           for (int j = 0; j < 4; j++) {
             step[j] = all(0);
-            for (int i = 0; i < a->all_keeps; i++)
-              step[j] -= (V)((words.v[part][j] & 0xffffffffu) >= all(a->keeps[a->mine_keeps + 1 + i]));
+            for (int i = 0; i < p->all_keeps; i++)
+              step[j] -= (V)((words.v[part][j] & 0xffffffffu) >= all(p->keeps[p->mine_keeps + 1 + i]));
           }
           codes[part] = codes_of(step);
         }
-        pack(codes, digits_of(a->all_keeps + 1), CHUNK, s->step + g);
+        pack(codes, digits_of(p->all_keeps + 1), CHUNK, s->step + g);
       }
     }
     if (f == 0 && sliced)
-      for (int step = 0; step < a->all_keeps; step++)
+      for (int step = 0; step < p->all_keeps; step++)
         for (i64 g = 0; g < groups; g += W) {
-          const V here = match(s->step + g, CHUNK, digits_of(a->all_keeps + 1), (u32)step, load(s->valid + g));
+          const V here = match(s->step + g, CHUNK, digits_of(p->all_keeps + 1), (u32)step, load(s->valid + g));
           for (int v = 0; v < k; v++) {
-            const size_t cell = (size_t)(a->mine_keeps + 1 + step) * k + v;
+            const size_t cell = (size_t)(p->mine_keeps + 1 + step) * k + v;
             to[cell] += sum(ones(match(s->x + g, CHUNK, a->digits, (u32)v, here)));
             from[cell] += sum(ones(match(s->y + g, CHUNK, a->digits, (u32)v, here)));
           }
         }
     if (f == 0) {
-      for (int step = 0; step <= a->mine_keeps; step++)
+      for (int step = 0; step <= p->mine_keeps; step++)
         for (int v = 0; v < k; v++) mine_y[v] += from[(size_t)step * k + v];
       for (int step = 0; step < steps; step++) /* from what changes at a threshold to the whole change */
         for (int v = 0; v < k; v++) {
           i64 *const change = to + (size_t)step * k + v;
-          *change += (step && step != a->mine_keeps + 1 ? change[-k] : 0) - from[(size_t)step * k + v];
+          *change += (step && step != p->mine_keeps + 1 ? change[-k] : 0) - from[(size_t)step * k + v];
         }
     }
-    u64 *mixed = s->mixed + (size_t)f * 16 * CHUNK;
+    u64 *mixed = p->size ? s->fake : s->mixed + (size_t)f * 16 * CHUNK; /* those of values are for `Bits`, too */
     if (prior->counted && k <= BY_DIGITS) { /* sent if nobody keeps: y of those who sampled it, a fake of the others */
-      for (int b = 0; b < a->digits; b++)
+      for (int b = 0; b < p->digits; b++)
         for (i64 g = 0; g < groups; g++) {
           const u64 z = fake[b * CHUNK + g];
           mixed[b * CHUNK + g] = z ^ ((s->y[b * CHUNK + g] ^ z) & s->mine[g]);
         }
-      histogram(mixed, a->digits, (u32)k, s->valid, groups, sent);
+      histogram(mixed, p->digits, (u32)k, s->valid, groups, sent);
     }
-    for (i32 i = 0; i < a->kepts; i++) {
-      const Kept *kept = a->kept + i;
+    for (i32 i = 0; i < p->kepts; i++) {
+      const Kept *kept = p->kept + i;
       if (kept->prior != f && !(kept->prior < 0 && f == 0)) continue;
-      i64 *out = a->out + ((size_t)kept->recipe * job->repetitions + row) * k;
+      i64 *out = p->size ? a->bins + p->bins * job->repetitions + (i * job->repetitions + row) * k
+                         : a->out + ((size_t)kept->recipe * job->repetitions + row) * k;
       const i64 *base = kept->prior < 0 ? mine_y : sent, *change = to + (size_t)kept->step * k;
       for (int v = 0; v < k; v++) out[v] += base[v] + change[v];
     }
@@ -505,6 +528,36 @@ static void count_values(const Job *job, const Attribute *a, i64 row, i64 first,
           mixed[b * CHUNK + g] = z ^ ((s->x[b * CHUNK + g] ^ z) & s->mine[g]);
         }
   }
+}
+
+/* out[v] += how often a message of the value's set was sent.  `bins` are not needed any more. */
+static void add_supported(const Sent *p, i32 k, i64 *bins, i64 *out) {
+  if (p->table) {
+    const u32 *member = p->table;
+    for (i32 v = 0; v < k; v++) {
+      i64 sum = 0;
+      for (i32 i = 0; i < p->size; i++) sum += bins[*member++];
+      out[v] += sum;
+    }
+    return;
+  }
+  i64 total = 0;
+  for (i32 m = 0; m < p->messages; m++) total += bins[m];
+  for (i32 half = 1; half < p->messages; half *= 2) /* bins[v]: the sum over m with parity(v & m) = 0, minus the others */
+    for (i32 start = 0; start < p->messages; start += 2 * half)
+      for (i32 m = start; m < start + half; m++) {
+        const i64 a = bins[m], b = bins[m + half];
+        bins[m] = a + b;
+        bins[m + half] = a - b;
+      }
+  for (i32 v = 0; v < k; v++) out[v] += (total + bins[v + 1]) / 2;
+}
+static void support(const Job *job, const Attribute *a) {
+  for (const Sent *p = a->sent; p < a->sent + a->sents; p++)
+    for (i64 i = 0; p->size && i < p->kepts; i++)
+      for (i64 row = 0; row < job->repetitions && !*job->stop; row++)
+        add_supported(p, a->k, a->bins + p->bins * job->repetitions + (i * job->repetitions + row) * p->messages,
+                      a->out + ((size_t)p->kept[i].recipe * job->repetitions + row) * a->k);
 }
 
 /* ---- the BITS stream --------------------------------------------------------------------------------------------- */
@@ -656,7 +709,7 @@ static void prepare_bits(const Job *job, u64 repetition, i64 first, i64 octets, 
 static void repeat(const Job *job, i64 row, i64 first, i64 groups, Scratch *s) {
   const u64 repetition = job->repetition[row];
   int value = 0, lowest = -1;
-  for (i32 j = 0; j < job->attributes; j++) value |= job->attribute[j].needs_value;
+  for (i32 j = 0; j < job->attributes; j++) value |= job->attribute[j].sents;
   if (job->needs_assignment) assign(job, repetition, first, groups, s);
   if (value)
     for (i64 o = 0; o < PARTS * groups; o++)
@@ -671,7 +724,7 @@ static void repeat(const Job *job, i64 row, i64 first, i64 groups, Scratch *s) {
                              : load(s->valid + g));
     if (job->sampled)
       for (i64 g = 0; g < groups; g++) job->sampled[row * job->attributes + j] += __builtin_popcountll(s->mine[g]);
-    if (a->needs_value) count_values(job, a, row, first, groups, s);
+    for (i32 i = 0; i < a->sents; i++) count_values(job, a, a->sent + i, row, first, groups, s);
     if (!a->slots) continue;
     if (wanted != lowest) prepare_bits(job, repetition, first, (groups + W - 1) / W, lowest = wanted, s);
     (lazy ? count_lazy : count_whole)(job, a, row, first, groups, s);
@@ -713,11 +766,14 @@ int rsfd_count(const Job *job) {
   Scratch *s = NULL, layout;
   for (i32 j = 0; j < job->attributes; j++) {
     const Attribute *a = job->attribute + j;
-    const size_t m = (size_t)(2 * (a->mine_keeps + a->all_keeps + 2) + 2) * a->k;
-    if ((size_t)a->priors > priors) priors = (size_t)a->priors;
+    for (i32 i = 0; i < a->sents; i++) {
+      const Sent *p = a->sent + i;
+      const size_t m = (size_t)(2 * (p->mine_keeps + p->all_keeps + 2) + 2) * (size_t)p->messages;
+      if ((size_t)p->priors > priors) priors = (size_t)p->priors;
+      if (m > moves) moves = m;
+    }
     if ((size_t)a->thresholds > thresholds) thresholds = (size_t)a->thresholds;
     if ((size_t)a->slots > slots) slots = (size_t)a->slots;
-    if (m > moves) moves = m;
     planes += (size_t)a->digits;
   }
   for (int pass = 0; pass < 2; pass++) { /* how much, then where */
@@ -744,6 +800,7 @@ int rsfd_count(const Job *job) {
   s->moves = layout.moves;
   for (i64 g = 0; g < job->groups && !*job->stop; g += CHUNK)
     chunk(job, job->first + g, job->groups - g < CHUNK ? job->groups - g : CHUNK, s);
+  for (i32 j = 0; j < job->attributes; j++) support(job, job->attribute + j);
   free(memory);
   return 0;
 }

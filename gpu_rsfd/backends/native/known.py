@@ -18,7 +18,8 @@ from gpu_rsfd.backends.native.tables import Held, Tables, draw
 from gpu_rsfd.datasets.synthetic import zipf_thresholds
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.planning import AttributePlan, Counts
-from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Unsampled
+from gpu_rsfd.protocols.designs import Design, hadamard, projective
 from gpu_rsfd.protocols.form import Thresholds
 from gpu_rsfd.tape import KEEP_ONE, LANES, ONE, Tape, code_dtype
 
@@ -44,6 +45,12 @@ def keeps(k: int, *thresholds: int) -> list[Recipe]:
     """Recipes of `Keep` with each term."""
     terms = [(Unsampled.OWN, None), (Unsampled.NOTHING, None), (Unsampled.FAKE, None), (Unsampled.FAKE, prior(k))]
     return [Recipe(others, Keep(t), fakes) for others, fakes in terms for t in thresholds]
+
+
+def sets(design: Design, *thresholds: int) -> list[Recipe]:
+    """Recipes of `Sets` with each term."""
+    terms = (Unsampled.OWN, Unsampled.NOTHING, Unsampled.FAKE)
+    return [Recipe(others, Sets(t, design)) for others in terms for t in thresholds]
 
 
 def bits(k: int, *pairs: tuple[int, int]) -> list[Recipe]:
@@ -104,6 +111,14 @@ CASES = {
     "many users": _case(
         16384 + 8 * 64 + 65, (3, 2), "balanced", [*keeps(3, LITTLE, HALF, MUCH), *bits(3, *PAIRS)], bits(2, *PAIRS)
     ),
+    "message sets": _case(
+        705,
+        (5, 100, 300),
+        "uniform",
+        [*keeps(5, HALF), *sets(hadamard(5), KEEP, MUCH), *sets(projective(3, 5), HALF)],
+        [*sets(projective(5, 100), KEEP, HALF), *bits(100, PAIRS[0])],
+        [*sets(projective(257, 300), MUCH), *sets(hadamard(300), LITTLE, HALF)],
+    ),
     "many thresholds": _case(
         1024, (4, 2), "balanced", bits(4, *MANY), [*keeps(2, *range(1, 2**32, 2**28)), *bits(2, *PAIRS)]
     ),
@@ -115,6 +130,7 @@ KNOWN = {
     "a tail": "3d8b67d89913359a8ce8c0f337e6e778",
     "many values": "382e3f3439e8560016549fa08401b7b2",
     "many users": "60ee47ab037e15808ccc3f34cb54488b",
+    "message sets": "2cbe97219f7a4b6b99a9edafacb7d794",
     "many thresholds": "cb5a6479ac195c48fb94ec7c3dffb0ee",
 }
 

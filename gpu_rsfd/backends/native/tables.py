@@ -11,22 +11,32 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.planning import AttributePlan, Counts
-from gpu_rsfd.protocols import Bits, Keep, Unsampled
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Unsampled
+from gpu_rsfd.protocols.designs import Design
 from gpu_rsfd.tape import KEEP_ONE, LANES, ONE, Codes, Words, code_dtype
 
-NOISES: frozenset[type] = frozenset({Keep, Bits})  # what counts.c knows
+NOISES: frozenset[type] = frozenset({Keep, Sets, Bits})  # what counts.c knows
 KINDS = {Unsampled.ZERO: 0, Unsampled.FAKE: 1, Unsampled.OWN: 2, Unsampled.NOTHING: 3}
 
-_SIZES = ("priors", "mine_keeps", "all_keeps", "kepts", "thresholds", "slots", "runs", "needs_value")
-_TABLES = ("prior", "keeps", "least", "kept", "threshold", "partial", "slot", "run")
+_SIZES = ("sents", "thresholds", "slots", "runs")
+_TABLES = ("sent", "threshold", "partial", "slot", "run")
 PRIOR = np.dtype([("thresholds", np.uint64), ("encoded", np.int32), ("counted", np.int32)])
 KEPT = np.dtype([(name, np.int32) for name in ("recipe", "prior", "step")])
+SENT = np.dtype(
+    [
+        *(
+            (name, np.int32)
+            for name in ("messages", "digits", "size", "priors", "mine_keeps", "all_keeps", "kepts", "_")
+        ),
+        *((name, np.uint64) for name in ("bins", "table", "prior", "keeps", "least", "kept")),
+    ]
+)
 SLOT = np.dtype([(name, np.int32) for name in ("recipe", "q", "p")])
 RUN = np.dtype([(name, np.int32) for name in ("kind", "prior", "stop")])
 ATTRIBUTE = np.dtype(
     [
         *((name, np.int32) for name in ("index", "k", "digits", "wide")),
-        *((name, np.uint64) for name in ("offset", "codes", "out")),
+        *((name, np.uint64) for name in ("offset", "codes", "out", "bins")),
         *((name, np.int32) for name in _SIZES),
         *((name, np.uint64) for name in _TABLES),
     ]
@@ -55,27 +65,70 @@ def _rows(dtype: np.dtype[Any], items: Iterable[Iterable[Any]]) -> npt.NDArray[A
     return np.array([tuple(item) for item in items], dtype)
 
 
+class _Sent:
+    """Recipes with the same messages: `Keep` (and fake values to encode as bits), or `Sets` of one design."""
+
+    def __init__(
+        self, design: Design | None, k: int, recipes: Mapping[int, Recipe], encoded: list[Any], bins: int
+    ) -> None:
+        self.messages = k if design is None else design.messages
+        keeps = [(i, r, r.noise.integers[0]) for i, r in recipes.items()]
+        counted = {r.prior for _, r, _ in keeps if r.unsampled is not Unsampled.NOTHING}
+        priors = list(dict.fromkeys([*(r.prior for _, r, _ in keeps), *encoded]))
+        drawn = [None if p is None else np.array(p, np.uint64) for p in priors]
+        self.priors = {p: i for i, p in enumerate(priors)}
+        mine, everyone = (
+            sorted({t for _, r, t in keeps if (r.unsampled is Unsampled.OWN) is own}) for own in (False, True)
+        )
+        first = len(mine) + 1  # where those of everyone begin
+        upper = np.arange(256, dtype=np.uint64) << np.uint64(24)
+        least = [np.searchsorted(np.array(mine, np.uint64), upper, "right")]
+        least += [np.searchsorted(np.array(everyone, np.uint64), upper, "right") + first]
+        kept = (
+            (
+                i,
+                -1 if r.unsampled is Unsampled.NOTHING else priors.index(r.prior),
+                first + everyone.index(t) if r.unsampled is Unsampled.OWN else mine.index(t),
+            )
+            for i, r, t in keeps
+        )
+        prior = (
+            (0 if at is None else at.ctypes.data, p in encoded, p in counted)
+            for p, at in zip(priors, drawn, strict=True)
+        )
+        tables = (
+            _rows(PRIOR, prior),
+            np.array([*mine, KEEP_ONE, *everyone, KEEP_ONE], np.uint64),
+            np.concatenate(least).astype(np.uint16),
+            _rows(KEPT, kept),
+        )
+        members = None if design is None else design.table
+        self._kept = (drawn, tables, members)  # as long as something points to them
+        sizes = (0 if design is None else design.size, len(priors), len(mine), len(everyone), len(keeps), 0)
+        self.row = (
+            *(self.messages, (self.messages - 1).bit_length(), *sizes, bins),
+            *(0 if members is None else members.ctypes.data, *(table.ctypes.data for table in tables)),
+        )
+
+
 class _Form:
     """The recipes of an attribute.  An attribute whose recipes are equal to another's has the same form."""
 
     def __init__(self, attribute: AttributePlan) -> None:
         recipes = attribute.recipes
-        keeps = {i: (r, r.noise) for i, r in enumerate(recipes) if isinstance(r.noise, Keep)}
         bits = {i: (r, r.noise) for i, r in enumerate(recipes) if isinstance(r.noise, Bits)}
-        encoded = {r.prior for r, _ in bits.values() if r.unsampled is Unsampled.FAKE}
-        counted = {r.prior for r, _ in keeps.values() if r.unsampled is not Unsampled.NOTHING}
-        faked = [*(r for r, _ in keeps.values()), *(r for r, _ in bits.values() if r.unsampled is Unsampled.FAKE)]
-        priors = list(dict.fromkeys(r.prior for r in faked))
-        self._drawn = [None if p is None else np.array(p, np.uint64) for p in priors]  # the table points to them
-
-        mine, everyone = (
-            sorted({noise.threshold for r, noise in keeps.values() if (r.unsampled is Unsampled.OWN) is own})
-            for own in (False, True)
-        )
-        first = len(mine) + 1  # where those of everyone begin
-        upper = np.arange(256, dtype=np.uint64) << np.uint64(24)
+        encoded = {r.prior: None for r, _ in bits.values() if r.unsampled is Unsampled.FAKE}
+        alike: dict[Design | None, dict[int, Recipe]] = {None: {}}
+        for i, r in enumerate(recipes):
+            if isinstance(r.noise, (Keep, Sets)):
+                alike.setdefault(r.noise.design, {})[i] = r
+        values = _Sent(None, attribute.k, alike.pop(None), list(encoded), 0)
+        sent, self.bins = [values] * bool(values.priors), 0  # and the counts of messages in a repetition
+        for design, some in alike.items():
+            sent.append(_Sent(design, attribute.k, some, [], self.bins))
+            self.bins += len(some) * sent[-1].messages
         slots = sorted(
-            (KINDS[r.unsampled], priors.index(r.prior) if r.unsampled is Unsampled.FAKE else -1, i)
+            (KINDS[r.unsampled], values.priors[r.prior] if r.unsampled is Unsampled.FAKE else -1, i)
             for i, (r, _) in bits.items()
         )
         noises = {i: noise for i, (_, noise) in bits.items()}
@@ -85,43 +138,19 @@ class _Form:
             t for r, noise in bits.values() if r.unsampled is not Unsampled.NOTHING for t in (noise.tq, noise.tp)
         }  # matter for all users
         ends = [j + 1 for j, slot in enumerate(slots) if j + 1 == len(slots) or slot[:2] != slots[j + 1][:2]]
-        tables: dict[str, npt.NDArray[Any]] = {
-            "prior": _rows(
-                PRIOR,
-                (
-                    (0 if drawn is None else drawn.ctypes.data, p in encoded, p in counted)
-                    for p, drawn in zip(priors, self._drawn, strict=True)
-                ),
-            ),
-            "keeps": np.array([*mine, KEEP_ONE, *everyone, KEEP_ONE], np.uint64),
-            "least": np.concatenate(
-                [
-                    np.searchsorted(np.array(mine, np.uint64), upper, "right"),
-                    np.searchsorted(np.array(everyone, np.uint64), upper, "right") + first,
-                ]
-            ).astype(np.uint16),
-            "kept": _rows(
-                KEPT,
-                (
-                    (
-                        i,
-                        -1 if r.unsampled is Unsampled.NOTHING else priors.index(r.prior),
-                        first + everyone.index(t) if r.unsampled is Unsampled.OWN else mine.index(t),
-                    )
-                    for i, (r, noise) in keeps.items()
-                    for t in (noise.threshold,)
-                ),
-            ),
-            "threshold": np.array(thresholds, np.uint32),
-            "partial": np.array([t not in whole for t in thresholds], np.int32),
-            "slot": _rows(SLOT, ((i, place[noises[i].tq], place[noises[i].tp]) for *_, i in slots)),
-            "run": _rows(RUN, ((*slots[end - 1][:2], end) for end in ends)),
-        }
-        self._tables = tables  # kept as long as something points to them
-        sizes = len(priors), len(mine), len(everyone), len(keeps), len(thresholds), len(slots), len(ends), bool(priors)
-        self.row = (*sizes, *(table.ctypes.data for table in tables.values()))
+        tables = (
+            _rows(SENT, (one.row for one in sent)),
+            np.array(thresholds, np.uint32),
+            np.array([t not in whole for t in thresholds], np.int32),
+            _rows(SLOT, ((i, place[noises[i].tq], place[noises[i].tp]) for *_, i in slots)),
+            _rows(RUN, ((*slots[end - 1][:2], end) for end in ends)),
+        )
+        self._kept = (sent, tables)  # as long as something points to them
+        sizes = len(sent), len(thresholds), len(slots), len(ends)
+        self.row = (*sizes, *(table.ctypes.data for table in tables))
         # Nanoseconds for 64 users, roughly: what a piece of work is cut by.
-        self.cost = attribute.k * (12 + 2 * len(thresholds) + len(slots)) * bool(bits) + 100 * len(priors)
+        priors = len(values.priors) + len(alike)
+        self.cost = attribute.k * (12 + 2 * len(thresholds) + len(slots)) * bool(bits) + 100 * priors
 
 
 @dataclass(frozen=True)
@@ -148,11 +177,14 @@ class Tables:
         self.partial = any(r.unsampled is Unsampled.NOTHING for r in recipes)
         self._needs_assignment = any(r.unsampled is not Unsampled.OWN for r in recipes)
         rows = (
-            (a.index, a.k, (a.k - 1).bit_length(), code_dtype(a.k).itemsize > 1, a.offset, 0, 0, *form.row)
+            (a.index, a.k, (a.k - 1).bit_length(), code_dtype(a.k).itemsize > 1, a.offset, 0, 0, 0, *form.row)
             for a, form in zip(attributes, self._forms, strict=True)
         )
         self._rows = _rows(ATTRIBUTE, rows)
-        self._cells = np.cumsum([0, *(len(a.recipes) * a.k for a in attributes)])  # of a repetition, before each
+        self._values = np.array([len(a.recipes) * a.k for a in attributes])  # counts of a repetition
+        self._cells = np.cumsum(
+            [0, *(self._values + [form.bins for form in self._forms])]
+        )  # and of messages, before each
 
     def bytes(self, part: slice) -> int:
         """What the counts of a repetition of some attributes take."""
@@ -177,7 +209,8 @@ class Tables:
         rows, many = self._rows[part].copy(), len(repetitions)
         cells = self._cells[part.start : part.stop + 1] - self._cells[part.start]
         table = np.zeros(int(cells[-1]) * many, np.int64)
-        rows["out"] = np.uint64(table.ctypes.data) + (cells[:-1] * many * table.itemsize).astype(np.uint64)
+        starts, bins = cells[:-1] * many, (cells[:-1] + self._values[part]) * many
+        rows["out"], rows["bins"] = np.uint64(table.ctypes.data) + 8 * np.array([starts, bins], np.uint64)
         rows["codes"] = [held.columns[a.index].ctypes.data for a in self.attributes[part]]
         sampled = np.zeros((many, len(rows)), np.int64)
         wanted = np.array(repetitions, np.uint64)
@@ -201,8 +234,8 @@ class Tables:
         if library.rsfd_count(ctypes.byref(job)):
             raise MemoryError("the native backend could not get its working memory")
         shapes = [(len(a.recipes), many, a.k) for a in self.attributes[part]]
-        tables = np.split(table, cells[1:-1] * many)
-        return [found.reshape(shape) for found, shape in zip(tables, shapes, strict=True)], sampled
+        counts = [table[i:j].reshape(shape) for i, j, shape in zip(starts, bins, shapes, strict=True)]
+        return counts, sampled
 
 
 def draw(

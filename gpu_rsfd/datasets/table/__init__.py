@@ -1,1 +1,1 @@
-"""Tables of one's own: files of values or of codes."""
+"""Users' tables: files of values or of codes."""

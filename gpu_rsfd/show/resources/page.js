@@ -3,18 +3,22 @@
   const page = JSON.parse(document.getElementById("data").textContent);
   const $ = (id) => document.getElementById(id);
   const state = { sort: null, descending: false, hidden: new Set() };
-  const MOST_VALUES = 300; // of an attribute, a line each
+  const MOST_VALUES = 50; // of an attribute, a line each
+  const FEW_PROTOCOLS = 8; // more have a filter
   const decoded = new Map(); // estimates, decoded when first shown
   const views = new Map();
 
   const fill = (id, entries) => {
-    $(id).replaceChildren(...entries.map(([value, text]) => new Option(text, value)));
+    $(id).replaceChildren(...entries.map(([value, text]) => new Option(cut(text), value)));
+    $(id).disabled = entries.length < 2; // nothing else to draw
+    $(id).title = entries.length < 2 ? "the only one in this file" : "";
   };
   const dataset = () => page.datasets[$("dataset").value];
   const metric = () => page.metrics[$("metric").value];
   const postprocess = () => $("postprocess").value;
   const errorsOf = (set) => set.errors[metric().name][postprocess()];
   const scale = () => document.querySelector("input[name=scale]:checked").value;
+  const cut = (text, most = 40) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
   const short = (x) => (x === null ? "–" : x.toExponential(3));
   const withError = (mean, error) => { // 7.034(21)e-5: the error in units of the last digit
     if (mean === null || error === null || !(error > 0) || mean === 0) return short(mean);
@@ -38,7 +42,12 @@
     const drawable = (layer) => !["theory", "published"].includes(layer.name) || rows.some((row) => row[layer.name] !== null);
     const named = JSON.parse(JSON.stringify(spec.layer.filter(drawable)), (key, value) => (key === "title" && value === "error" ? metric().label : value));
     const chart = { ...spec, layer: named, datasets: data };
-    if (id === "frequency-chart") chart.height = Math.max(40, 18 * rows.length);
+    if (id === "frequency-chart") {
+      chart.height = Math.max(40, 18 * rows.length);
+      chart.layer[0].encoding.x.scale = {
+        domain: [Math.min(0, ...rows.map((row) => row.estimate ?? 0)), 1.02 * Math.max(...rows.flatMap((row) => [row.truth, row.high ?? 0]))], nice: false,
+      };
+    }
     const result = await vegaEmbed($(id), chart, { renderer: "svg", actions: false, ast: false });
     views.set(id, result);
     const drawing = $(id).querySelector("svg");
@@ -47,44 +56,51 @@
     $(id).dataset.drawn = String(Number($(id).dataset.drawn || 0) + 1);
   }
 
-  function point(set, p, e, x) {
+  function point(set, p, e, x, order) {
     const errors = errorsOf(set);
     const mean = errors.mean[p][e], error = errors.error[p][e];
     const theory = errors.theory && $("theory").checked ? errors.theory[p][e] : null;
     const published = errors.published && $("published").checked ? errors.published[p][e] : null;
     const low = error === null ? mean : mean > 0 ? Math.max(mean - error, mean / 1000) : mean - error;
     return {
-      protocol: page.protocols[p].label, x, order: set.n + set.x[e], mean, low, high: mean + (error || 0), theory, published,
+      protocol: page.protocols[p].label, x, order, mean, low, high: mean + (error || 0), theory, published,
       at: `ε = ${page.epsilons[e]}, ${set.name}`, value: withError(mean, error),
       closed: theory === null ? "–" : short(theory), paper: published === null ? "–" : short(published),
     };
   }
 
-  const shown = () => page.protocols.map((_, p) => p).filter((p) => !state.hidden.has(p));
+  const filtered = (p) => $("protocols").querySelectorAll("label")[p].hidden;
+  const shown = () => page.protocols.map((_, p) => p).filter((p) => !state.hidden.has(p) && !filtered(p));
+
+  // data sets that differ from the chosen one in this size alone
+  const alike = (axis) => page.datasets.filter((set) => Object.keys(set.size).every((other) => other === axis || set.size[other] === dataset().size[other]))
+    .sort((a, b) => a.size[axis] - b.size[axis]);
 
   function drawErrors() {
-    const overUsers = page.overUsers && $("against").value === "users";
+    const against = $("against").value, overSizes = against !== "epsilon";
     const curves = [];
     for (const p of shown()) {
-      if (overUsers) {
-        for (const set of [...page.datasets].sort((a, b) => a.n - b.n)) curves.push(point(set, p, Number($("at").value), set.n));
+      if (overSizes) {
+        for (const set of alike(against)) curves.push(point(set, p, Number($("at").value), set.size[against], set.size[against]));
       } else {
-        dataset().x.forEach((x, e) => curves.push(point(dataset(), p, e, x)));
+        dataset().x.forEach((x, e) => curves.push(point(dataset(), p, e, x, x)));
       }
     }
     const rows = curves.filter((row) => row.mean !== null && (row.mean > 0 || scale() === "linear"));
     const set = dataset(), errors = errorsOf(set);
-    const notes = ["Bands: one standard error."];
+    const notes = [`${!overSizes && page.epsilons.length === 1 ? "Bars" : "Bands"}: one standard error.`];
     if (errors.theory && $("theory").checked) notes.push("Dashed lines: theory.");
-    if (!overUsers && errors.published && $("published").checked) {
+    if (!overSizes && errors.published && $("published").checked) {
       notes.push("Open circles: the paper’s published points.");
       if (postprocess() === page.default.postprocess) set.caveats.forEach((text) => notes.push(text[0].toUpperCase() + text.slice(1) + "."));
       if (!set.balanced) notes.push("The paper’s users are in balanced groups, these are not.");
     }
+    notes.push(...(set.undefined[postprocess()] || []).map((line) => `${line}.`));
     const hidden = curves.filter((row) => row.mean !== null).length - rows.length;
+    notes.push(page.guaranteeName, set.baselines[metric().name]);
     if (hidden) notes.push(`${hidden} means are not positive: the linear scale shows them.`);
     $("error-note").textContent = notes.join(" ");
-    return draw("error-chart", page.charts[`${overUsers ? "users" : "epsilon"}-${scale()}`], { curves: rows });
+    return draw("error-chart", page.charts[`${against}-${scale()}`], { curves: rows });
   }
 
   function estimates(set) {
@@ -122,6 +138,7 @@
     $("frequency-chart").style.setProperty("--chosen", `var(--protocol-${p})`);
     $("frequency-note").textContent = `Bars: truth. Points: mean of the estimates (${kind}); lines: where the estimate of one more collection falls (95 % prediction interval).` +
       (shownValues.length < values.length ? ` The ${shownValues.length} most frequent of ${values.length} values.` : "") +
+      ` ${page.guaranteeName}` + (set.estimates[kind] && values.length > 1 ? ` Equal shares would be ${text(1 / values.length)} each.` : "") +
       (kind === postprocess() ? "" : ` Estimates after ${postprocess()} are not in this file, which would be too large.`);
     return draw("frequency-chart", page.charts.frequencies, { values: shownValues });
   }
@@ -129,13 +146,15 @@
   function drawPrivacy() {
     const kind = $("loss").value, losses = dataset().losses[kind];
     $("privacy-note").textContent = losses
-      ? `Each curve goes through the epsilons of a protocol: the ${metric().larger ? "higher" : "lower"} and the further left, the better.`
+      ? [`Each curve goes through the epsilons of a protocol: the ${metric().larger ? "higher" : "lower"} and the further left, the better.`,
+        page.lossNotes[kind] ? `The ${page.lossNotes[kind]}.` : "", page.guaranteeName,
+        dataset().baselines[metric().name], dataset().guessBaselines[kind] || ""].filter(Boolean).join(" ")
       : `There is none for ${dataset().name} in this file.`;
     if (!losses) {
       $("privacy-chart").replaceChildren();
       return undefined;
     }
-    const curves = shown().flatMap((p) => page.epsilons.map((_, e) => point(dataset(), p, e, losses[p][e])))
+    const curves = shown().flatMap((p) => page.epsilons.map((_, e) => point(dataset(), p, e, losses[p][e], dataset().x[e])))
       .filter((row) => row.mean !== null && (row.mean > 0 || scale() === "linear") && row.x !== null).map((row) => ({ ...row, theory: null, published: null }));
     return draw("privacy-chart", page.charts[`${kind}-${scale()}`], { curves });
   }
@@ -177,7 +196,8 @@
     $("table").tBodies[0].replaceChildren(...rows().map((row) => {
       const tr = document.createElement("tr"), name = document.createElement("th");
       name.scope = "row";
-      name.textContent = row.label;
+      name.textContent = cut(row.label);
+      name.title = row.label;
       tr.append(name);
       row.mean.forEach((mean, e) => {
         const cell = document.createElement("td");
@@ -246,7 +266,49 @@
     $("dataset-headline").textContent = dataset().headlines[metric().name][postprocess()];
   }
 
+  function drawDecision() {
+    const { decision } = dataset();
+    $("decision").hidden = !decision;
+    $("headline-title").textContent = decision ? "The evidence in short" : "In short";
+    if (!decision) return;
+    $("decided").replaceChildren(...decision.entries.flatMap(({ title, text }) => [element("dt", title), element("dd", text)]));
+    $("columns").tBodies[0].replaceChildren(...decision.columns.map((column) => {
+      const line = document.createElement("tr"), name = element("th", cut(column.name));
+      name.scope = "row";
+      name.title = column.name;
+      line.append(name, ...[...column.numbers, column.useful ? "" : "left out"].map((text) => element("td", text)));
+      line.className = column.useful ? "" : "useless";
+      return line;
+    }));
+  }
+
+  function element(kind, text) {
+    const made = document.createElement(kind);
+    made.textContent = text;
+    return made;
+  }
+
+  function enable() { // a control that would draw nothing says why
+    const errors = errorsOf(dataset());
+    for (const [id, known] of [["theory", errors.theory], ["published", errors.published]]) {
+      $(id).disabled = !known;
+      $(`${id}-why`).textContent = known ? "" : `(none for ${metric().label}, ${postprocess()})`;
+    }
+    if (!errors.published) $("published-why").textContent = `(none for ${dataset().name}, ${metric().label}, ${postprocess()})`;
+  }
+
+  function filter() { // protocols whose name has the text
+    const wanted = $("filter").value.trim().toLowerCase();
+    for (const [p, label] of [...$("protocols").querySelectorAll("label")].entries()) {
+      const { name, label: text } = page.protocols[p];
+      label.hidden = !`${name} ${text}`.toLowerCase().includes(wanted);
+    }
+    drawAll();
+  }
+
   async function drawAll() {
+    drawDecision();
+    enable();
     drawHeadline();
     drawTable();
     await Promise.all([drawErrors(), drawFrequencies(), drawPrivacy()]);
@@ -269,10 +331,14 @@
     }));
   }
 
+  // errors span powers of ten; a score, of which more is better, does not
+  const setScale = () => { document.querySelector(`input[name=scale][value=${metric().larger ? "linear" : "log"}]`).checked = true; };
+
   function start() {
     fill("dataset", page.datasets.map((set, i) => [i, set.name]));
     fill("metric", page.metrics.map((entry, i) => [i, entry.label]));
     $("metric").value = page.metrics.findIndex((entry) => entry.name === page.default.metric);
+    setScale();
     fill("postprocess", page.postprocess.map((entry) => [entry.name, entry.name]));
     $("postprocess").value = page.default.postprocess;
     explain("metrics", page.metrics.map((entry) => [entry.label, entry.summary + (entry.larger ? " Larger is better." : "")]));
@@ -281,8 +347,9 @@
     fill("protocol", page.protocols.map((entry, p) => [p, entry.label]));
     fill("epsilon", page.epsilons.map((name, e) => [e, name]));
     fill("loss", page.losses.map((name) => [name, name]));
-    $("against-label").hidden = !page.overUsers;
-    $("against").value = page.overUsers ? "users" : "epsilon";
+    fill("against", [["epsilon", "epsilon"], ...Object.entries(page.axes)]);
+    $("against-label").hidden = !Object.keys(page.axes).length;
+    $("against").value = Object.keys(page.axes)[0] || "epsilon";
     $("frequencies").hidden = !page.kept.length;
     for (const [p, entry] of page.protocols.entries()) {
       const label = document.createElement("label"), box = document.createElement("input");
@@ -296,15 +363,25 @@
       label.title = entry.summary;
       label.insertAdjacentHTML("beforeend", `<svg viewBox="0 0 24 14" aria-hidden="true"><path d="M0 7H24" stroke="var(--protocol-${p})" stroke-width="2"/><path d="${SHAPES[entry.shape] || entry.shape}" transform="translate(12 7) scale(4.5)" fill="var(--protocol-${p})"/></svg>`);
       label.prepend(box);
-      label.append(entry.label);
+      label.append(cut(entry.label));
       $("protocols").append(label);
     }
-    const showAt = () => { $("at-label").hidden = !page.overUsers || $("against").value !== "users"; };
+    $("filter-label").hidden = page.protocols.length <= FEW_PROTOCOLS;
+    const families = new Set(page.protocols.map((entry) => entry.label.split("[")[0]));
+    $("families").replaceChildren(...[...families].map((name) => new Option(name)));
+    $("filter").addEventListener("input", filter);
+    const showAt = () => { $("at-label").hidden = $("against").value === "epsilon"; };
     showAt();
     fillAttributes();
-    $("dataset").addEventListener("change", () => { fillAttributes(); drawAll(); });
+    const recommend = () => { // frequencies are first shown as recommended
+      const { decision } = dataset();
+      if (decision) [$("protocol").value, $("epsilon").value] = [decision.protocol, decision.epsilon];
+    };
+    recommend();
+    $("dataset").addEventListener("change", () => { fillAttributes(); recommend(); drawAll(); });
     $("against").addEventListener("change", () => { showAt(); drawErrors(); });
-    for (const id of ["metric", "postprocess"]) $(id).addEventListener("change", drawAll);
+    $("metric").addEventListener("change", () => { setScale(); drawAll(); });
+    $("postprocess").addEventListener("change", drawAll);
     for (const id of ["at", "theory", "published"]) $(id).addEventListener("change", drawErrors);
     for (const id of ["attribute", "protocol", "epsilon"]) $(id).addEventListener("change", drawFrequencies);
     for (const box of document.querySelectorAll("input[name=scale]")) box.addEventListener("change", () => { drawErrors(); drawPrivacy(); });

@@ -14,13 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.backends.literal import Reports
-from gpu_rsfd.protocols import Bits, Keep, Mechanism, Unsampled, prior_frequencies
+from gpu_rsfd.measure.guesses import TIE
+from gpu_rsfd.protocols import Bits, Keep, Mechanism, Sets, Subsets, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.form import implementation
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
-
-TIE = 1e-9  # probabilities closer than this, relatively, are equal: floating-point noise must not decide
 
 
 def best(scores: Floats) -> int:
@@ -46,6 +45,18 @@ def _value_given_fake(m: Mechanism, y: Any) -> float:
     return float(prior_frequencies(m.recipe.prior, m.k)[y])
 
 
+def _message_given_value(m: Mechanism, y: Any) -> Floats:
+    noise = m.recipe.noise
+    assert isinstance(noise, Sets)
+    inside, outside = noise.given
+    return np.array([inside if y in members else outside for members in noise.design.sets(m.k)])
+
+
+def _message_given_fake(m: Mechanism, y: Any) -> float:
+    assert isinstance(m.recipe.noise, Sets)
+    return 1 / m.recipe.noise.design.messages
+
+
 def _bits_given_value(m: Mechanism, y: Any) -> Floats:
     return np.array([_bits(m, y, v) for v in range(m.k)])
 
@@ -61,10 +72,21 @@ def _bits(m: Mechanism, y: Any, v: int | None) -> float:
     return math.prod(rate if bit else 1 - rate for bit, rate in zip(y, rates, strict=True))
 
 
+def _subset_given_value(m: Mechanism, y: Any) -> Floats:
+    assert isinstance(m.recipe.noise, Subsets)
+    return np.where(y, *m.recipe.noise.given(m.k))
+
+
+def _no_fake(m: Mechanism, y: Any) -> float:
+    raise TypeError(f"{m.name} has no fakes")
+
+
 # noise class -> (P(report | value) for each value, P(report | not sampled))
 GIVEN: dict[type, tuple[Callable[[Mechanism, Any], Floats], Callable[[Mechanism, Any], float]]] = {
     Keep: (_value_given_value, _value_given_fake),
+    Sets: (_message_given_value, _message_given_fake),
     Bits: (_bits_given_value, _bits_given_fake),
+    Subsets: (_subset_given_value, _no_fake),
 }
 
 

@@ -1,0 +1,282 @@
+"""A plan for people: the decision in sentences, what to expect of each column, the table of all protocols, a figure."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from json import dumps
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.protocols import REGISTRY
+from gpu_rsfd.show.comparison import TIE
+from gpu_rsfd.show.panels import Page, epsilon_ticks
+from gpu_rsfd.show.summary import show_epsilon
+from gpu_rsfd.show.tables import PLAIN, WIDTH, escaped, plain_table
+from gpu_rsfd.theory import expected as theory
+from gpu_rsfd.theory.choice import Decision
+from gpu_rsfd.theory.decision import Planned, Question
+from gpu_rsfd.theory.needs import PlanRow
+from gpu_rsfd.theory.words import cut, points
+
+MEANING = {  # of the errors that are planned for
+    "users": "against these n users' own frequencies (--against population: against those they are drawn from)",
+    "population": "against the population that the n users are drawn from",
+}
+MOST_COLUMNS = 40  # lines of the table of columns
+MOST_CURVES = 6  # columns in the figure
+WIDEST = 110  # letters of a line of sentences
+
+
+class PlannedData(NamedTuple):
+    """The plan of one data set."""
+
+    data: Dataset
+    found: Planned
+
+    def parts(self) -> list[tuple[Decision, list[PlanRow]]]:
+        """The decision and the rows of each number of users."""
+        return [(decision, [row for row in self.found if row.users == decision.users])
+                for decision in self.found.decisions]  # fmt: skip
+
+
+def show(plans: Sequence[PlannedData], asked: Question, guarantee: str, *, json: bool) -> None:
+    """What is recommended for each data set, and what to expect of each protocol and epsilon."""
+    if json:
+        print(dumps([_document(*part, plan.data, asked) for plan in plans for part in plan.parts()], indent=2))
+        return
+    console = Console(width=WIDTH, highlight=False)
+    for data, found in plans:
+        for decision, rows in PlannedData(data, found).parts():
+            n = decision.users
+            frequencies = "" if n == data.n else f", frequencies of its {data.n:,} users"
+            source = f"; data: {data.source}" if data.source else ""
+            console.print(f"{data.name}: n = {n:,}, d = {data.d}{frequencies}{source}", markup=False)
+            for sentence in str(decision).splitlines():
+                console.print(wrapped(sentence), markup=False)
+            console.print()
+            console.print(_column_table(decision))
+            about = f"expected errors from theory, postprocess={asked.postprocess}; guarantee={guarantee}{_blind(rows)}"
+            console.print(about, markup=False)
+            console.print(_plan_table(rows, _needed(asked)))
+    rows = [row for plan in plans for row in plan.found]
+    for line in _explained(rows, asked, any(plan.found.decisions[0].columns for plan in plans)):
+        console.print(line, markup=False)
+    for data, found in plans:
+        if found.decisions[0].command is not None:
+            console.print(
+                f"\nThe evidence:\n  {found.decisions[0].command}\n  gpu-rsfd page {data.name}.h5", markup=False
+            )
+
+
+def wrapped(sentence: str) -> str:
+    """On a terminal, lines that end between words; else as it is."""
+    if not sys.stdout.isatty():
+        return sentence
+    return textwrap.fill(sentence, min(WIDEST, shutil.get_terminal_size().columns), break_long_words=False)
+
+
+def _needed(asked: Question) -> str | None:
+    """What the users of a row are needed for."""
+    if asked.target_rmse is not None:
+        return f"users for RMSE {asked.target_rmse:g}"
+    return None if asked.target is None else "users for the target"
+
+
+def _document(decision: Decision, rows: Sequence[PlanRow], data: Dataset, asked: Question) -> dict[str, Any]:
+    plain = {key: value for key, value in vars(decision).items() if key not in ("columns", "dataset", "users")}
+    return {
+        "dataset": data.name,
+        "source": data.source,
+        "users": decision.users,
+        "domain": list(data.domain),
+        "postprocess": asked.postprocess,
+        "against": asked.against,
+        "guarantee": decision.guarantee,
+        "target": asked.target,
+        "target_rmse": asked.target_rmse,
+        "decision": {**_finite(plain), "columns": [_finite(column._asdict()) for column in decision.columns]},
+        "rows": [_finite(row._asdict()) for row in rows],
+    }
+
+
+def _finite(entry: dict[str, Any]) -> dict[str, Any]:
+    """As JSON has it: null where there is no number, or an infinite one."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return [plain(one) for one in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return {key: plain(value) for key, value in entry.items()}
+
+
+def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[str]:
+    lines = [
+        "±: 95 % of a column's estimated shares are this close; all in points, and with two digits, rounded up",
+        "equal shares: the error of guessing them, the signal; sample: that of a sample of n users without privacy",
+        "left out: the error exceeds the signal, and ± half an even share, 1 / (2 k)",
+        "unseen: values that can't be distinguished from zero; best: the protocol with the column's smallest error",
+    ] if columns else []  # fmt: skip
+    lines += [
+        f"* the smallest at its epsilon; errors are {MEANING[asked.against]}",
+        "● Pareto-optimal: no other row of the table has a smaller error or loss without a larger one",
+        "loss: the exact worst log-likelihood ratio between users who differ in one attribute, or in any way",
+    ]
+    if any(row.first_report for row in rows):
+        lines.append("first: the loss of the first report of a longitudinal protocol; epsilon bounds all of them")
+    if any(row.attacked_users for row in rows):
+        lines.append("guessed: by an attacker who knows the marginals, on simulated users; good to ± .01 (95 %)")
+    if any(row.rough or row.users_rough for row in rows):
+        lines.append(f"~ a guide only: some value has fewer than {theory.ENOUGH_REPORTS} reports to be expected")
+    return lines
+
+
+def _blind(rows: Sequence[PlanRow]) -> str:
+    """What an attacker achieves without any report."""
+    row = next((row for row in rows if row.attacked_users), None)
+    if row is None:
+        return ""  # it was not asked for, or the domains are too large
+    return f"; guessed without a report: sampled {row.sampled_baseline:.2f}, value {row.value_baseline:.2f}"
+
+
+def _column_table(decision: Decision) -> Table:
+    targets = any(column.target is not None for column in decision.columns)
+    table = plain_table("column", ["k", "sent by", "±", *(["target"] * targets), "error", "equal shares", "sample"])
+    for name in ("unseen", "best", ""):
+        table.add_column(f" {name}", justify="left", no_wrap=True)
+    for column in decision.columns[:MOST_COLUMNS]:
+        cells = [f"{column.values:,}", column.noise.upper().replace("-R", "-r").replace("-Z", "-z")]
+        cells.append(points(column.margin))
+        cells += ["–" if column.target is None else points(column.target)] * targets
+        cells += [points(error) for error in (column.rmse, column.uniform_error, column.sample_error)]
+        cells.append(f"{column.hidden:,} of {column.held:,}")
+        cells.append("" if column.best == decision.protocol else _label(column.best))
+        cells.append("" if column.useful else "left out: the error exceeds the signal")
+        style = None if column.useful else "dim"
+        table.add_row(escaped(cut(column.name)), *(f" {escaped(cell)}" for cell in cells), style=style)
+    if len(decision.columns) > MOST_COLUMNS:
+        table.add_row(f"… and {len(decision.columns) - MOST_COLUMNS:,} more (--json has all)")
+    return table
+
+
+def _label(protocol: str) -> str:
+    known = REGISTRY.get(protocol)
+    return known.label if known else protocol
+
+
+def _plan_table(rows: Sequence[PlanRow], needed: str | None) -> Table:
+    table = Table(**PLAIN)
+    columns = ["epsilon", "protocol", "MSE_avg", "RMSE", "bits per user", "loss: one", "any"]
+    attacked = any(row.attacked_users for row in rows)
+    if attacked:
+        columns += ["guessed: sampled", "value"]
+    if needed is not None:
+        columns.append(needed)
+    for name in columns:
+        table.add_column(f" {name}", justify="left" if name == "protocol" else "right", no_wrap=True)
+    for epsilon in dict.fromkeys(row.epsilon for row in rows):
+        here = sorted((row for row in rows if row.epsilon == epsilon), key=lambda row: (row.mse != row.mse, row.mse))
+        best = min((row.mse for row in here if row.mse == row.mse), default=math.nan)
+        for row in here:
+            mark = "*" if row.mse <= best * (1 + TIE) else " "
+            guide = "~" if row.rough else ""
+            cells = [show_epsilon(epsilon), f"{'●' if row.non_dominated else ' '}{escaped(_label(row.protocol))}"]
+            if math.isfinite(row.mse):
+                cells += [f" {guide}{row.mse:.3e}{mark}", f" {guide}{row.rmse:.2e}"]
+            else:
+                cells += [" – ", " –"]
+            cells.append(f" {row.bits_per_user:,.1f}")
+            about = " claimed" * row.claimed + " first" * row.first_report
+            cells += [f" {loss:.3f}{about}" for loss in (row.loss_one, row.loss_all)]
+            if attacked:
+                cells += [f" {share:.2f}".replace("nan", "–") for share in (row.sampled, row.value)]
+            if row.users_needed is not None:
+                cells.append(f" {'~' if row.users_rough else ''}{row.users_needed:,}")
+            elif row.unreachable is not None:
+                cells.append(f" {row.unreachable}")
+            table.add_row(*cells, style="bold" if row.non_dominated else None)
+        table.add_section()
+    return table
+
+
+# --------------------------------------------------------------------------------------------------- figure
+
+
+def figure(found: Planned) -> Any:
+    """Margins of columns against epsilon and against n, with their targets; errors against losses, with the front."""
+    from matplotlib import colormaps
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    (case, chosen), decision = found.cases[0], found.decisions[0]
+    p, e = (chosen.protocol, chosen.epsilon) if chosen else case.cell
+    kept = [j for j in range(case.plan.d) if not chosen or j in chosen.columns]
+    alike: dict[tuple[str, ...], list[int]] = {}  # columns whose curves would lie on each other
+    for j in sorted(kept, key=lambda j: -case.accuracy(p, e, j).margin):
+        ends = [points(case.accuracy(p, i, j).margin) for i in (e, case.ascending[0])]
+        alike.setdefault((*ends, str(case.targets.get(j))), []).append(j)
+    shown = list(alike.values())[:MOST_CURVES]
+    tints = [colormaps["tab10"](i) for i in range(len(shown))]
+    handles = {
+        cut(case.names[js[0]]) + f" and {len(js) - 1} more" * (len(js) > 1): Line2D([], [], color=tint, marker=".")
+        for js, tint in zip(shown, tints, strict=True)
+    }
+    quiet: dict[str, Any] = {"color": "#555555", "linewidth": 1}
+    if case.targets:
+        handles["target"] = Line2D([], [], linestyle="--", **quiet)
+    handles["recommended" if chosen else "the smallest error"] = Line2D([], [], linestyle=":", **quiet)
+    for look in case.plan.looks:
+        handles[look.label] = Line2D([], [], color=look.colour, marker=look.marker, linestyle="none")
+    handles["Pareto front"] = Line2D([], [], color="#999999", linewidth=1)
+    about = f"{decision.dataset}, guarantee {decision.guarantee}; left and middle: {case.plan.looks[p].label}"
+    page = Page(3, handles, [about])
+    left, middle, right = page.axes
+    epsilons = [case.plan.epsilons[i] for i in case.ascending]
+    users = np.unique(np.geomspace(max(case.setting.n / 10, 1), case.setting.n * 100, 25).astype(np.int64)).tolist()
+    for (j, *_), tint in zip(shown, tints, strict=True):
+        left.plot(epsilons, [100 * case.accuracy(p, i, j).margin for i in case.ascending], color=tint, marker=".")
+        middle.plot(users, [100 * case.accuracy(p, e, j, n).margin for n in users], color=tint)
+        for axis in (left, middle) if j in case.targets else ():
+            axis.axhline(100 * case.targets[j], color=tint, linestyle="--", linewidth=1)
+    left.axvline(case.plan.epsilons[e], linestyle=":", **quiet)
+    middle.axvline(case.setting.n, linestyle=":", **quiet)
+    middle.set_xscale("log")
+    rows = [row for row in found if row.users == decision.users and math.isfinite(row.rmse + row.loss_all)]
+    looks = {look.name: look for look in case.plan.looks}
+    for row in rows:
+        look = looks[row.protocol]
+        face = look.colour if row.non_dominated else "none"
+        style: dict[str, Any] = {"color": look.colour, "markerfacecolor": face, "markersize": 5}
+        right.plot(row.loss_all, 100 * row.rmse, marker=look.marker, **style)
+    right.plot(*zip(*pareto([(row.loss_all, 100 * row.rmse) for row in rows]), strict=True), color="#999999", zorder=0)
+    titles = (
+        f"n = {case.setting.n:,}",
+        f"ε = {show_epsilon(case.plan.epsilons[e])}",
+        "all protocols, RMSE of all columns",
+    )
+    for axis, title in zip(page.axes, titles, strict=True):
+        axis.set_title(title, fontsize=9)
+        axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+        axis.yaxis.set_minor_formatter(NullFormatter())
+    epsilon_ticks(left, epsilons)
+    page.name_axes(("ε", "users n", "loss, any two users"), "± points (95 %)")
+    return page.figure
+
+
+def pareto(cells: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The cells that no other one beats in both, from left to right."""
+    front: list[tuple[float, float]] = []
+    for loss, error in sorted((round(loss, 3), error) for loss, error in cells):
+        if not front or error < front[-1][1]:
+            front.append((loss, error))
+    return front

@@ -1,0 +1,136 @@
+"""What an attacker guesses from reports before a collection: by simulation, on made-up users with the frequencies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.domain import Domain
+from gpu_rsfd.measure.guesses import BYTES_PER_RECIPE, LOOKS, guesses
+from gpu_rsfd.measure.reports import Chunk, chunk_users
+from gpu_rsfd.planning import Plan
+from gpu_rsfd.tape import DECISION
+from gpu_rsfd.theory.expected import Floats
+
+USERS = 10_000  # a share is then good to 0.01: its standard error is at most 0.005
+MORE_USERS = 40_000  # of the recommended protocol alone
+FEWEST_USERS = 1000  # fewer tell too little: there is no attack then
+LOOK = 8  # to look at what a recipe made of a value takes about as long as to draw so many bits
+MOST_WORK = 1 << 26  # bits that are drawn for the reports: about ten seconds
+QUICK_WORK = 1 << 23  # about one
+
+
+class Guessed(NamedTuple):
+    """Shares that are guessed right, NaN where nothing was attacked."""
+
+    sampled: Floats  # [protocol, epsilon]: the attribute that a user samples
+    values: Floats  # [protocol, epsilon, attribute]
+    baselines: Floats  # [epsilon, attribute]: the commonest value, without a report
+    users: list[int]  # of each epsilon; 0 where there was no attack
+
+
+def sample(domain: Domain, frequencies: Floats, users: int) -> Dataset:
+    """Users with these frequencies, as nearly as whole numbers allow, each attribute independent of the others.
+
+    What is guessed of the sampled attribute follows from these frequencies, so these users stand in for any others.
+    The share of values that are guessed depends a little on how attributes are correlated (by .014 where it was tried).
+    """
+    codes = np.empty((users, len(domain)), np.int64)
+    for j, columns in enumerate(domain.slices):
+        edges = np.rint(np.cumsum(frequencies[columns]) * users).astype(np.int64)
+        edges[-1] = users
+        held = np.repeat(np.arange(domain[j]), np.diff(edges, prepend=0))
+        key = np.array([0, DECISION], np.uint64)
+        codes[:, j] = np.random.Generator(np.random.Philox(key=key, counter=[0, j, 0, 0])).permutation(held)
+    return Dataset(codes, domain, name="sample")
+
+
+def guessed(
+    plan: Plan, frequencies: Floats, most: int = USERS, advance: Callable[[int], Any] = lambda done: None
+) -> Guessed:
+    """The success of the attacker who knows the marginals, at each epsilon of a plan.
+
+    Large domains are attacked with fewer users, very large ones not at all, which is decided for each epsilon on its
+    own; neither are cells whose noise the attack does not know.  `advance` is told of the work that was done.
+    """
+    shape = len(plan.protocols), len(plan.epsilons)
+    result = Guessed(
+        np.full(shape, np.nan), np.full((*shape, plan.d), np.nan), np.full((shape[1], plan.d), np.nan), [0] * shape[1]
+    )
+    for users, part in passes(plan, most):
+        data = sample(plan.domain, frequencies, users)
+        marginals = [data.frequencies[columns] for columns in plan.domain.slices]
+        asked = part.asked
+        for e in np.flatnonzero(asked.any(axis=0)).tolist():
+            result.users[e] = users
+            result.baselines[e] = [f.max() for f in marginals]
+        result.sampled[asked] = 0.0
+        result.values[asked] = 0.0
+        recipes = sum(len(a.recipes) for a in part.attributes)
+        size = chunk_users(16 * max(plan.domain) + BYTES_PER_RECIPE * recipes, users)
+        for start in range(0, users, size):
+            stop = min(start + size, users)
+            chunk = Chunk(data.column, plan.domain, users, 0, 0, plan.assignment, start, stop)
+            for p, e, who, values in guesses(part, chunk, partial(_known, marginals)):
+                hits = np.nan if who is None else np.count_nonzero(who == chunk.sampled)
+                result.sampled[p, e] += hits / users
+                right = [np.count_nonzero(v == chunk.codes(j)) for j, v in enumerate(values)]
+                result.values[p, e] += np.array(right) / users
+            advance((stop - start) * work_of(part))
+    return result
+
+
+def passes(plan: Plan, most: int = USERS) -> list[tuple[int, Plan]]:
+    """How many users are attacked, and the cells that are: epsilons with equally many users in one pass."""
+    found: dict[int, npt.NDArray[np.bool_]] = {}
+    for e in range(len(plan.epsilons)):
+        wanted = attackable(plan, e)
+        users = min(most, MOST_WORK // work_of(plan.only(wanted))) if wanted.any() else 0
+        if users >= FEWEST_USERS:
+            found[users] = found.get(users, False) | wanted
+    return [(users, plan.only(wanted)) for users, wanted in found.items()]
+
+
+class Risk(NamedTuple):
+    """What is guessed of each column under one protocol and epsilon."""
+
+    values: Floats
+    baselines: Floats
+    users: int
+
+
+def risk_of(plan: Plan, p: int, e: int, frequencies: Floats, known: Guessed | None = None) -> Risk | None:
+    """The success against one cell, with more users than it was attacked with where that is quick."""
+    wanted = np.zeros(plan.asked.shape, bool)
+    wanted[p, e] = True
+    part = plan.only(wanted)
+    quick = min(MORE_USERS, QUICK_WORK // work_of(part))
+    if known is None or quick > known.users[e]:
+        known = guessed(part, frequencies, quick if known is not None else MORE_USERS)
+    users = known.users[e]
+    return Risk(known.values[p, e], known.baselines[e], users) if users else None
+
+
+def _known(marginals: list[Floats], attribute: int, recipe: int) -> Floats:
+    """What the attacker takes for the marginal of an attribute: the true one, whatever the recipe is."""
+    return marginals[attribute]
+
+
+def attackable(plan: Plan, e: int) -> npt.NDArray[np.bool_]:
+    """[protocol, epsilon]: the cells of one epsilon whose noises the attack knows."""
+    wanted = np.zeros(plan.asked.shape, bool)
+    for p, row in enumerate(plan.cells):
+        wanted[p, e] = bool(row[e]) and all(
+            type(a.recipes[r].noise) in LOOKS for a, r in zip(plan.attributes, row[e], strict=True)
+        )
+    return wanted
+
+
+def work_of(plan: Plan) -> int:
+    """What an attack on one user takes: the bits that are drawn, one of every value for all unary encodings at once."""
+    return sum((a.k if a.needs_bits else 1) + LOOK * len(a.recipes) for a in plan.attributes)

@@ -1,0 +1,249 @@
+"""Every number of a recommendation, against an independent calculation: simulated errors and attacks, closed forms."""
+
+import math
+import re
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+import gpu_rsfd
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.planning import Plan
+from gpu_rsfd.theory import columns, words
+from gpu_rsfd.theory.attacked import guessed
+
+NORMAL = NormalDist()
+DOMAIN, NAMES = (2, 12, 40), ("sex", "ward", "city")
+ZIPF = [np.arange(1, k + 1) ** -s / (np.arange(1, k + 1) ** -s).sum() for k, s in ((2, 0.5), (12, 1.0), (40, 1.5))]
+
+
+def people(n=6000, frequencies=ZIPF):
+    """Users whose counts are as near to these frequencies as whole numbers allow."""
+    codes = np.empty((n, len(frequencies)), int)
+    for j, f in enumerate(frequencies):
+        edges = np.rint(np.cumsum(f) * n).astype(int)
+        codes[:, j] = np.random.default_rng(j).permutation(np.repeat(np.arange(len(f)), np.diff(edges, prepend=0)))
+    return gpu_rsfd.Dataset(codes, [len(f) for f in frequencies], names=NAMES[: len(frequencies)], name="people")
+
+
+def shares_within(data, decision, margins, repetitions=200, **more):
+    """[repetition, column]: the share of a column's simulated estimates that are within its margin."""
+    result = gpu_rsfd.simulate(
+        data,
+        protocols=decision.protocol,
+        epsilons=decision.epsilon,
+        repetitions=repetitions,
+        guarantee=decision.guarantee,
+        sampler="counts",
+        workers=1,
+        **more,
+    )
+    away = np.abs(result.estimates()[0, 0] - data.frequencies)
+    slices = data.domain.slices
+    return np.stack([(away[:, s] <= m).mean(axis=1) for s, m in zip(slices, margins, strict=True)], axis=1)
+
+
+def off(shares):
+    """How far the mean shares are from 95 %, beyond 0.3 % for errors that are not quite normal, in standard errors."""
+    error = shares.std(axis=0, ddof=1) / math.sqrt(len(shares))
+    return np.maximum(abs(shares.mean(axis=0) - 0.95) - 0.003, 0) / error
+
+
+@pytest.mark.parametrize("protocols", ["smp-adp", "rsfd-adp", "spl-adp", "rsfd-grr"])
+def test_simulated_estimates_are_within_the_stated_margins(protocols):
+    """In the stated share of cases; 5.2 standard errors are a false alarm in 2e-7."""
+    data = people()
+    (decision,) = gpu_rsfd.plan(data, protocols=protocols, epsilons=2.0, attack=False).decisions
+    assert len(decision.columns) == 3
+    if decision.protocol == "":  # nothing is useful; the margins hold all the same
+        decision = gpu_rsfd.plan(data, protocols=protocols, epsilons=2.0, attack=False, target=0.9).decisions[0]
+    margins = [column.margin for column in decision.columns]
+    assert (off(shares_within(data, decision, margins)) < 5.2).all()
+    assert (off(shares_within(data, decision, [0.9 * margin for margin in margins])) > 5.2).any()  # the check can fail
+
+
+def test_margins_are_those_of_normal_errors_with_the_exact_variance():
+    """One column of two values: both have the same error, so the margin is 1.96 of it; clipping cuts the lower side."""
+    n, f = 5000, np.array([0.01, 0.99])
+    mechanism = gpu_rsfd.mechanism("smp-grr", 1.0, d=1, k=2)
+    accuracy = columns.Accuracy(mechanism, columns.Truth(f), 0, columns.Setting(n))
+    p = math.e / (math.e + 1)
+    deviation = math.sqrt(p * (1 - p) / n) / (2 * p - 1)  # of a report of either value, the users kept
+    assert accuracy.margin == pytest.approx(NORMAL.inv_cdf(0.975) * deviation, rel=1e-4)
+    assert accuracy.rmse == pytest.approx(deviation, rel=1e-4)
+    clipped = columns.Accuracy(mechanism, columns.Truth(f), 0, columns.Setting(n, postprocess="clip"))
+    m = clipped.margin
+    both = 2 * NORMAL.cdf(m / deviation) - 1
+    assert (NORMAL.cdf(m / deviation) + both) / 2 == pytest.approx(0.95, abs=1e-5)  # the first never ends below 0
+    population = columns.Accuracy(mechanism, columns.Truth(f), 0, columns.Setting(n, against="population"))
+    assert population.margin == pytest.approx(1.959964 * math.sqrt(deviation**2 + 0.01 * 0.99 / n), rel=1e-4)
+
+
+def test_values_that_cannot_be_distinguished_from_zero():
+    """Of each value alone: its frequency is below 1.96 of its own standard error; what nobody has does not count."""
+    data = people(frequencies=[ZIPF[0], np.append(ZIPF[1], 0.0), ZIPF[2]])
+    (decision,) = gpu_rsfd.plan(data, protocols="smp-adp", epsilons=1.0, attack=False).decisions
+    ms = gpu_rsfd.mechanisms("smp-adp", 1.0, data.domain, gpu_rsfd.PrivacySettings(guarantee="user"))
+    for j, (column, part) in enumerate(zip(decision.columns, data.domain.slices, strict=True)):
+        f = data.frequencies[part]
+        unseen = (f > 0) & (f < 1.959964 * np.sqrt(ms[j].fixed_variance(f, data.n)))
+        assert column.hidden == unseen.sum()
+        assert column.held == (f > 0).sum()
+    assert decision.columns[2].hidden > 20
+
+
+def test_baselines_and_what_is_left_out():
+    data = people(n=1500)
+    (decision,) = gpu_rsfd.plan(data, epsilons=[0.5, 1.0], attack=False).decisions
+    settings = gpu_rsfd.PrivacySettings(guarantee="user")
+    for column, part, k in zip(decision.columns, data.domain.slices, data.domain, strict=True):
+        f = data.frequencies[part]
+        assert column.uniform_error == pytest.approx(np.sqrt(((f - 1 / k) ** 2).mean()))
+        assert column.sample_error == pytest.approx(np.sqrt((f * (1 - f) / data.n).mean()))
+        exact = gpu_rsfd.mechanisms(decision.protocol, decision.epsilon, data.domain, settings)
+        m = exact[data.names.index(column.name)]
+        assert column.rmse == pytest.approx(np.sqrt(m.fixed_variance(f, data.n).mean()))
+        assert column.useful == (column.rmse < column.uniform_error or column.margin <= 0.5 / k)
+    out = [column for column in decision.columns if not column.useful]
+    assert [column.name for column in out] == ["ward", "city"]
+    for column in out:
+        numbers = f"error {words.points(column.rmse)} points, signal {words.points(column.uniform_error)}"
+        assert f"{column.name} ({numbers}; useful from {column.users_needed:,} users on)" in decision.left_out
+    alone = gpu_rsfd.plan(people(1500, ZIPF[:1]), protocols=decision.protocol, epsilons=decision.epsilon, attack=False)
+    (margin,) = (words.points(column.margin) for column in alone.columns)
+    assert f"without collecting them, the widest margin would be ± {margin} points, not" in decision.left_out
+    same = {"protocols": decision.protocol, "epsilons": decision.epsilon, "attack": False}
+    at = [gpu_rsfd.plan(data, users=out[0].users_needed + i, **same).columns[1] for i in (-1, 0)]
+    assert [column.useful for column in at] == [False, True]
+
+
+def test_nothing_is_useful():
+    data = people(n=40)
+    found = gpu_rsfd.plan(data, epsilons=0.2, protocols=["spl-adp"])
+    (decision,) = found.decisions
+    assert decision.protocol == ""
+    assert not decision.useful
+    assert "no column is worth collecting from 40 users" in decision.sentences[0]
+    needed = min(column.users_needed for column in decision.columns)
+    assert f"useful from {needed:,} users on" in decision.sentences[1]
+
+
+def test_the_smallest_epsilon_and_the_smallest_number_of_users_for_a_target():
+    data, target = people(20_000), {"sex": 0.02, "city": 0.02}
+    found = gpu_rsfd.plan(data, protocols=["smp-adp", "spl-adp"], target=target, attack=False)
+    (decision,) = found.decisions
+    assert decision.reached
+    assert decision.epsilon not in gpu_rsfd.PAPER_EPSILONS
+    margins = {column.name: column.margin for column in decision.columns}
+    assert margins["sex"] <= 0.02
+    assert margins["city"] <= 0.02
+    less = gpu_rsfd.plan(data, protocols=["smp-adp", "spl-adp"], target=target, attack=False,
+                         epsilons=0.99 * decision.epsilon)  # fmt: skip
+    assert less.decisions[0].reached is False
+    needed = less.decisions[0].users_needed
+    assert f"the target takes {needed:,} users, not 20,000" in less.sentences[0]
+    assert needed == min(row.users_needed for row in less)
+    for n, reached in ((needed - 1, False), (needed, True)):
+        again = gpu_rsfd.plan(data, users=n, protocols=["smp-adp", "spl-adp"], target=target, attack=False,
+                              epsilons=0.99 * decision.epsilon)  # fmt: skip
+        assert again.decisions[0].reached is reached
+    text = gpu_rsfd.plan(data, protocols=["smp-adp", "spl-adp"], target="sex=2%,city=0.02", attack=False)
+    assert text.decisions == found.decisions
+
+
+def test_the_smallest_error_and_the_smallest_epsilon_are_recommended():
+    data = people()
+    found = gpu_rsfd.plan(data, attack=False)
+    (decision,) = found.decisions
+    (row,) = (row for row in found if (row.protocol, row.epsilon) == (decision.protocol, decision.epsilon))
+    here = [row for row in found if row.epsilon == decision.epsilon]
+    assert min(here, key=lambda row: row.mse).protocol == decision.protocol
+    smaller = [epsilon for epsilon in gpu_rsfd.PAPER_EPSILONS if epsilon < decision.epsilon]
+    for epsilon in smaller:  # some column is useless there with every protocol
+        for protocol in gpu_rsfd.PAPER:
+            other = gpu_rsfd.plan(data, protocols=protocol, epsilons=epsilon, attack=False).decisions[0]
+            assert len(other.useful) < 3
+    assert row.column_rmse == pytest.approx([c.rmse for c in decision.columns])
+    for column in decision.columns:
+        best = min(here, key=lambda row: row.column_rmse[data.names.index(column.name)])
+        assert column.best == best.protocol
+
+
+def test_what_is_guessed_is_the_closed_form():
+    """Smp[GRR]: 1/d of the users report a column, and the most probable value is guessed."""
+    plan = Plan.of(DOMAIN, ["smp-grr"], [2.0])
+    found = guessed(plan, np.concatenate(ZIPF), 40_000)
+    for j, f in enumerate(ZIPF):
+        m = plan.mechanism(0, 0, j)
+        table = np.where(np.eye(len(f)), m.p, m.q) * f  # [report, value]
+        exact = (table.max(axis=1).sum() + 2 * f.max()) / 3
+        assert found.values[0, 0, j] == pytest.approx(exact, abs=5 * math.sqrt(0.25 / 40_000))
+        assert found.baselines[0, j] == pytest.approx(f.max(), abs=1e-4)
+
+
+def test_the_sentences_are_computed():
+    data = people()
+    found = gpu_rsfd.plan(data)
+    (decision,) = found.decisions
+    which, accurate, risky = found.sentences
+    epsilon = f"ln {math.exp(decision.epsilon):.0f} ({decision.epsilon:.2f})"
+    assert which.startswith(f"Use {decision.label} with epsilon = {epsilon} under the guarantee user (epsilon limits")
+    for column in decision.useful:
+        assert f"{column.name} ± {words.points(column.margin)} points" in accurate
+        assert (f"{column.hidden} of {column.values} values can't" in accurate) == bool(column.hidden)
+    gains = {column.name: column.guessed - column.guessed_baseline for column in decision.columns}
+    name, share, before = re.search(
+        r"guesses a user's (\w+) right ([\d.]+) % of the time instead of ([\d.]+) %", risky
+    ).groups()
+    assert name == max(gains, key=gains.get)
+    (column,) = (column for column in decision.columns if column.name == name)
+    assert (float(share), float(before)) == pytest.approx(
+        (100 * column.guessed, 100 * column.guessed_baseline), abs=0.51
+    )
+    assert f"by a factor of at most {math.exp(decision.epsilon):.1f}" in risky
+    twice = gpu_rsfd.plan(data, users=2 * data.n, protocols=decision.protocol, epsilons=decision.epsilon, attack=False)
+    name, now, then = re.search(r"that of (\w+), from ± ([\d.]+) to ± ([\d.]+) points", decision.more).groups()
+    at = list(data.names).index(name)
+    assert now == words.points(decision.columns[at].margin) == words.points(max(c.margin for c in decision.useful))
+    assert then == words.points(twice.columns[at].margin)
+    assert str(found) == "\n".join(filter(None, [*found.sentences, decision.more, decision.left_out]))
+
+
+@pytest.mark.parametrize("share,shown", [
+    (0.0123, "1.3"), (0.012, "1.2"), (0.1201, "13"), (0.00041, "0.041"), (0.0, "0"), (0.0995, "10"), (math.nan, "?"),
+])  # fmt: skip
+def test_points_are_rounded_up(share, shown):
+    assert words.points(share) == shown
+
+
+@pytest.mark.parametrize("loss,shown", [(math.log(7), "7.0"), (1.0, "2.8"), (5.0, "149"), (30.0, "more than a billion"),
+                                        (math.inf, "more than a billion")])  # fmt: skip
+def test_odds_are_rounded_up(loss, shown):
+    assert words.factor(loss) == shown
+
+
+@pytest.mark.parametrize("target,found", [
+    (None, {}),
+    (0.01, {0: 0.01, 1: 0.01}),
+    ("1%", {0: 0.01, 1: 0.01}),
+    ("b, c=2%", {1: 0.02}),
+    ("2%,a=1%", {0: 0.01, 1: 0.02}),
+    ({"a": "3%"}, {0: 0.03}),
+])  # fmt: skip
+def test_targets(target, found):
+    assert columns.read_targets(target, ["a", "b, c"]) == pytest.approx(found)
+
+
+@pytest.mark.parametrize("target,message", [
+    ("c=1%", "unknown column 'c' of target"),
+    ("a=0", "target=a=0 must be above 0 and below 1"),
+    ("120%", "target=120% must be above 0 and below 1"),
+    ("a=x", "target=a=x must be above 0"),
+    ("a=1%,a=2%", "names 'a' twice"),
+    ("", "target='' is empty"),
+    (True, "target=True must be above 0"),
+])  # fmt: skip
+def test_bad_targets(target, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        columns.read_targets(target, ["a", "b, c"])
