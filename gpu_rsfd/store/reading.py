@@ -136,7 +136,12 @@ def opened(path: Path) -> Iterator[FileReader]:
             from gpu_rsfd.store.old import OldFileReader
 
             reader = OldFileReader(path, file)
-        yield reader
+        try:
+            yield reader
+        except InputError as error:
+            if str(error).startswith(f"{path} is damaged: "):
+                raise InputError(f"{error}; the command that made it makes it anew with --overwrite") from None
+            raise
 
 
 class GroupReader(HeaderReader):

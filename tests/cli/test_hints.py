@@ -3,6 +3,7 @@
 import re
 import shlex
 
+import h5py
 import pytest
 from command import call, refusal
 
@@ -54,6 +55,20 @@ def test_a_truncated_file(monkeypatch, capsys, tmp_path):
         )
     (tmp_path / "r.h5").unlink()
     assert call(monkeypatch, *sweep) == 0
+
+
+def test_a_damaged_file(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    sweep = [*SMALL, "--output", "r.h5", "--quiet"]
+    assert call(monkeypatch, *sweep) == 0
+    with h5py.File("r.h5", "r+") as file:
+        file.attrs["sha256"] = "0" * 64
+    for command in (["show", "r.h5"], sweep):
+        (line,) = refusal(monkeypatch, capsys, tmp_path, command)
+        assert "r.h5 is damaged: " in line
+        assert line.endswith("; the command that made it makes it anew with --overwrite")
+    assert call(monkeypatch, *sweep, "--overwrite") == 0
+    assert call(monkeypatch, "show", "r.h5") == 0
 
 
 def test_a_truncated_block(monkeypatch, capsys, tmp_path):

@@ -105,10 +105,9 @@ def test_newlines_within_quotes_in_many_blocks(tmp_path, monkeypatch):
     assert data.domain == (21, 5)
 
 
-def test_a_cell_longer_than_a_block(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrow, "BLOCK_BYTES", 100)
-    data = load(tmp_path, "note,x\n" + "".join(f"{'ab'[i % 2] * 500},{i}\n" for i in range(20)))
-    assert data.domain == (2, 20)
+def test_long_cells(tmp_path):
+    data = load(tmp_path, "note,x\n" + "".join(f"{'ab'[i % 2] * 3_000_000},{i}\n" for i in range(2)))
+    assert data.domain == (2, 2)
 
 
 @pytest.mark.parametrize("content,message", [
@@ -215,7 +214,7 @@ def test_columns_of_every_kind_of_file(tmp_path):
     pyarrow.parquet.write_table(pyarrow.table({name: [0, 1] for name in names}), tmp_path / "t.parquet")
     (tmp_path / "t.csv").write_text(COMMAS)
     for suffix in (".npz", ".h5", ".parquet", ".csv"):
-        assert table.column_names(tmp_path / f"t{suffix}") == names
+        assert table.column_names(tmp_path / f"t{suffix}", {}) == names
 
 
 @pytest.mark.slow

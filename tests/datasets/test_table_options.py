@@ -322,9 +322,9 @@ def test_json_lines(tmp_path):
 
 
 @pytest.mark.parametrize("content,message", [
-    ('{"a": 1}\n{"a": "x"}\n', r"column 'a' is text in line 2, but a number in line 1; write all"),
-    ('{"a": 1}\n{"a": \n', r"line 2: .*; one JSON object per line is needed"),
-    ('[{"a": 1}, {"a": 2}]', r"line 1 holds a list; one JSON object per line is needed"),
+    ('{"a": 1}\n{"a": "x"}\n', r"Column\(/a\) changed from number to string in row 1 \(from 0.*one type per column"),
+    ('{"a": 1}\n{"a": \n', r"not a readable file of JSON lines: .* in row 1 .*one JSON object per line"),
+    ('[{"a": 1}, {"a": 2}]', r"not a readable file of JSON lines: .*one JSON object per line"),
     (" \n", r"has no rows; at least one is needed"),
     ('{"a": 12345678901234567890}\n{"a": 12345678901234567891}\n', r"column 'a' has numbers beyond 2\*\*53"),
     ('{"a": {"b": 1}}\n{"a": {"b": 2}}\n', r"column 'a' has type struct<.*: leave it out \(exclude=a\)"),

@@ -13,7 +13,7 @@ PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
     *("version", "errors", "checks", "options", "textfiles", "untrusted", "domain", "tape", "protocols", "datasets"),
     *("spec", "planning", "metrics", "postprocessing"),
-    *("backends", "engines", "estimate", "aggregation", "results", "measure", "command", "store", "collect"),
+    *("backends", "engines", "estimate", "tally", "aggregation", "results", "measure", "command", "store", "collect"),
     *("experiments",),
     *("theory", "contract", "show", "doctor", "cli"),
 )

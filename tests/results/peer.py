@@ -27,10 +27,12 @@ CLIENTS: dict[str, tuple[str, str, bool | None]] = {
     "spl-grr": ("SPL", "GRR", None),
     "spl-oue": ("SPL", "UE", True),
     "spl-sue": ("SPL", "UE", False),
+    "spl-ss": ("SPL", "SS", None),
     "spl-adp": ("SPL", "ADP", True),
     "smp-grr": ("SMP", "GRR", None),
     "smp-oue": ("SMP", "UE", True),
     "smp-sue": ("SMP", "UE", False),
+    "smp-ss": ("SMP", "SS", None),
     "smp-adp": ("SMP", "ADP", True),
 }
 

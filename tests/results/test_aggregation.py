@@ -1,7 +1,9 @@
 """Reports that others collected: estimates, intervals, and what can't be used."""
 
+import doctest
 import json
 import math
+import re
 from pathlib import Path
 from statistics import NormalDist
 
@@ -10,6 +12,7 @@ import pytest
 from peer import CLIENTS, DOMAIN, EPSILON, collected
 
 import gpu_rsfd
+from gpu_rsfd import aggregation
 from gpu_rsfd.aggregation import intervals
 from gpu_rsfd.errors import InputError
 
@@ -89,6 +92,10 @@ BAD = [
     ("smp-grr", (True, 0), "wrong shape", "it is (True, 0), not a pair of an attribute"),
     ("smp-grr", (0, [1, 0, 0]), "wrong shape", "attribute 'A1' holds [1, 0, 0], not a value 0 … 2"),
     ("smp-oue", (0, 1), "wrong shape", "attribute 'A1' holds 1, not 3 bits"),
+    ("smp-pgr", (0, 10**6), "outside the domain", "attribute 'A1' holds 1000000; valid: 0 … "),
+    ("smp-ss", (1, [1, 1, 0, 0, 0]), "outside the domain", "holds [1, 1, 0, 0, 0]; valid: 1 different values, or bits"),
+    ("spl-ss", [[3], [0, 1], [0]], "outside the domain", "attribute 'A1' holds [3]; valid: 1 different values"),
+    ("spl-ss", [[0], [1, 1], [0]], "outside the domain", "attribute 'A2' holds [1, 1]; valid: 2 different values"),
 ]  # fmt: skip
 
 
@@ -151,6 +158,16 @@ def test_rows_and_names():
     assert sum(row["count"] for row in rows) == DATA.n
 
 
+def test_the_examples_run():
+    assert doctest.testmod(aggregation, extraglobs={"gpu_rsfd": gpu_rsfd}) == (0, 3)  # failed, attempted
+    pytest.importorskip("pandas")
+    page = (Path(__file__).parents[2] / "docs" / "aggregate.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    known = {"reports": STORED["rsfd-grr"]["reports"]}
+    exec(block, known)
+    assert len(known["found"].low) == sum(DOMAIN)
+
+
 def test_an_attribute_that_nobody_reported():
     found = gpu_rsfd.aggregate([(0, 1), (2, 0)], "smp-grr", 2.0, DATA.domain)
     assert np.isnan(found.low[3:8]).all()
@@ -168,7 +185,7 @@ def test_the_interval_of_a_binomial_count_is_wilsons():
     assert np.allclose(m.base + m.gain * high, middle + half)
 
 
-@pytest.mark.parametrize("protocol", gpu_rsfd.PAPER)
+@pytest.mark.parametrize("protocol", ["rsfd-grr", "rsfd-oue-r", "spl-adp", "smp-adp"])
 def test_coverage(protocol):
     """Of these users' own frequencies; with half the noise the same intervals would fail."""
     runs = 2000

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import json
 import re
 from array import array
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from gpu_rsfd.errors import InputError
 
 MISSING_TEXT = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null"})  # in a CSV file
 
-BLOCK_BYTES = 1 << 20  # of a text file, parsed at a time
+BLOCK_BYTES = 1 << 26  # of a text file, parsed at a time: no row may be longer
 EXACT = 2**53  # floats up to here hold every whole number
 
 Missing = frozenset[str]
@@ -96,30 +95,22 @@ def _read_csv(table: TextTable, names: list[str], every: bool, missing: Missing)
 
 def _arrow_cells(arrow: Any, table: TextTable, places: list[int]) -> list[tuple[Any, list[str]]]:
     """(places, distinct texts) of some columns, which are named by their places: names may occur twice in a file."""
-    text = arrow.dictionary(arrow.int32(), arrow.string())
-
-    def read(block: int) -> Any:
-        return arrow.csv.read_csv(
+    named, text = [str(place) for place in range(len(table.header))], arrow.dictionary(arrow.int32(), arrow.string())
+    try:
+        cells = arrow.csv.read_csv(
             arrow.BufferReader(arrow.py_buffer(table.content).slice(table.start)),
-            read_options=arrow.csv.ReadOptions(
-                column_names=[str(place) for place in range(len(table.header))], block_size=min(block, 2**31 - 1)
-            ),
+            read_options=arrow.csv.ReadOptions(column_names=named, block_size=BLOCK_BYTES),
             parse_options=arrow.csv.ParseOptions(delimiter=table.delimiter, newlines_in_values=True),
             convert_options=arrow.csv.ConvertOptions(
                 include_columns=[str(place) for place in places],
-                column_types={str(place): text for place in places},
+                column_types=dict.fromkeys(map(str, places), text),
                 null_values=[],
                 strings_can_be_null=False,
             ),
         )
-
-    try:
-        cells = read(BLOCK_BYTES)
     except arrow.ArrowInvalid as error:
         check_rows(table)
-        if "straddl" not in str(error):
-            raise InputError(f"{table.path} is not a readable CSV file: {_first_line(error)}") from None
-        cells = read(len(table.content))  # a row longer than a block
+        raise InputError(f"{table.path} is not a readable CSV file: {_first_line(error)}") from None
     if cells.num_rows != line_count(table):  # blank lines, newlines within quotes, or quotes gone wrong
         check_rows(table, cells.num_rows)
     found = (_dictionary(cells.column(str(place))) for place in places)
@@ -170,53 +161,28 @@ def open_json(path: Path) -> Opened:
     if not content.strip():
         raise InputError(f"{path} has no rows; at least one is needed")
 
-    def read(schema: Any, block: int = BLOCK_BYTES) -> Any:
-        try:
-            return arrow.json.read_json(
-                arrow.BufferReader(content),
-                read_options=arrow.json.ReadOptions(block_size=min(block, 2**31 - 1)),
-                parse_options=arrow.json.ParseOptions(explicit_schema=schema),
-            )
-        except arrow.ArrowInvalid as error:
-            if "straddl" in str(error) and block < len(content):  # an object longer than a block
-                return read(schema, len(content))
-            raise
+    def read(*texts: str) -> Any:
+        schema = arrow.schema([(name, arrow.string()) for name in texts])
+        return arrow.json.read_json(
+            arrow.BufferReader(content),
+            read_options=arrow.json.ReadOptions(block_size=BLOCK_BYTES),
+            parse_options=arrow.json.ParseOptions(explicit_schema=schema),
+        )
 
     try:
-        table = read(None)
+        table = read()
         moments = [field.name for field in table.schema if arrow.types.is_timestamp(field.type)]
         if moments:
-            table = read(arrow.schema([(name, arrow.string()) for name in moments])).select(table.column_names)
+            table = read(*moments).select(table.column_names)
     except arrow.ArrowInvalid as error:
-        raise InputError(f"{path} is not a readable file of JSON lines: {_wrong_json(content, error)}") from None
-
+        raise InputError(
+            f"{path} is not a readable file of JSON lines: {_first_line(error)} (from 0, in each "
+            f"{BLOCK_BYTES >> 20} MiB); needed: one JSON object per line, and one type per column"
+        ) from None
     return Opened(
         list(table.column_names),
         lambda names, every, missing: _typed_columns(arrow, table, names, missing, exact=True),
     )
-
-
-def _wrong_json(content: bytes, error: Exception) -> str:
-    """What is wrong, with its line: broken lines first, then columns of several types."""
-    kinds: dict[str, tuple[str, int]] = {}
-    for number, line in enumerate(content.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as why:
-            return f"line {number:,}: {_first_line(why)}; one JSON object per line is needed"
-        if not isinstance(row, dict):
-            return f"line {number:,} holds a {type(row).__name__}; one JSON object per line is needed"
-        for name, value in row.items():
-            kind = "a number" if type(value) in (int, float) else f"a {type(value).__name__}"
-            before = kinds.setdefault(name, (kind, number)) if value is not None else (kind, 0)
-            if before[0] != kind and value is not None:
-                return (
-                    f"column {name!r} is {kind.replace('a str', 'text')} in line {number:,}, but "
-                    f"{before[0].replace('a str', 'text')} in line {before[1]:,}; write all of its values as text"
-                )
-    return _first_line(error)
 
 
 def is_frame(table: object) -> bool:
@@ -253,7 +219,7 @@ def _text_column(name: str, places: Any, texts: list[str], missing: Missing, *, 
         np.int64,
     )
     values = list(merged)
-    return Column(name, moved[places], values, strict=True, decimal_comma=decimal_comma and are_decimal_commas(values))
+    return Column(name, moved[places], values, decimal_comma=decimal_comma and are_decimal_commas(values))
 
 
 def _typed_columns(
@@ -277,7 +243,7 @@ def _typed_column(arrow: Any, name: str, chunks: Any, missing: Missing, exact: b
     else:
         value_type = chunks.type
         if types.is_null(value_type):
-            return Column(name, np.full(len(chunks), MISSING, np.int64), [])
+            return Column(name, np.full(len(chunks), MISSING, np.int64), [], declared="text")
         if types.is_nested(value_type) or types.is_binary(value_type):
             raise InputError(
                 f"column {name!r} has type {value_type}; text, numbers, true/false and dates are valid: "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
@@ -32,19 +32,20 @@ Places = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Column:
-    """One column, dictionary-encoded: row i holds `values[places[i]]`, or nothing if places[i] is -1.
-
-    `strict` columns come from untyped text, so that numbers and text in one column are a likely mistake.
-    """
+    """One column, dictionary-encoded: row i holds `values[places[i]]`, or nothing if places[i] is -1."""
 
     name: str
     places: Places
     values: list[str]
-    strict: bool = False
     rows: Places | None = None  # where each place was in the file, if rows were dropped
     declared: str = ""  # the kind of a typed column: number, text, date or true/false
     as_text: bool = False  # numbers and dates are texts like any other
     decimal_comma: bool = False  # 12,5 is a number
+
+    @property
+    def strict(self) -> bool:
+        """Whether it comes from untyped text, so that numbers beside text are a likely mistake."""
+        return not self.declared
 
     @property
     def missing(self) -> int:
@@ -63,7 +64,7 @@ class Column:
         values = [value.replace(",", ".") for value in self.values] if self.decimal_comma else self.values
         return [as_number(value) for value in values]
 
-    def exact(self, place: int) -> Decimal | float | None:
+    def exact(self, place: int) -> Any:
         """The same without rounding: equal if and only if two values are the same number."""
         return exact_number(self.values[place].replace(",", ".") if self.decimal_comma else self.values[place])
 
@@ -185,19 +186,20 @@ def encode_values(column: Column, *, natural: bool = False, merge: bool = False,
         least = len({numbers[place] for place in present}) if column.strict and not text else len(present)
         if least > MAX_DOMAIN:
             raise InputError(_too_many(column, least))
+    values, order = column.values, natural_key if natural else str
+    same: Callable[[int], Any] = int  # what places of one value have in common
     if text:
-        key = natural_key if natural else str
-        groups = [[place] for place in sorted(present, key=lambda place: key(column.values[place]))]
-        groups = _merged(column, groups) if merge else groups
+        ordered = sorted(present, key=lambda place: order(values[place]))
+        same = (lambda place: folded(values[place])) if merge else same
     elif column.strict:
-        same: dict[Any, list[int]] = {}
-        for place in present:
-            same.setdefault(column.exact(place), []).append(place)
-        groups = [same[number] for number in sorted(same)]
+        same = column.exact
+        ordered = sorted(present, key=same)
     else:
-        groups = [[place] for place in sorted(present, key=lambda place: (numbers[place], column.values[place]))]
-    counts = column.counts.tolist()
-    grouped: list[int] = []
+        ordered = sorted(present, key=lambda place: (numbers[place], values[place]))
+    found: dict[Any, list[int]] = {}
+    for place in ordered:
+        found.setdefault(same(place), []).append(place)
+    groups, counts, grouped = list(found.values()), column.counts.tolist(), []
     if rare is not None:
         few = [places for places in groups if sum(counts[place] for place in places) < rare * len(column.places)]
         if len(few) == len(groups):
@@ -207,29 +209,19 @@ def encode_values(column: Column, *, natural: bool = False, merge: bool = False,
             )
         if len(few) > 1:
             grouped = [place for places in few for place in places]
-            rest = set(grouped)
-            groups = [places for places in groups if places[0] not in rest]
-    if len(groups) > MAX_DOMAIN:
-        raise InputError(_too_many(column, len(groups)))
-    code_of_place = np.zeros(len(column.values), np.int64)
+            out = set(grouped)
+            groups = [places for places in groups if places[0] not in out]
+    if text and merge:  # the commonest spelling
+        labels = [values[max(places, key=lambda place: (counts[place], -place))] for places in groups]
+    else:
+        labels = [plainest([values[place] for place in places]) for places in groups]
+    if grouped:
+        groups.append(grouped)
+        labels.append(_unused(OTHER_LABEL, labels))
+    code_of_place = np.zeros(len(values), np.int64)
     for code, places in enumerate(groups):
         code_of_place[places] = code
-    if text and merge:  # the commonest spelling
-        labels = [column.values[max(places, key=lambda place: (counts[place], -place))] for places in groups]
-    else:
-        labels = [plainest([column.values[p] for p in places]) for places in groups]
-    if grouped:
-        code_of_place[grouped] = len(labels)
-        labels.append(_unused(OTHER_LABEL, labels))
     return _finish(column, code_of_place, labels)
-
-
-def _merged(column: Column, groups: list[list[int]]) -> list[list[int]]:
-    """Groups whose texts differ by case or spaces only, joined at the place of the first."""
-    same: dict[str, list[int]] = {}
-    for places in groups:
-        same.setdefault(folded(column.values[places[0]]), []).extend(places)
-    return list(same.values())
 
 
 def _mixed(column: Column, present: list[int], text: list[int]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from gpu_rsfd.errors import InputError
 
@@ -14,9 +15,8 @@ DAY = 86_400  # seconds
 _DATE = re.compile(
     r"(\d{1,4})([-./])(\d{1,2})\2(\d{1,4})(?:[T ](\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?)?\s?(?:Z|UTC|[+-]\d\d:?\d\d)?"
 )
-
-
 _Parts = tuple[str, int, int, int, int, int, int]
+T = TypeVar("T")
 
 
 class Dates:
@@ -35,28 +35,19 @@ class Dates:
         """None if any text is not a date, or there is none."""
         if not texts:
             return None
-        moments: list[datetime | None] = []
-        for text in texts:
-            moments.append(_iso(text))
-            if moments[-1] is None:
-                break
-        else:  # by far the fastest, and most dates are such
-            return cls([moment for moment in moments if moment is not None], None)
-        parts: list[_Parts] = []
-        for text in texts:
-            found = _parts(text)
-            if found is None:
-                return None
-            parts.append(found)
+        moments = _all(map(_iso, texts))  # by far the fastest, and most dates are such
+        if moments is not None:
+            return cls(moments, None)
+        parts = _all(map(_parts, texts))
+        if parts is None:
+            return None
         slashed = [i for i, (order, *_) in enumerate(parts) if order == "?"]
         orders = [order for order in ("dmy", "mdy") if all(_moment(parts[i], order) is not None for i in slashed)]
-        if not orders:
-            return None
-        moments = [_moment(part, orders[0]) for part in parts]
-        if None in moments:
+        moments = _all(_moment(part, orders[0]) for part in parts) if orders else None
+        if moments is None:
             return None
         clear = len(orders) == 1 or all(parts[i][1] == parts[i][2] for i in slashed)  # 04/04/2024 is the same in both
-        return cls([moment for moment in moments if moment is not None], None if clear else texts[slashed[0]])
+        return cls(moments, None if clear else texts[slashed[0]])
 
     def seconds(self) -> list[int]:
         """Since the beginning of the year 1."""
@@ -75,6 +66,16 @@ class Dates:
                 f"bins of {column!r}: {self.unclear!r} can be read with the day or the month first; write dates "
                 "such as 2024-03-31, or use bins by year"
             )
+
+
+def _all(found: Iterable[T | None]) -> list[T] | None:
+    """All of them, or None if one is None; those after it are not made."""
+    made: list[T] = []
+    for each in found:
+        if each is None:
+            return None
+        made.append(each)
+    return made
 
 
 def _iso(text: str) -> datetime | None:

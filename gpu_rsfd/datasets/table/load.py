@@ -31,7 +31,7 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.textfiles import toml_loads
 
 OF_JSON = (".jsonl", ".ndjson")
-OF_CODES = (".npz", ".h5")
+OF_CODES = {".npz": read_npz, ".h5": read_hdf5}
 SUFFIXES = (*text.SUFFIXES, *OF_JSON, ".parquet", *OF_CODES)
 PACKED = (*text.SUFFIXES, *OF_JSON)  # also with .gz
 _SAVE_AS_CSV = "save the sheet as CSV (UTF-8) in the program that wrote it"
@@ -189,16 +189,12 @@ def _read_columns(read: ReadTable, opened: Opened, options: Mapping[str, Any]) -
     read.encoded = [_encoded(column, options, read.domains, where) for column in read.columns]
 
 
-def column_names(table: Any, delimiter: str | None = None, encoding: str | None = None) -> list[str]:
-    """The columns of a table, in its order."""
-    options = check_options({"delimiter": delimiter, "encoding": encoding})
-    if is_frame(table):
-        return open_frame(table).names
-    path = Path(table)
+def column_names(path: Path, options: Mapping[str, Any]) -> list[str]:
+    """The columns of a file, in its order."""
     suffix = _suffix(path)
     if suffix in OF_CODES:
-        return coded_table(path, (read_npz if suffix == ".npz" else read_hdf5)(path))[2]
-    return _open(ReadTable(str(path), "", ""), path, suffix, options).names
+        return coded_table(path, OF_CODES[suffix](path))[2]
+    return _open(ReadTable(str(path), "", ""), path, suffix, check_options(options)).names
 
 
 def parse_options(path: str | os.PathLike[str], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,7 +207,7 @@ def parse_options(path: str | os.PathLike[str], given: Mapping[str, Any]) -> dic
     names: list[str] = []
     if any("," in str(entry) for entry in entries if not isinstance(entry, Mapping)):
         kept = {name: option.read(value, ()) for name, (option, value) in found.items() if option.scope == TEXT}
-        names = column_names(path, **kept)
+        names = column_names(Path(path), kept)
     return {name: option.read(value, names) for name, (option, value) in found.items()}
 
 
@@ -348,7 +344,7 @@ def _read_domains(path: Path) -> dict[str, list[str]]:
 
 def _coded(read: ReadTable, path: Path, suffix: str, options: Mapping[str, Any]) -> Dataset:
     """A file of codes; its problems are an error."""
-    codes, domain, names, labels = coded_table(path, (read_npz if suffix == ".npz" else read_hdf5)(path))
+    codes, domain, names, labels = coded_table(path, OF_CODES[suffix](path))
     places = [names.index(column) for column in _chosen(read, names, options)]
     read.problems += [
         f"column {names[j]!r} of {path} has one value only; an attribute needs at least 2: leave it out "

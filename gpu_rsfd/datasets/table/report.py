@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -184,15 +184,16 @@ def _of_table(read: ReadTable, options: Mapping[str, Any]) -> TableReport:
         return _of_dataset(read.coded, given, read.file)
     columns, users = [], len(read.columns[0].places) if read.columns else 0
     for column, encoded in zip(read.columns, read.encoded, strict=True):
-        seen = _Seen.of(column)
+        words = [place for place in column.present if column.numbers[place] is None]
+        kind = _kind(column, words)
         if isinstance(encoded, Encoded):
             counts, labels = np.bincount(encoded.codes, minlength=len(encoded.labels)), encoded.labels
         else:
             counts, labels = column.counts, column.values
         k = len(labels) if isinstance(encoded, Encoded) else len(column.present)
-        columns.append(ColumnReport(column.name, seen.kind, k, column.missing, _commonest(counts, labels, users)))
+        columns.append(ColumnReport(column.name, kind, k, column.missing, _commonest(counts, labels, users)))
         settled = column.name in read.domains or column.name in checked["bins"]
-        notices += _notices(column, seen, encoded, checked, settled)
+        notices += _notices(column, kind, words, encoded, checked, settled)
     how = (read.rows, users, read.encoding, read.delimiter)
     return TableReport(read.name, read.source, read.file, *how, tuple(columns), tuple(notices), given)
 
@@ -202,31 +203,26 @@ def _commonest(counts: npt.NDArray[np.int64], labels: Sequence[str], users: int)
     return tuple((labels[place], int(counts[place]), float(counts[place] / users)) for place in places if counts[place])
 
 
-class _Seen(NamedTuple):
-    """What the values of a column are, whatever becomes of them."""
-
-    kind: str
-    words: list[int]  # places of values that are no numbers
-
-    @classmethod
-    def of(cls, column: Column) -> _Seen:
-        present = column.present
-        words = [place for place in present if column.numbers[place] is None]
-        if not present:
-            kind = "empty"
-        elif column.declared and column.declared != "text":
-            kind = column.declared
-        elif column.dates is not None:
-            kind = "date"
-        elif column.declared:
-            kind = "text"
-        else:
-            kind = "number" if not words else "text" if len(words) == len(present) else "mixed"
-        return cls(kind, words)
+def _kind(column: Column, words: Sequence[int]) -> str:
+    """What the values of a column are, whatever becomes of them; `words`: the places of those that are no numbers."""
+    if not column.present:
+        return "empty"
+    if column.declared and column.declared != "text":
+        return column.declared
+    if column.dates is not None:
+        return "date"
+    if column.declared or len(words) == len(column.present):
+        return "text"
+    return "mixed" if words else "number"
 
 
 def _notices(
-    column: Column, seen: _Seen, encoded: Encoded | InputError, options: Mapping[str, Any], settled: bool
+    column: Column,
+    kind: str,
+    words: Sequence[int],
+    encoded: Encoded | InputError,
+    options: Mapping[str, Any],
+    settled: bool,
 ) -> Iterator[Notice]:
     """What is worth knowing about a column; `settled`: its values are given by bins or a domain."""
     name, k, values = column.name, len(column.present), [column.values[place] for place in column.present]
@@ -238,11 +234,11 @@ def _notices(
     if failed and options["missing"] == "error" and column.missing:
         yield Notice("column", name, str(encoded), {"missing": "category"}, problem=True)
         return
-    marks = [place for place in seen.words if column.values[place].strip().casefold() in LIKE_MISSING]
+    marks = [place for place in words if column.values[place].strip().casefold() in LIKE_MISSING]
     if marks:
         likely, users = [column.values[place] for place in marks], int(column.counts[marks].sum())
         text = f"{_listed(likely)} ({_people(users)}) may mean missing"
-        settles = failed and seen.kind == "mixed" and len(marks) == len(seen.words)
+        settles = failed and kind == "mixed" and len(marks) == len(words)
         yield Notice("missing", name, text, {"missing_values": [value.strip() for value in likely]}, problem=settles)
         if settles:
             return
@@ -253,12 +249,12 @@ def _notices(
     if k == 1 and failed:
         yield Notice("constant", name, f"one value only, {_cut(values[0])!r}", out, problem=True)
         return
-    many_texts = seen.kind in ("text", "mixed") and k > MANY_VALUES
+    many_texts = kind in ("text", "mixed") and k > MANY_VALUES
     if many_texts and sum(len(value.split()) for value in values) >= WORDS * k:
         example = f"{k:,} values in {rows:,} rows, such as {_cut(values[0])!r}"
         yield Notice("free text", name, f"free text? {example}", out, problem=failed)
         return
-    numbered = seen.kind == "number" and k == held and all(value.lstrip("+-").isdigit() for value in values)
+    numbered = kind == "number" and k == held and all(value.lstrip("+-").isdigit() for value in values)
     if (numbered and k > MANY_VALUES) or (many_texts and 2 * k > held):
         yield Notice("identifier", name, f"an identifier? {k:,} values in {rows:,} rows", out, problem=failed)
         return
@@ -267,16 +263,16 @@ def _notices(
         if bins is not None:
             yield Notice("date", name, f"{k:,} different dates", {"bins": {name: bins}}, problem=failed)
         return
-    if seen.kind == "number" and k > MANY_NUMBERS and options["group_rare"] is None:
+    if kind == "number" and k > MANY_NUMBERS and options["group_rare"] is None:
         text = f"{k:,} different numbers"
         yield Notice("numbers", name, text, {"bins": {name: "10"}}, problem=failed)
         return
     if failed:
-        remedy = _remedy(seen.kind, name, k)
+        remedy = _remedy(kind, name, k)
         text = str(encoded).rpartition("; if both")[0] if "as_text" in remedy else str(encoded)
         yield Notice("column", name, text, remedy, problem=True)
         return
-    if seen.kind == "text":
+    if kind == "text":
         yield from _about_text(column, values, options)
 
 

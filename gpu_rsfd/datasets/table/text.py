@@ -66,9 +66,9 @@ def read_text(path: Path, delimiter: str | None, encoding: str | None = None) ->
     """
     notes, problem, content = [], "", read_bytes(path)
     if encoding is None and not content.startswith(_UTF16_MARKS):
-        place = _not_utf8(content)
+        place = _bad_byte(content, "utf-8")
         if place is not None:
-            encoding = next(name for name in WESTERN if _decodes(content, name))
+            encoding = next(name for name in WESTERN if _bad_byte(content, name) is None)
             problem = f"line {_lines(content, 0, place) + 1:,} (byte 0x{content[place]:02x})"
     if encoding is not None:
         try:
@@ -96,13 +96,10 @@ def read_text(path: Path, delimiter: str | None, encoding: str | None = None) ->
     if found is None:
         named = usual == "\t" and len(next(_records(sample, usual), [])) > 1
         found = usual if named else _guess(path, sample, whole=len(content) - begin <= SAMPLE_BYTES)
-    start = begin + _header_size(path, sample, found)
-    text = io.StringIO(content[begin:start].decode(), newline="")
-    header = next((row for row in csv.reader(text, delimiter=found) if row), [])
+    size, names = _header(path, sample, found)
     if found != usual:
         notes.append(f"delimiter {show_delimiter(found)}")
-    names = [name.strip() for name in header]
-    return TextTable(path, content, start, names, found, ", ".join(notes), shown, problem)
+    return TextTable(path, content, begin + size, names, found, ", ".join(notes), shown, problem)
 
 
 def _declared(content: bytes) -> tuple[int, str | None]:
@@ -146,16 +143,18 @@ def _guess(path: Path, sample: str, *, whole: bool) -> str:
     return found[0]
 
 
-def _header_size(path: Path, sample: str, delimiter: str) -> int:
-    """Bytes up to the end of the first record that is not blank; a quoted name may hold newlines."""
+def _header(path: Path, sample: str, delimiter: str) -> tuple[int, list[str]]:
+    """The bytes of the first record that is not blank, and of what is before it; and its names.
+
+    A quoted name may hold newlines.
+    """
     reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, strict=True)
     try:
-        for record in reader:
-            if record:
-                break
+        record = next((record for record in reader if record), [])
     except csv.Error as error:
         _refuse(path, f"its header is not valid: {_plain(error, delimiter)}")
-    return sum(map(len, islice(io.StringIO(sample, newline=""), reader.line_num)))
+    size = sum(map(len, islice(io.StringIO(sample, newline=""), reader.line_num)))
+    return size, [name.encode("latin-1").decode().strip() for name in record]
 
 
 def records(table: TextTable, encoding: str = "utf-8") -> Iterator[tuple[int, int, list[str]]]:
@@ -216,18 +215,10 @@ def _plain(error: Exception, delimiter: str) -> str:
     return str(error)
 
 
-def _decodes(content: bytes, encoding: str) -> bool:
+def _bad_byte(content: bytes, encoding: str) -> int | None:
+    """The place of the first byte that an encoding does not have."""
     try:
         content.decode(encoding)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _not_utf8(content: bytes) -> int | None:
-    """The first byte that is not UTF-8."""
-    try:
-        content.decode()
     except UnicodeDecodeError as error:
         return error.start
     return None
