@@ -11,7 +11,19 @@ import gpu_rsfd
 
 PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
-    *("version", "errors", "checks", "options", "textfiles", "domain", "tape", "protocols", "datasets", "spec"),
+    *(
+        "version",
+        "errors",
+        "checks",
+        "options",
+        "textfiles",
+        "cache",
+        "domain",
+        "tape",
+        "protocols",
+        "datasets",
+        "spec",
+    ),
     *("planning",),
     *("backends", "engines", "metrics", "estimate", "results", "measure", "command", "store", "collect", "experiments"),
     *("theory", "contract", "show", "doctor", "cli"),
