@@ -13,11 +13,16 @@ WITH_PROCESSES = ("numpy", "counts")  # engines whose workers are processes
 
 
 def open_engine(
-    cluster: str | None, backend: str, workers: int | None, devices: Sequence[int] | None, sampler: str
+    cluster: str | None,
+    backend: str,
+    workers: int | None,
+    devices: Sequence[int] | None,
+    sampler: str,
+    noises: frozenset[type] = frozenset(),
 ) -> tuple[Backend, str]:
     """What makes the counts, here or on a cluster, and one line that says why it is this."""
     if cluster is None:
-        return open_backend(backend, workers, devices, sampler)
+        return open_backend(backend, workers, devices, sampler, noises)
     if workers is not None or devices is not None:
         raise InputError("workers and devices are of this machine; a cluster has its own")
     if backend not in BACKENDS:
@@ -36,11 +41,12 @@ def engine_for(
     workers: int | None,
     devices: Sequence[int] | None,
     cluster: str | None = None,
+    noises: frozenset[type] = frozenset(),
 ) -> Backend:
     """An engine that this data set can be used with: worker processes must be able to import its class."""
     if cluster is not None:
         return open_engine(cluster, backend, workers, devices, sampler)[0]
-    engine, _ = open_backend(backend, workers, devices, sampler)
+    engine, _ = open_backend(backend, workers, devices, sampler, noises)
     if engine.name not in WITH_PROCESSES or getattr(engine, "workers", 1) == 1 or importable(type(data)):
         return engine
     engine.close()

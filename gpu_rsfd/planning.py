@@ -191,6 +191,11 @@ class Plan:
     def needs_reporters(self) -> bool:
         return any(partial for partial, row in zip(self.partial, self.cells, strict=True) if any(row))
 
+    @property
+    def noises(self) -> frozenset[type]:
+        """The classes of noise that a backend must know."""
+        return frozenset(type(recipe.noise) for a in self.attributes for recipe in a.recipes)
+
     def positions(self, users: int) -> int:
         """Users x values that one repetition simulates: the unit in which speed is given."""
         return users * self.values

@@ -15,12 +15,16 @@ class BackendUnavailable(InputError):  # noqa: N818  (it says what is the matter
 
 
 def open_backend(
-    name: str = "auto", workers: int | None = None, devices: Sequence[int] | None = None, sampler: str = "users"
+    name: str = "auto",
+    workers: int | None = None,
+    devices: Sequence[int] | None = None,
+    sampler: str = "users",
+    noises: frozenset[type] = frozenset(),
 ) -> tuple[Backend, str]:
     """What makes the counts, and one line that says why it is this.
 
-    `auto` takes CuPy when a CUDA device works, else C code if there is a compiler for it, else NumPy; asking for
-    `workers` means one of the latter two, for `devices` CuPy.
+    `auto` takes CuPy when a CUDA device works, else C code if there is a compiler for it, else NumPy: the first that
+    knows all `noises`.  Asking for `workers` means one of the latter two, for `devices` CuPy.
     `sampler`: every user's report, or the distribution of the counts, which has backends of its own.
     """
     if name not in BACKENDS:
@@ -48,21 +52,29 @@ def open_backend(
             from gpu_rsfd.backends.cuda.backend import CupyBackend
 
             many = f"{len(found.devices)} CUDA device{'s' * (len(found.devices) > 1)}"
-            return CupyBackend(), f"cupy, since {many} can be used"
-        reason = found.reason
-    host, missing = host_backend()
+            if noises <= CupyBackend.noises:
+                return CupyBackend(), f"cupy, since {many} can be used"
+            reason = f"cupy does not know {_names(noises - CupyBackend.noises)}"
+        else:
+            reason = found.reason
+    host, missing = host_backend(noises)
     return _open_host(host, workers), f"{host}, since {missing or reason}"
 
 
-def host_backend() -> tuple[str, str]:
-    """The faster backend of this machine's CPU, and why it is not `native`."""
+def host_backend(noises: frozenset[type] = frozenset()) -> tuple[str, str]:
+    """The faster backend of this machine's CPU that knows these noises, and why it is not `native`."""
     from gpu_rsfd.backends.native.build import NotBuilt, built
+    from gpu_rsfd.backends.native.tables import NOISES
 
     try:
         built()
     except NotBuilt as error:
         return "numpy", str(error)
-    return "native", ""
+    return ("native", "") if noises <= NOISES else ("numpy", f"native does not know {_names(noises - NOISES)}")
+
+
+def _names(noises: frozenset[type]) -> str:
+    return f"the noise {', '.join(sorted(noise.__name__ for noise in noises))}"
 
 
 def _open_host(name: str, workers: int | None) -> Backend:

@@ -90,7 +90,7 @@ def carry_out(
         reporter = stack.enter_context(progress.reporter(quiet))
         with waiting(patience, reporter.say):
             engine, reason = engine_of(
-                measurement, datasets, spec, options.get("backend", "auto"), workers, devices, options["cluster"]
+                measurement, datasets, spec, options.get("backend", "auto"), workers, devices, options["cluster"], plans
             )
         stack.enter_context(engine)
         if options["dry_run"] or not options["yes"]:

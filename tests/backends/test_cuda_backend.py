@@ -185,6 +185,8 @@ def test_auto_takes_a_device_that_works(standin):  # noqa: F811
     assert backend.device == "CPU stand-in (device 0, sm_80)"
     assert open_backend("auto", workers=2)[0].name in HOST
     assert open_backend("auto", devices=[0])[0].name == "cupy"
+    backend, reason = open_backend("auto", noises=frozenset({dict}))
+    assert (backend.name, reason) == ("numpy", "numpy, since native does not know the noise dict")
     r = gpu_rsfd.simulate(DATA, epsilons=[0.5, 2.0], protocols=PROTOCOLS, repetitions=REPETITIONS, seed=9)
     assert np.array_equal(r.counts, PLAN.expand(RIGHT[0]))
     assert standin._settings.launches
