@@ -145,7 +145,8 @@ def carry_out(
             raise unread
         if worked:
             if not quiet:
-                print(f"{', '.join(map(str, [output, *figures]))} written after {elapsed:.1f} s")
+                drawn = f", {', '.join(map(str, figures))} after {time.monotonic() - started:.1f} s" if figures else ""
+                print(f"{output} written after {elapsed:.1f} s{drawn}")
         elif figures:
             reporter.say(f"{output} is complete; {', '.join(map(str, figures))} drawn from it")
         else:

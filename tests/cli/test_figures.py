@@ -1,5 +1,7 @@
 """Figures of a run: after the table, whoever reads it; and the same ones in a second process."""
 
+import re
+
 import pytest
 from command import call, start
 
@@ -18,7 +20,7 @@ def test_the_table_is_printed_before_the_figure_is_drawn(tmp_path, monkeypatch, 
     call(monkeypatch, "sweep", *SIZE)
     assert len(printed) == 1
     assert "Smp[GRR]" in printed[0]
-    assert "results.png written" in capsys.readouterr().out
+    assert re.fullmatch(r"results.h5 written after \d+\.\d s, results.png after \d+\.\d s\n", capsys.readouterr().out)
 
 
 @pytest.mark.slow
