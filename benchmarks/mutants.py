@@ -238,6 +238,8 @@ NATIVE_MUTANTS = [
     wide("four * 0x0001000200040008u >> 48", "four * 0x0001000200040008u >> 47"),
     native("(u64)(q >> 64) ^ s[1][l] ^ k0", "(u64)(q >> 64) ^ k0", first="widths"),
     native("stepping(1 + block + W * (part + i), 1)", "stepping(1 + block + W * part, 1)"),
+    wide("LOGIC(0xF8", "LOGIC(0xEA"),
+    native("above |= digit[b][v].equal", "above = digit[b][v].equal", first="widths"),
     native("s->pending_words[l][pending] = w[l][lane]", "s->pending_words[l][pending] = w[l][0]"),
     native("srli_epi16)(y, 4)", "srli_epi16)(y, 3)"),
     native("v >> b & 1 ? among & digit", "v >> b & 1 ? among | digit"),

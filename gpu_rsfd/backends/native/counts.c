@@ -14,7 +14,8 @@
       until a group has such a user: one group in a thousand for each threshold.  What was counted for that group
       is then taken back and counted again with all 24 levels.
    3. Nibbles (`NIBBLE`).  Going up the digits of a threshold T, `x & w` or `x | w` depends on a digit of T.  Four digits
-      of T are one of 16 cases of a switch, so that no work is done to select an operation: the compiler sees constants. */
+      of T are one of 16 cases of a switch, so that no work is done to select an operation: the compiler sees constants.
+      With many thresholds a table is faster (`reach_by_tables`). */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -593,6 +594,32 @@ static void settle(const Job *job, const Attribute *a, i64 row, i64 first, int m
   }
 }
 
+/* U >= T for many thresholds: for each four digits of U, whether they are and exceed each of the 16 values.  A CPU can't
+   foretell the jumps of so many switches. */
+typedef struct { V equal, above; } Digit;
+INLINE void reach_by_tables(const Attribute *a, const V *w, V *reached) {
+  Digit digit[LEVELS / 4][16];
+  for (int b = 0; b < LEVELS / 4; b++, w += 4) {
+    const V low[4] = {~(w[0] | w[1]), w[0] & ~w[1], w[1] & ~w[0], w[0] & w[1]};
+    const V high[4] = {~(w[2] | w[3]), w[2] & ~w[3], w[3] & ~w[2], w[2] & w[3]};
+    V above = all(0);
+#pragma GCC unroll 16
+    for (int v = 15; v >= 0; v--) {
+      digit[b][v] = (Digit){high[v >> 2] & low[v & 3], above};
+      above |= digit[b][v].equal;
+    }
+  }
+  for (i32 t = 0; t < a->thresholds; t++) {
+    V x = all(~0ull);
+#pragma GCC unroll 6
+    for (int b = 0; b < LEVELS / 4; b++) {
+      const Digit *const d = &digit[b][a->threshold[t] >> 4 * b & 15];
+      x = LOGIC(0xF8, d->above, d->equal, x, d->above | (d->equal & x));
+    }
+    reached[t] = x;
+  }
+}
+
 INLINE void count_bits(const Job *job, const Attribute *a, i64 row, i64 first, i64 groups, Scratch *s, const int levels) {
   const i64 octets = (groups + W - 1) / W;
   V *const reached = s->reached, *const acc = s->acc;
@@ -610,15 +637,17 @@ INLINE void count_bits(const Job *job, const Attribute *a, i64 row, i64 first, i
       for (int b = 0; b < blocks; b += at_once) draw(job->seed, BITS, s->bits[o] + b, column, at_once, w + 4 * b);
       if (o == octets - 1)
         for (int l = 0; l < levels; l++) w[l] |= ~valid; /* nobody's U is the largest */
-      for (i32 t = 0; t < a->thresholds; t++) {
-        const u32 T = a->threshold[t];
-        V x = from_above(T, levels), e = a->partial[t] ? mine : all(~0ull); /* nobody's lanes count, too */
+      if (levels == LEVELS) reach_by_tables(a, w, reached);
+      else
+        for (i32 t = 0; t < a->thresholds; t++) {
+          const u32 T = a->threshold[t];
+          V x = from_above(T, levels), e = a->partial[t] ? mine : all(~0ull); /* nobody's lanes count, too */
 #pragma GCC unroll 6
-        for (int b = 0; b < levels / 4; b++)
-          NIBBLES(T >> (4 * b + LEVELS - levels) & 15, w + 4 * b, x, e, levels < LEVELS)
-        reached[t] = x;
-        if (levels < LEVELS) undecided |= e & ~from_above(T, levels);
-      }
+          for (int b = 0; b < levels / 4; b++)
+            NIBBLES(T >> (4 * b + LEVELS - levels) & 15, w + 4 * b, x, e, 1)
+          reached[t] = x;
+          undecided |= e & ~from_above(T, levels);
+        }
       const V hold = match(s->x + W * o, CHUNK, a->digits, (u32)v, valid), own = hold & mine;
       for (i32 r = 0, j = 0; r < a->runs; r++) {
         const Run run = a->run[r];
