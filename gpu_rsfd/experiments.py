@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpu_rsfd.backends.base import Backend, Progress
+from gpu_rsfd.backends.base import Backend, Progress, noises_of
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.engines import engine_for, open_engine
@@ -18,7 +18,7 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Frequencies, Inference
 from gpu_rsfd.measure.inference import Attacker, workers_for
 from gpu_rsfd.options import with_keywords
-from gpu_rsfd.planning import plan_for
+from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.results import AttackResult, Header, Result, Results
 from gpu_rsfd.spec import FIELDS, Spec
 
@@ -55,10 +55,12 @@ def engine_of(
     workers: int | None = None,
     devices: Sequence[int] | None = None,
     cluster: str | None = None,
+    plans: Sequence[Plan] = (),
 ) -> tuple[Any, str]:
     """What makes the arrays of a measurement, and one line that says why it is this."""
     if isinstance(measurement, Frequencies):
-        return open_engine(cluster, backend, workers, devices, spec.sampler, spec.noises)
+        noises = noises_of(attribute for plan in plans for attribute in plan.attributes)
+        return open_engine(cluster, backend, workers, devices, spec.sampler, noises)
     processes = workers if cluster is not None else workers_for(datasets, workers)
     return Attacker(processes, cluster), f"the attacker knows the {measurement.knowledge} marginals"
 
@@ -107,7 +109,8 @@ def simulate(
     spec, data = Spec.of_command("simulate", spec, fields), as_dataset(data)
     check_rows(data, spec.sampler)
     plan = plan_for(spec, data)
-    with engine_for(data, spec.sampler, backend, workers, devices, cluster, spec.noises) as engine:
+    noises = noises_of(plan.attributes)
+    with engine_for(data, spec.sampler, backend, workers, devices, cluster, noises) as engine:
         counts, sampled = engine.count(plan, data, spec.seed, spec.repetitions, progress)
     header = Header.of(data, plan)
     return Frequencies().simulated(header, spec.repetitions, spec.described(), counts, sampled)
@@ -174,8 +177,9 @@ def sweep(
     options: dict[str, Any] = {"overwrite": overwrite, "save_every": save_every, "part": part, "reporter": reporter}
     if not isinstance(backend, str):
         return collect(measurement, found, spec, Path(output), backend, **options)
-    with engine_of(measurement, found, spec, backend, workers, devices, cluster)[0] as engine:
-        return collect(measurement, found, spec, Path(output), engine, **options)
+    plans = [plan_for(spec, each) for each in found]
+    with engine_of(measurement, found, spec, backend, workers, devices, cluster, plans)[0] as engine:
+        return collect(measurement, found, spec, Path(output), engine, plans=plans, **options)
 
 
 @with_keywords(FIELDS, "attack")

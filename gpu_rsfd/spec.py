@@ -294,11 +294,6 @@ class Spec:
                 raise InputError(f"{f.name}={given[f.name]} can't be used in {command}; leave it out")
         return cls.of(cls.default(command) if spec is None else spec, **given)
 
-    @property
-    def noises(self) -> frozenset[type]:
-        """The classes of the noises of its protocols."""
-        return frozenset(way.noise.form for protocol in self.protocols for way in protocol.variants)
-
     def settings_for(self, data: Dataset) -> PrivacySettings:
         """The settings of its protocols for a data set, on which a prior may depend."""
         counts = data.counts if self.prior.needs_data else None

@@ -108,9 +108,9 @@ class Worker:
         self._greeted = False
         self.dataset: Shared | None = None  # what it has
 
-    def run(self, dataset: Shared, work: Work, arguments: tuple[Any, ...]) -> Any:
-        """Blocks until `work(columns, *arguments)` is done; the data set is sent when it changes."""
-        fresh = dataset.content if dataset is not self.dataset else None
+    def run(self, dataset: Shared | None, work: Work, arguments: tuple[Any, ...]) -> Any:
+        """Blocks until `work(columns, *arguments)` is done; the data set, if it needs one, is sent when it changes."""
+        fresh = dataset.content if dataset is not None and dataset is not self.dataset else None
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from gpu_rsfd.backends.cluster.pool import waiting
 from gpu_rsfd.cli import parse, progress, render
+from gpu_rsfd.cli.figures import painter
 from gpu_rsfd.cli.inputs import datasets_of, measurement_of, read_options, spec_of
 from gpu_rsfd.cli.signals import Terminated
 from gpu_rsfd.cli.terminal import escaped
@@ -26,7 +27,6 @@ from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.experiments import check_datasets, engine_of
 from gpu_rsfd.options import entries, split_list, whole
 from gpu_rsfd.planning import plan_for
-from gpu_rsfd.results import Results
 from gpu_rsfd.store.folder import folder_of
 from gpu_rsfd.store.output import check_output
 from gpu_rsfd.store.reading import open_results
@@ -91,7 +91,7 @@ def carry_out(
         reporter = stack.enter_context(progress.reporter(quiet))
         with waiting(patience, reporter.say):
             engine, reason = engine_of(
-                measurement, datasets, spec, options.get("backend", "auto"), workers, devices, options["cluster"]
+                measurement, datasets, spec, options.get("backend", "auto"), workers, devices, options["cluster"], plans
             )
         stack.enter_context(engine)
         if options["dry_run"] or not options["yes"]:
@@ -104,6 +104,7 @@ def carry_out(
             dryrun.check_size(work)
         short = reason.partition(": ")[0]  # `gpu-rsfd doctor` says the rest
         reporter.say(f"backend {engine.name} ({engine.device}): {short}")
+        paint = stack.enter_context(painter(second=each and options["plot"] and part is None))
         started = time.monotonic()
         before = output.stat() if output.exists() else None
         try:
@@ -128,39 +129,30 @@ def carry_out(
             what = f"{results.computed} repetitions done" if worked else "nothing was left to do"
             reporter.say(f"part {part[0]} of {part[1]} is done: {what}; when all parts are: gpu-rsfd merge {quoted}")
             return
-        problem: Exception | None = None
+        unread: BaseException | None = None
+        try:
+            if worked and not quiet:
+                render.table(results)
+                sys.stdout.flush()  # before the figure is drawn, which takes longer than the rest
+        except (BrokenPipeError, SystemExit) as error:  # `sweep | head -1`: Rich gives up by itself
+            unread = error
         figures: list[Path] = []
-        try:  # drawn first: printing ends early in `sweep | head`
+        try:
             if options["plot"]:
-                figures = draw(results, output, each, not worked)
-        except Exception as error:
-            problem = error
-        if worked and not quiet:
-            render.table(results)
-        if isinstance(problem, (InputError, OSError)):
-            why = problem.strerror if isinstance(problem, OSError) else problem
-            raise RunError(f"{output} is complete, but its figure can't be written: {why}") from problem
-        if problem is not None:
-            raise problem
+                figures = paint.draw(results, output, each, not worked)
+        except (InputError, RunError, OSError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            raise RunError(f"{output} is complete, but its figure can't be written: {why}") from error
+        if unread is not None:
+            raise unread
         if worked:
             if not quiet:
-                print(f"{', '.join(map(str, [output, *figures]))} written after {elapsed:.1f} s")
+                drawn = f", {', '.join(map(str, figures))} after {time.monotonic() - started:.1f} s" if figures else ""
+                print(f"{output} written after {elapsed:.1f} s{drawn}")
         elif figures:
             reporter.say(f"{output} is complete; {', '.join(map(str, figures))} drawn from it")
         else:
             reporter.say(f"{output} is complete: nothing to do (gpu-rsfd show {quoted}, gpu-rsfd plot {quoted})")
-
-
-def draw(results: Results, file: Path, each: bool, missing: bool) -> list[Path]:
-    """The figure of results, beside their file, and with `each` one per data set; or only those missing or older."""
-    from gpu_rsfd.show import plots
-
-    pages = {plots.beside(file): list(results)}
-    pages |= {plots.beside(file, name): [name] for name in results} if each else {}
-    wanted = {path: names for path, names in pages.items() if not missing or plots.outdated(path, file)}
-    for path, names in wanted.items():
-        plots.save_figure(render.figure(results.only(names), x="epsilon" if each else "auto"), path)
-    return list(wanted)
 
 
 def end_early(

@@ -6,9 +6,12 @@ Colours are custom properties of CSS, so that one chart serves light, dark and p
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from gpu_rsfd.cache import CacheError, cache_folder, kept
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.planning import Look
 from gpu_rsfd.show.summary import show_epsilon
@@ -63,14 +66,24 @@ def altair() -> Any:
 
 
 def bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that needs no server."""
+    """Vega, Vega-Lite and Vega-Embed as one script that needs no server; made once, since it takes a second."""
     import vl_convert
 
-    version = ".".join(altair().SCHEMA_VERSION.removeprefix("v").split(".")[:2])
     library: Any = vl_convert  # its stubs ask for a snippet that it does not need
-    known = library.get_vegalite_versions()
-    text = library.javascript_bundle(vl_version=version if version in known else None)
-    return str(text).replace("</script", "<\\/script")
+    version = ".".join(altair().SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+
+    def make(folder: Path) -> Path:
+        script = folder / "bundle.js"
+        known = library.get_vegalite_versions()
+        text = str(library.javascript_bundle(vl_version=version if version in known else None))
+        script.write_text(text.replace("</script", "<\\/script"), encoding="utf-8", newline="")
+        return script
+
+    try:
+        return kept(cache_folder(), f"vega-{library.__version__}-{version}", make).read_text(encoding="utf-8")
+    except CacheError:
+        with tempfile.TemporaryDirectory() as folder:
+            return make(Path(folder)).read_text(encoding="utf-8")
 
 
 def shape(look: Look) -> str:

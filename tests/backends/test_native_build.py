@@ -11,7 +11,8 @@ from native_builds import COMPILER, needs_compiler
 
 import gpu_rsfd
 from gpu_rsfd.backends import BackendUnavailable, open_backend
-from gpu_rsfd.backends.native import build
+from gpu_rsfd.backends.native import build, tables
+from gpu_rsfd.protocols import Bits, Keep
 
 TINY = """
 int rsfd_count(const void *job) { (void)job; return 0; }
@@ -251,3 +252,20 @@ def test_auto_takes_it(fresh, monkeypatch):
         assert (backend.name, backend.device, line) == ("native", "3 CPU threads", "native was asked for")
     with pytest.raises(ValueError, match=r"devices=\[0\] cannot be used with backend 'native'; available: auto, cupy"):
         open_backend("native", devices=[0])
+
+
+@needs_compiler
+def test_auto_takes_the_first_that_knows_every_noise(monkeypatch, tmp_path):
+    build.forget()
+    monkeypatch.setattr(tables, "NOISES", frozenset({Keep}))
+    backend, line = open_backend("auto", workers=1, noises=frozenset({Keep}))
+    with backend:
+        assert backend.name == "native"
+    backend, line = open_backend("auto", workers=1, noises=frozenset({Keep, Bits}))
+    with backend:
+        assert (backend.name, line) == ("numpy", "numpy, since native does not know the noise Bits")
+    data = gpu_rsfd.SyntheticDataset(100, (3, 4))
+    for protocol, taken in (("smp-grr", "native"), ("smp-oue", "numpy")):
+        options = {"protocols": [protocol], "epsilons": 1.0, "repetitions": 2, "workers": 1}
+        results = gpu_rsfd.sweep(data, output=tmp_path / f"{protocol}.h5", **options)
+        assert results.backend == taken

@@ -7,7 +7,7 @@ import gpu_rsfd
 from gpu_rsfd import tape
 from gpu_rsfd.backends.exact.substreams import Streams
 from gpu_rsfd.protocols.priors import Prior
-from gpu_rsfd.theory import decision
+from gpu_rsfd.theory import attacked
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_the_table_has_every_stream_that_is_used_and_no_other(used):
             options |= {"backend": "numpy"} if sampler == "users" else {}
             gpu_rsfd.simulate(data, protocols=protocols, epsilons=1.0, repetitions=2, **options)
     Prior.of("dirichlet:1").thresholds((3, 4))
-    decision.sample(data.domain, data.frequencies, 100)
+    attacked.sample(data.domain, data.frequencies, 100)
     # the sampled attributes of the sampler `counts` are on the tape
     assert used == set(tape.STREAMS) - {tape.COUNTS}
 

@@ -11,8 +11,8 @@ import gpu_rsfd
 
 PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
-    *("version", "errors", "checks", "options", "textfiles", "untrusted", "domain", "tape", "protocols", "datasets"),
-    *("spec", "planning", "metrics", "postprocessing"),
+    *("version", "errors", "checks", "options", "textfiles", "untrusted", "cache", "domain", "tape", "protocols"),
+    *("datasets", "spec", "planning", "metrics", "postprocessing"),
     *("backends", "engines", "estimate", "tally", "aggregation", "results", "measure", "command", "store", "collect"),
     *("experiments",),
     *("theory", "contract", "show", "doctor", "cli"),

@@ -1,9 +1,7 @@
 """Compiles counts.c on first use, into the user's cache, and loads it; or says in one line why not.
 
-A file of the cache is named after what it was made from (source, flags, and every macro that the compiler defines for
-this CPU, so that machines that share a home folder don't share a file that one of them can't run) and after its own
-content, so that a file that is not whole is never loaded.  It is written under a name of its own, then renamed:
-processes that build at the same time don't disturb each other.
+A file of the cache is named after what it was made from: source, flags, and every macro that the compiler defines for
+this CPU, so that machines that share a home folder don't share a file that one of them can't run.
 """
 
 from __future__ import annotations
@@ -14,10 +12,8 @@ import importlib.util
 import os
 import shlex
 import shutil
-import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +21,7 @@ from pathlib import Path
 
 from gpu_rsfd.backends.native.known import wrong_answers
 from gpu_rsfd.backends.native.tables import declare
+from gpu_rsfd.cache import CacheError, cache_folder, kept, last_line
 
 SOURCE = Path(__file__).with_name("counts.c")
 COMPILERS = ("cc", "gcc", "clang")
@@ -114,15 +111,11 @@ def _built() -> Built | NotBuilt:
         library = load(path)
     except NotBuilt as error:
         return error
+    except CacheError as error:
+        return NotBuilt(str(error))
     except (OSError, subprocess.SubprocessError) as error:
-        return NotBuilt(f"the native backend can't be built: {_line(error)}")
+        return NotBuilt(f"the native backend can't be built: {last_line(error)}")
     return Built(library, compiler, path)
-
-
-def _line(error: object) -> str:
-    """The last line of what went wrong, without control characters."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return "".join(c if c.isprintable() else " " for c in lines[-1])[:300] if lines else type(error).__name__
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -150,58 +143,20 @@ def find_compiler() -> Compiler:
         told = _run([*command, *target, "-dM", "-E", "-x", "c", os.devnull])
         if told.returncode == 0:
             return Compiler(tuple(command), target, told.stdout)
-    raise NotBuilt(f"the C compiler {shlex.join(command)} does not work: {_line(told.stderr)}")
-
-
-def cache_folder() -> Path:
-    """$GPU_RSFD_CACHE, else gpu-rsfd in the user's cache."""
-    if own := os.environ.get("GPU_RSFD_CACHE"):
-        return Path(own)
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-rsfd"
-    except RuntimeError as error:  # no home
-        raise NotBuilt(f"there is no cache folder: {_line(error)}") from None
-
-
-def _check_owner(path: Path) -> None:
-    """Code that another user wrote, or could write, is not loaded."""
-    if not hasattr(os, "geteuid"):
-        return
-    found = path.stat()
-    if found.st_uid != os.geteuid():
-        raise NotBuilt(f"{path} belongs to another user")
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise NotBuilt(f"{path} can be written by other users")
+    raise NotBuilt(f"the C compiler {shlex.join(command)} does not work: {last_line(told.stderr)}")
 
 
 def in_cache(compiler: Compiler, source: str, folder: Path) -> Path:
     """The compiled source; compiles it unless the cache has it."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_owner(folder)
-        name = f"counts-{compiler.key(source)}"
-        for path in sorted(folder.glob(f"{name}-*.so")):
-            if path.is_symlink() or not path.is_file():
-                continue
-            _check_owner(path)
-            if path.stem == f"{name}-{_digest(path)}":
-                return path
+
+    def make(where: Path) -> Path:
         command = shlex.join(compiler.command)
         print(
             f"gpu-rsfd: compiling the native backend with {command}, once (some seconds)", file=sys.stderr, flush=True
         )
-        with tempfile.TemporaryDirectory(prefix="building-", dir=folder) as temporary:
-            made = compiled(compiler, source, Path(temporary))
-            made.chmod(0o700)
-            path = folder / f"{name}-{_digest(made)}.so"
-            made.replace(path)  # whole, or not at all
-        return path
-    except OSError as error:
-        raise NotBuilt(f"the cache {folder} can't be used: {_line(error)}") from None
+        return compiled(compiler, source, where)
 
-
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    return kept(folder, f"counts-{compiler.key(source)}", make)
 
 
 def compiled(compiler: Compiler, source: str, folder: Path) -> Path:
@@ -216,7 +171,7 @@ def compiled(compiler: Compiler, source: str, folder: Path) -> Path:
 
 def _error_line(text: str) -> str:
     """The first line that speaks of an error: what follows it is its place."""
-    return _line(next((line for line in text.splitlines() if "error" in line.lower()), text))
+    return last_line(next((line for line in text.splitlines() if "error" in line.lower()), text))
 
 
 def load(path: Path) -> ctypes.CDLL:
@@ -224,7 +179,7 @@ def load(path: Path) -> ctypes.CDLL:
     try:
         library = declare(ctypes.CDLL(str(path)))
     except (OSError, AttributeError) as error:  # a folder from which nothing may be run, a file for another machine
-        raise NotBuilt(f"{path} can't be loaded: {_line(error)}") from None
+        raise NotBuilt(f"{path} can't be loaded: {last_line(error)}") from None
     if wrong := wrong_answers(library):
         raise NotBuilt(f"{path} gives wrong counts ({', '.join(wrong)}): a fault of the compiler or of the machine")
     return library

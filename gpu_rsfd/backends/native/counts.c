@@ -14,7 +14,8 @@
       until a group has such a user: one group in a thousand for each threshold.  What was counted for that group
       is then taken back and counted again with all 24 levels.
    3. Nibbles (`NIBBLE`).  Going up the digits of a threshold T, `x & w` or `x | w` depends on a digit of T.  Four digits
-      of T are one of 16 cases of a switch, so that no work is done to select an operation: the compiler sees constants. */
+      of T are one of 16 cases of a switch, so that no work is done to select an operation: the compiler sees constants.
+      With many thresholds a table is faster (`reach_by_tables`). */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,53 +134,54 @@ INLINE Column column_of(u64 seed, u64 repetition, u64 column) {
   const u128 p = (u128)M0 * (high1(repetition, M1) ^ column ^ seed);
   return (Column){(u64)(p >> 64), (u64)p};
 }
-/* The blocks of two starts: out[4 b + i] has word i of W blocks.  Two at a time, since a product takes longer than it
-   keeps a multiplier busy. */
-INLINE void draw(u64 seed, u64 stream, const Start *start, Column column, V *out) {
-#if AVX512 || AVX2
-  V c[2][4];
-  for (int b = 0; b < 2; b++) {
-    const V x = start[b].mixed ^ column.high;
-    c[b][0] = high(x, M1) ^ start[b].next;
-    c[b][1] = low(x, M1);
-    c[b][2] = start[b].high ^ column.low;
-    c[b][3] = start[b].low;
-  }
-#pragma GCC unroll 1
-  for (int r = 3; r < 10; r++) {
-    const V k0 = all(seed + r * W0), k1 = all(stream + r * W1);
-#pragma GCC unroll 2
-    for (int b = 0; b < 2; b++) philox_round(c[b], k0, k1);
-  }
-  for (int b = 0; b < 2; b++) for (int j = 0; j < 4; j++) out[4 * b + j] = c[b][j];
+/* The blocks of two to four starts: out[4 b + i] has word i of W blocks.  Several at a time, since a product takes longer
+   than it keeps a multiplier busy.  With AVX2 the last start goes through the scalar multiplier, which would be idle;
+   without wide vectors all of them do. */
+#if AVX512
+enum { SCALAR_STARTS = 0 };
+#elif AVX2
+enum { SCALAR_STARTS = 1 };
 #else
-  u64 c0[2 * W], c1[2 * W], c2[2 * W], c3[2 * W];
-  for (int b = 0; b < 2; b++) EACH {
-    const u64 x = start[b].mixed[i] ^ column.high;
-    c0[b * W + i] = high1(x, M1) ^ start[b].next[i];
-    c1[b * W + i] = x * M1;
-    c2[b * W + i] = start[b].high[i] ^ column.low;
-    c3[b * W + i] = start[b].low[i];
+enum { SCALAR_STARTS = 4 };
+#endif
+INLINE void draw(u64 seed, u64 stream, const Start *start, Column column, const int many, V *out) {
+  const int vectors = many > SCALAR_STARTS ? many - SCALAR_STARTS : 0, lanes = (many - vectors) * W;
+  V c[4][4];
+  u64 s[4][SCALAR_STARTS * W + 1];
+  for (int b = 0; b < many; b++) {
+    const V x = start[b].mixed ^ column.high;
+    if (b < vectors) {
+      c[b][0] = high(x, M1) ^ start[b].next;
+      c[b][1] = low(x, M1);
+      c[b][2] = start[b].high ^ column.low;
+      c[b][3] = start[b].low;
+    } else
+      EACH {
+        const int l = (b - vectors) * W + i;
+        s[0][l] = high1(x[i], M1) ^ start[b].next[i];
+        s[1][l] = x[i] * M1;
+        s[2][l] = start[b].high[i] ^ column.low;
+        s[3][l] = start[b].low[i];
+      }
   }
 #pragma GCC unroll 1
   for (int r = 3; r < 10; r++) {
     const u64 k0 = seed + r * W0, k1 = stream + r * W1;
 #pragma GCC unroll 4
-    for (int i = 0; i < 2 * W; i++) {
-      const u128 p = (u128)M0 * c0[i], q = (u128)M1 * c2[i];
-      c0[i] = (u64)(q >> 64) ^ c1[i] ^ k0;
-      c2[i] = (u64)(p >> 64) ^ c3[i] ^ k1;
-      c1[i] = (u64)q;
-      c3[i] = (u64)p;
+    for (int b = 0; b < vectors; b++) philox_round(c[b], all(k0), all(k1));
+#pragma GCC unroll 4
+    for (int l = 0; l < lanes; l++) {
+      const u128 p = (u128)M0 * s[0][l], q = (u128)M1 * s[2][l];
+      s[0][l] = (u64)(q >> 64) ^ s[1][l] ^ k0;
+      s[2][l] = (u64)(p >> 64) ^ s[3][l] ^ k1;
+      s[1][l] = (u64)q;
+      s[3][l] = (u64)p;
     }
   }
-  for (int b = 0; b < 2; b++) {
-    memcpy(out + 4 * b, c0 + b * W, 8 * W);
-    memcpy(out + 4 * b + 1, c1 + b * W, 8 * W);
-    memcpy(out + 4 * b + 2, c2 + b * W, 8 * W);
-    memcpy(out + 4 * b + 3, c3 + b * W, 8 * W);
-  }
-#endif
+  for (int b = 0; b < many; b++)
+    for (int j = 0; j < 4; j++)
+      if (b < vectors) out[4 * b + j] = c[b][j];
+      else memcpy(out + 4 * b + j, s[j] + (b - vectors) * W, sizeof(V));
 }
 /* All ten rounds, for blocks and columns that have nothing in common. */
 INLINE void draw_any(u64 seed, u64 stream, u64 repetition, V counter, V column, V *out) {
@@ -227,6 +229,7 @@ INLINE V load(const u64 *p) { V x; memcpy(&x, p, sizeof x); return x; }
 INLINE void store(u64 *p, V x) { memcpy(p, &x, sizeof x); }
 
 enum { PARTS = 16 / W }; /* vectors with the codes of 64 users, 16 bits each, in the users' order */
+enum { AT_ONCE = PARTS < 4 ? PARTS : 4 }; /* of their starts, in a call of `draw` */
 
 /* Digit b of 64 codes as a word, for b < digits. */
 INLINE void pack(const V codes[PARTS], int digits, i64 stride, u64 *planes) {
@@ -307,6 +310,7 @@ typedef struct {                 /* of a chunk of users in a repetition */
   u64 words[64 * CHUNK];         /* of the VALUE stream, of the attribute at hand: drawn once for all that reads them */
   u64 assigned[16 * CHUNK], mine[CHUNK], valid[CHUNK], y[16 * CHUNK], fake[16 * CHUNK], step[16 * CHUNK];
   i32 pending_group[W], pending_value[W];
+  u64 pending_words[FIRST][W];   /* their upper levels */
   const u64 *x;                  /* [digit][CHUNK]: the users' values of the attribute at hand */
   u64 *planes;                   /* the same of all attributes */
   u64 *mixed;                    /* [prior][16][CHUNK]: digits of what is encoded */
@@ -366,21 +370,28 @@ INLINE V codes_of(const V y[4]) { return y[0] | y[1] << 16 | y[2] << 32 | y[3] <
 
 static void assign(const Job *job, u64 repetition, i64 first, i64 groups, Scratch *s) {
   if (job->d == 1) return;
+  const Column column = column_of(job->seed, repetition, 0);
   Permutation p = {.n = 0};
   if (job->balanced) p = permutation(job->seed, repetition, job->n);
   for (i64 g = 0; g < groups; g++) {
-    V codes[PARTS], a[4];
+    V codes[PARTS], a[PARTS][4];
+    const u64 block = (u64)(first + g) * 16; /* of four users */
+    for (int part = 0; part < PARTS && !job->balanced; part += AT_ONCE) {
+      Start start[AT_ONCE];
+      for (int i = 0; i < AT_ONCE; i++)
+        start[i] = prepare(job->seed, ASSIGN, repetition, stepping(1 + block + W * (part + i), 1));
+      draw(job->seed, ASSIGN, start, column, AT_ONCE, a[part]);
+    }
     for (int part = 0; part < PARTS; part++) {
-      const u64 block = (u64)(first + g) * 16 + W * part; /* of four users */
-      if (!job->balanced) draw_any(job->seed, ASSIGN, repetition, stepping(1 + block, 1), all(0), a);
       for (int j = 0; j < 4; j++)
         if (job->balanced) {
-          const V user = stepping(4 * block + j, 4), x = positions(&p, SELECT((V)(user < job->n), user, all(0)));
-          if (job->n <= 1ull << 32) a[j] = modulo(x, (u64)job->d);
-          else EACH a[j][i] = x[i] % (u64)job->d;
+          const V user = stepping(4 * (block + W * part) + j, 4);
+          const V x = positions(&p, SELECT((V)(user < job->n), user, all(0)));
+          if (job->n <= 1ull << 32) a[part][j] = modulo(x, (u64)job->d);
+          else EACH a[part][j][i] = x[i] % (u64)job->d;
         } else
-          a[j] = scaled(a[j], (u64)job->d);
-      codes[part] = codes_of(a);
+          a[part][j] = scaled(a[part][j], (u64)job->d);
+      codes[part] = codes_of(a[part]);
     }
     pack(codes, job->digits, CHUNK, s->assigned + g);
   }
@@ -436,8 +447,8 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
       union { V v[PARTS][4]; u64 w[PARTS][4][W]; } words;
       if (f || p > a->sent) memcpy(&words, s->words + 64 * g, sizeof words);
       else {
-        for (int part = 0; part < PARTS; part += 2)
-          draw(job->seed, VALUE, s->value + PARTS * g + part, column, words.v[part]);
+        for (int part = 0; part < PARTS; part += AT_ONCE)
+          draw(job->seed, VALUE, s->value + PARTS * g + part, column, AT_ONCE, words.v[part]);
         if (shared) memcpy(s->words + 64 * g, &words, sizeof words);
       }
       for (int part = 0; part < PARTS; part++) {
@@ -603,7 +614,9 @@ static void settle(const Job *job, const Attribute *a, i64 row, i64 first, int m
     valid[i] = hold[i] = s->valid[g];
     for (int b = 0; b < a->digits; b++) hold[i] &= s->x[b * CHUNK + g] ^ ((v >> b & 1) - 1ull);
   }
-  for (int b = 0; b < 6; b++) draw_any(job->seed, BITS, job->repetition[row], counter + b, column, w + 4 * b);
+  for (int b = 0; b < (LEVELS - FIRST) / 4; b++)
+    draw_any(job->seed, BITS, job->repetition[row], counter + b, column, w + 4 * b);
+  for (int l = 0; l < FIRST; l++) w[LEVELS - FIRST + l] = load(s->pending_words[l]);
   for (int l = 0; l < LEVELS; l++) w[l] |= ~valid;
   for (i32 t = 0; t < a->thresholds; t++) {
     V was = from_above(a->threshold[t], FIRST), x = all(~0ull);
@@ -634,6 +647,32 @@ static void settle(const Job *job, const Attribute *a, i64 row, i64 first, int m
   }
 }
 
+/* U >= T for many thresholds: for each four digits of U, whether they are and exceed each of the 16 values.  A CPU can't
+   foretell the jumps of so many switches. */
+typedef struct { V equal, above; } Digit;
+INLINE void reach_by_tables(const Attribute *a, const V *w, V *reached) {
+  Digit digit[LEVELS / 4][16];
+  for (int b = 0; b < LEVELS / 4; b++, w += 4) {
+    const V low[4] = {~(w[0] | w[1]), w[0] & ~w[1], w[1] & ~w[0], w[0] & w[1]};
+    const V high[4] = {~(w[2] | w[3]), w[2] & ~w[3], w[3] & ~w[2], w[2] & w[3]};
+    V above = all(0);
+#pragma GCC unroll 16
+    for (int v = 15; v >= 0; v--) {
+      digit[b][v] = (Digit){high[v >> 2] & low[v & 3], above};
+      above |= digit[b][v].equal;
+    }
+  }
+  for (i32 t = 0; t < a->thresholds; t++) {
+    V x = all(~0ull);
+#pragma GCC unroll 6
+    for (int b = 0; b < LEVELS / 4; b++) {
+      const Digit *const d = &digit[b][a->threshold[t] >> 4 * b & 15];
+      x = LOGIC(0xF8, d->above, d->equal, x, d->above | (d->equal & x));
+    }
+    reached[t] = x;
+  }
+}
+
 INLINE void count_bits(const Job *job, const Attribute *a, i64 row, i64 first, i64 groups, Scratch *s, const int levels) {
   const i64 octets = (groups + W - 1) / W;
   V *const reached = s->reached, *const acc = s->acc;
@@ -647,18 +686,21 @@ INLINE void count_bits(const Job *job, const Attribute *a, i64 row, i64 first, i
     for (i64 o = 0; o < octets; o++) {
       V w[LEVELS], undecided = all(0);
       const V mine = load(s->mine + W * o), valid = load(s->valid + W * o);
-      for (int b = 0; b < levels / 4; b += 2) draw(job->seed, BITS, s->bits[o] + b, column, w + 4 * b);
+      const int blocks = levels / 4, at_once = blocks % 4 ? 3 : 4;
+      for (int b = 0; b < blocks; b += at_once) draw(job->seed, BITS, s->bits[o] + b, column, at_once, w + 4 * b);
       if (o == octets - 1)
         for (int l = 0; l < levels; l++) w[l] |= ~valid; /* nobody's U is the largest */
-      for (i32 t = 0; t < a->thresholds; t++) {
-        const u32 T = a->threshold[t];
-        V x = from_above(T, levels), e = a->partial[t] ? mine : all(~0ull); /* nobody's lanes count, too */
+      if (levels == LEVELS) reach_by_tables(a, w, reached);
+      else
+        for (i32 t = 0; t < a->thresholds; t++) {
+          const u32 T = a->threshold[t];
+          V x = from_above(T, levels), e = a->partial[t] ? mine : all(~0ull); /* nobody's lanes count, too */
 #pragma GCC unroll 6
-        for (int b = 0; b < levels / 4; b++)
-          NIBBLES(T >> (4 * b + LEVELS - levels) & 15, w + 4 * b, x, e, levels < LEVELS)
-        reached[t] = x;
-        if (levels < LEVELS) undecided |= e & ~from_above(T, levels);
-      }
+          for (int b = 0; b < levels / 4; b++)
+            NIBBLES(T >> (4 * b + LEVELS - levels) & 15, w + 4 * b, x, e, 1)
+          reached[t] = x;
+          undecided |= e & ~from_above(T, levels);
+        }
       const V hold = match(s->x + W * o, CHUNK, a->digits, (u32)v, valid), own = hold & mine;
       for (i32 r = 0, j = 0; r < a->runs; r++) {
         const Run run = a->run[r];
@@ -673,7 +715,9 @@ INLINE void count_bits(const Job *job, const Attribute *a, i64 row, i64 first, i
       }
       if (levels == LEVELS) continue;
       for (u32 left = nonzero(undecided); left; left &= left - 1) {
-        s->pending_group[pending] = (i32)(W * o + __builtin_ctz(left));
+        const int lane = __builtin_ctz(left);
+        for (int l = 0; l < FIRST; l++) s->pending_words[l][pending] = w[l][lane];
+        s->pending_group[pending] = (i32)(W * o + lane);
         s->pending_value[pending] = v;
         if (++pending == W) {
           settle(job, a, row, first, pending, s);
