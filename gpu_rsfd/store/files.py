@@ -73,6 +73,7 @@ def locked(path: Path, beside: Path | None = None, wait: float = LOCK_SECONDS) -
         if beside.stat().st_size:  # a lock is an empty file
             raise InputError(f"output={path} needs {beside} as its lock, but that is a file of yours: move it away")
         lock.acquire()
+        held = beside.stat()
     except (InputError, OSError) as error:
         UNFINISHED.pop(beside, None)
         if isinstance(error, InputError):
@@ -91,7 +92,8 @@ def locked(path: Path, beside: Path | None = None, wait: float = LOCK_SECONDS) -
         yield
     finally:
         with contextlib.suppress(OSError):
-            beside.unlink()  # while it is held: whoever opened it just now finds it gone, and takes a new one
+            if os.path.samestat(held, beside.stat()):  # the folder may have been removed and made again by others
+                beside.unlink()  # while it is held: whoever opened it just now finds it gone, and takes a new one
         UNFINISHED.pop(beside, None)
         lock.release()
 
