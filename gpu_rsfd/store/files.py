@@ -69,8 +69,9 @@ def locked(path: Path, beside: Path | None = None, wait: float = LOCK_SECONDS) -
             made = True
         except FileExistsError:
             number = os.open(beside, os.O_RDWR | os.O_CREAT | NOFOLLOW, 0o644)
+        size = os.fstat(number).st_size  # not of the path: its holder may have removed it meanwhile
         os.close(number)
-        if beside.stat().st_size:  # a lock is an empty file
+        if size:  # a lock is an empty file
             raise InputError(f"output={path} needs {beside} as its lock, but that is a file of yours: move it away")
         lock.acquire()
         held = beside.stat()

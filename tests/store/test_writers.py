@@ -284,3 +284,19 @@ def test_a_lock_of_somebody_else_is_left_alone(tmp_path):
         inner.mkdir()
         (inner / folder.BEGIN).touch()
     assert (inner / folder.BEGIN).exists()
+
+
+def test_a_lock_that_is_released_while_it_is_looked_at(tmp_path, monkeypatch):
+    path, close = tmp_path / "r.h5", os.close
+    lock = tmp_path / "r.h5.lock"
+    lock.touch()
+
+    def released(number):
+        close(number)
+        lock.unlink(missing_ok=True)
+
+    monkeypatch.setattr(files.os, "close", released)
+    with files.locked(path):
+        monkeypatch.setattr(files.os, "close", close)
+        assert lock.exists()
+    assert not lock.exists()
