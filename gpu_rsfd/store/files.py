@@ -69,10 +69,12 @@ def locked(path: Path, beside: Path | None = None, wait: float = LOCK_SECONDS) -
             made = True
         except FileExistsError:
             number = os.open(beside, os.O_RDWR | os.O_CREAT | NOFOLLOW, 0o644)
+        size = os.fstat(number).st_size  # not of the path: its holder may have removed it meanwhile
         os.close(number)
-        if beside.stat().st_size:  # a lock is an empty file
+        if size:  # a lock is an empty file
             raise InputError(f"output={path} needs {beside} as its lock, but that is a file of yours: move it away")
         lock.acquire()
+        held = beside.stat()
     except (InputError, OSError) as error:
         UNFINISHED.pop(beside, None)
         if isinstance(error, InputError):
@@ -91,7 +93,8 @@ def locked(path: Path, beside: Path | None = None, wait: float = LOCK_SECONDS) -
         yield
     finally:
         with contextlib.suppress(OSError):
-            beside.unlink()  # while it is held: whoever opened it just now finds it gone, and takes a new one
+            if os.path.samestat(held, beside.stat()):  # the folder may have been removed and made again by others
+                beside.unlink()  # while it is held: whoever opened it just now finds it gone, and takes a new one
         UNFINISHED.pop(beside, None)
         lock.release()
 

@@ -273,3 +273,30 @@ def test_a_file_is_the_same_in_memory_and_on_disk(tmp_path, monkeypatch, memory)
         image.seek(9)
         image.write(b"end")
     assert (tmp_path / "f").read_bytes() == b"aXYd\0\0\0\0\0end"
+
+
+def test_a_lock_of_somebody_else_is_left_alone(tmp_path):
+    """The folder of a lock was removed by its holder, and made again by another process."""
+    inner = tmp_path / "r.h5.blocks"
+    inner.mkdir()
+    with files.locked(tmp_path / "r.h5", inner / folder.BEGIN):
+        folder.clear(inner)
+        inner.mkdir()
+        (inner / folder.BEGIN).touch()
+    assert (inner / folder.BEGIN).exists()
+
+
+def test_a_lock_that_is_released_while_it_is_looked_at(tmp_path, monkeypatch):
+    path, close = tmp_path / "r.h5", os.close
+    lock = tmp_path / "r.h5.lock"
+    lock.touch()
+
+    def released(number):
+        close(number)
+        lock.unlink(missing_ok=True)
+
+    monkeypatch.setattr(files.os, "close", released)
+    with files.locked(path):
+        monkeypatch.setattr(files.os, "close", close)
+        assert lock.exists()
+    assert not lock.exists()
