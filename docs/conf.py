@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpu_rsfd import POSTPROCESS, __version__
-from gpu_rsfd.metrics import as_metric, first_line, metric_names
+from gpu_rsfd import __version__
 
 HERE = Path(__file__).parent
 COMMANDS = ("sweep", "paper", "attack", "merge", "show", "plot", "page", "plan", "data", "protocols", "doctor")
@@ -24,13 +23,6 @@ myst_heading_anchors = 4
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "undoc-members": False}
-ENTRIES = {
-    "METRICS": {
-        name: metric.summary + " Larger is better." * metric.larger_is_better
-        for name, metric in ((name, as_metric(name)) for name in metric_names())
-    },
-    "POSTPROCESS": {name: first_line(function) for name, function in POSTPROCESS.items()},
-}
 MOVED = {  # links of files outside docs/ that are pages here
     "](docs/": "](",
     "[examples](examples)": "`examples/`",  # notebooks, in the repository alone
@@ -41,15 +33,9 @@ MOVED = {  # links of files outside docs/ that are pages here
 
 
 def take_in(_app: Any, _page: str, source: list[str]) -> None:
-    """`<<README.md>>` in a page stands for that file of the repository, its links as they are here.
-
-    `<<METRICS>>` and `<<POSTPROCESS>>` stand for what is in these dictionaries.
-    """
+    """`<<README.md>>` in a page stands for that file of the repository, its links as they are here."""
 
     def text(place: re.Match[str]) -> str:
-        if place[1] in ENTRIES:
-            lines = [f"| `{name}` | {summary} |" for name, summary in ENTRIES[place[1]].items()]
-            return "\n".join(["| name | what it is |", "|---|---|", *lines])
         found = (HERE.parent / place[1]).read_text("utf-8")
         for old, new in MOVED.items():
             found = found.replace(old, new)

@@ -474,7 +474,7 @@ def test_the_docs_page(capsys):
     """Its blocks are one script."""
     page = Path(__file__).parents[2] / "docs" / "own-protocol.md"
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     exec(compile("\n".join(blocks), str(page), "exec"), {"__name__": "page"})
     said = capsys.readouterr().out
     assert "['values', 'mine-z']" in said

@@ -6,7 +6,7 @@ from itertools import combinations
 import designs
 import numpy as np
 import pytest
-from gpu_rsfd.measure.literal_attack import given_fake, given_value
+from literal_attack import given_fake, given_value
 
 import gpu_rsfd
 from gpu_rsfd import contract

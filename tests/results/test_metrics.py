@@ -10,7 +10,7 @@ import pytest
 
 import gpu_rsfd
 from gpu_rsfd.estimate import DEFAULT, POSTPROCESS, STORED, Context
-from gpu_rsfd.metrics import METRICS, Metric, as_metric, average
+from gpu_rsfd.metrics import METRICS, Metric, as_metric, average, first_line, metric_names
 from gpu_rsfd.results import Results
 from gpu_rsfd.show import tables
 
@@ -206,6 +206,14 @@ def test_a_file_without_counts_has_its_stored_errors_alone(tmp_path):
     for ask in (lambda: kept.error("mae"), lambda: kept.mse(lambda f: f), lambda: kept.error_per_attribute()):
         with pytest.raises(gpu_rsfd.InputError, match=r"errors only \(--keep mse\)"):
             ask()
+
+
+def test_the_docs_list_every_metric_and_postprocessing():
+    text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
+    metrics = {name: as_metric(name) for name in metric_names()}
+    rows = {name: f"{m.summary}{' Larger is better.' * m.larger_is_better}" for name, m in metrics.items()}
+    rows |= {name: first_line(function) for name, function in POSTPROCESS.items()}
+    assert [(name, what) for name, what in re.findall(r"^\| `(.+?)` \| (.*) \|$", text, re.M)] == list(rows.items())
 
 
 def test_the_docs_run(result):
