@@ -22,6 +22,7 @@ from gpu_rsfd.errors import InputError, RunError
 
 FIGURES = (".png", ".pdf", ".svg")  # drawn beside a results file
 REPLACE_SECONDS = 5.0  # where an open file can't be replaced, its reader is waited for so long
+READ_AGAIN = 1 << 16  # bytes: structures of HDF5, which it reads again, are no larger; chunks of arrays are
 IN_MEMORY = 16 << 20  # bytes of a file that are put together in memory: one write, not hundreds
 LOCK_SECONDS = 0.5  # so long somebody else's lock is waited for: whoever only looks holds it for a moment
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -154,7 +155,7 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
     UNFINISHED[beside] = os.getpid()
     try:
         try:
-            with os.fdopen(os.open(beside, NEW, 0o600), "w+b") as file:
+            with os.fdopen(os.open(beside, NEW, 0o600), "w+b", buffering=0) as file:
                 image = FileImage(file)
                 try:
                     yield image
@@ -162,7 +163,8 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
                     if image.error is not None:
                         raise image.error
                 image.spill()
-                file.flush()
+                if image.error is not None:
+                    raise image.error
                 os.fsync(file.fileno())
             if check is not None:
                 check(beside)
@@ -207,59 +209,99 @@ def move(beside: Path, path: Path) -> None:
 
 
 class FileImage:
-    """What becomes of a file, in memory while it is small; remembers the first error and takes all that follows.
+    """A file while it is made: in memory if it is small, else on disk; the first error is remembered, not raised.
 
-    HDF5 can't close a file on a full disk, and is of no use afterwards; so it is never told.
+    HDF5 can't close a file on a full disk, and is of no use afterwards; so it is never told.  What it may read again,
+    it then finds in memory: were it given anything else, it could crash.
     """
 
     def __init__(self, file: BinaryIO) -> None:
-        self._disk = file
-        self._file: BinaryIO = io.BytesIO()
+        self._disk = file  # unbuffered: what fails is what is being written
+        self._memory: io.BytesIO | None = io.BytesIO()
+        self._size = self._at = 0
+        self._afterwards: list[tuple[int, bytes]] = []  # place and content of what was written after the error
         self.error: OSError | None = None
-
-    def _do(self, action: Callable[[], int | None], otherwise: int) -> int:
-        if self.error is None:
-            try:
-                return action() or 0
-            except OSError as error:
-                self.error = error
-        return otherwise
 
     def spill(self) -> None:
         """From memory to the disk, for good."""
-        memory, self._file = self._file, self._disk
-        if isinstance(memory, io.BytesIO):
-            self._disk.write(memory.getbuffer())
-            self._disk.seek(memory.tell())
+        if self._memory is not None:
+            content, self._memory = self._memory.getbuffer(), None
+            self._put(0, content)
+            if len(content) < self._size:  # memory does not grow by `truncate`
+                self.truncate(self._size)
 
-    def _write(self, content: bytes | memoryview) -> int:
-        if self._file is not self._disk and self._file.tell() + len(content) > IN_MEMORY:
-            self.spill()
-        return self._file.write(content)
+    def _put(self, at: int, content: memoryview) -> None:
+        if self.error is None:
+            try:
+                self._disk.seek(at)
+                done = 0
+                while done < len(content):
+                    done += self._disk.write(content[done:])
+                return
+            except OSError as error:
+                self.error = error
+        if len(content) <= READ_AGAIN or not at:
+            self._afterwards.append((at, bytes(content)))
 
     def write(self, content: bytes | memoryview) -> int:
-        return self._do(lambda: self._write(content), len(content))
+        view = memoryview(content).cast("B")
+        if self._memory is not None and self._at + len(view) > IN_MEMORY:
+            self.spill()
+        if self._memory is None:
+            self._put(self._at, view)
+        else:
+            self._memory.seek(self._at)
+            self._memory.write(view)
+        self._at += len(view)
+        self._size = max(self._size, self._at)
+        return len(view)
 
     def flush(self) -> None:
-        self._do(self._file.flush, 0)
+        """There is no buffer."""
 
     def truncate(self, size: int) -> int:
-        return self._do(lambda: self._truncate(size), size)
+        if self._memory is not None:
+            self._memory.truncate(size)
+        elif self.error is None:
+            try:
+                self._disk.truncate(size)
+            except OSError as error:
+                self.error = error
+        self._size = size
+        return size
 
-    def _truncate(self, size: int) -> int:
-        if self._file.seek(0, os.SEEK_END) < size:  # memory does not grow by that
-            self._file.seek(size - 1)
-            self._file.write(b"\0")
-        return self._file.truncate(size)
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        return self._do(lambda: self._file.seek(offset, whence), offset)
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        return self._at
 
     def tell(self) -> int:
-        return self._file.tell()
+        return self._at
 
     def read(self, size: int = -1) -> bytes:
-        return self._file.read(size)
+        buffer = bytearray(max(self._size - self._at, 0) if size < 0 else size)
+        return bytes(buffer[: self.readinto(buffer)])
 
     def readinto(self, buffer: Any) -> int:
-        return self._do(lambda: self._file.readinto(buffer), len(buffer))  # type: ignore[attr-defined]
+        view = memoryview(buffer).cast("B")
+        length = min(len(view), max(self._size - self._at, 0))
+        view[:] = bytes(len(view))  # holes, and what was lost: never what happens to be in the buffer
+        if self._memory is not None:
+            self._memory.seek(self._at)
+            self._memory.readinto(view[:length])
+        else:
+            self._read(view[:length])
+        self._at += length
+        return length
+
+    def _read(self, view: memoryview) -> None:
+        try:
+            self._disk.seek(self._at)
+            done = 0
+            while done < len(view) and (more := self._disk.readinto(view[done:])):  # type: ignore[attr-defined]
+                done += more
+        except OSError as error:
+            self.error = self.error or error
+        for place, content in self._afterwards:
+            first, stop = max(place, self._at), min(place + len(content), self._at + len(view))
+            if first < stop:
+                view[first - self._at : stop - self._at] = content[first - place : stop - place]

@@ -1,6 +1,8 @@
 """Writers that overlap, that are cut off while they clean up, and that meet files of the user's."""
 
 import contextlib
+import errno
+import io
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -272,7 +274,35 @@ def test_a_file_is_the_same_in_memory_and_on_disk(tmp_path, monkeypatch, memory)
         assert image.read(4) == b"aXYd"
         image.seek(9)
         image.write(b"end")
-    assert (tmp_path / "f").read_bytes() == b"aXYd\0\0\0\0\0end"
+        image.truncate(14)
+        assert image.seek(0, os.SEEK_END) == 14
+    assert (tmp_path / "f").read_bytes() == b"aXYd\0\0\0\0\0end\0\0"
+
+
+@pytest.mark.parametrize("failing", range(3))
+def test_what_is_written_after_an_error_can_be_read_again(tmp_path, monkeypatch, failing):
+    """HDF5 goes on after an error that it is not told of, and crashed on memory that nobody had written to."""
+    monkeypatch.setattr(files, "IN_MEMORY", 0)
+    put, calls = io.FileIO.write, []
+
+    class Full(io.FileIO):
+        def write(self, content):
+            calls.append(bytes(content))
+            if len(calls) > failing:
+                raise OSError(errno.ENOSPC, "no space")
+            return put(self, content)
+
+    with Full(tmp_path / "f", "w+") as file:
+        image, right = files.FileImage(file), io.BytesIO()
+        for place, content in ((0, b"abcdef"), (4, b"ghij"), (20, b"end"), (5, b"X")):
+            for each in (image, right):
+                each.seek(place)
+                each.write(content)
+        image.seek(2)
+        buffer = bytearray(b"?" * 40)
+        assert image.readinto(buffer) == 21
+        assert bytes(buffer) == right.getvalue()[2:] + bytes(19)
+        assert image.error.errno == errno.ENOSPC
 
 
 def test_a_lock_of_somebody_else_is_left_alone(tmp_path):
