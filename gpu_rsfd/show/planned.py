@@ -122,7 +122,7 @@ def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[
     lines = [
         "±: 95 % of a column's estimates are within this margin; in percentage points, rounded up",
         "equal shares: the error of assuming equal shares (the signal); sample: of a sample of n users without privacy",
-        "better left out: columns whose error exceeds the signal, and whose margin half an equal share, 1 / (2 k)",
+        "better left out: columns with an error above the signal and a margin above half an equal share, 1 / (2 k)",
         "unseen: values that can't be distinguished from zero; best: the best protocol for the column",
     ] if columns else []  # fmt: skip
     lines += [
@@ -258,7 +258,8 @@ def figure(found: Planned) -> Any:
         look = looks[row.protocol]
         face = look.colour if row.non_dominated else "none"
         style: dict[str, Any] = {"color": look.colour, "markerfacecolor": face, "markersize": 5}
-        right.plot(row.loss_all, 100 * row.rmse, marker=look.marker, **style)
+        loss = round(row.loss_all, 4)  # a budget is found to about 1e-7, which no axis should show
+        right.plot(loss, 100 * row.rmse, marker=look.marker, **style)
     right.plot(*zip(*pareto([(row.loss_all, 100 * row.rmse) for row in rows]), strict=True), color="#999999", zorder=0)
     titles = (
         f"n = {case.setting.n:,}",

@@ -36,8 +36,9 @@ def factor(loss: float) -> str:
     """e^loss, rounded up."""
     if not loss < math.log(1e9):
         return "more than a billion"
-    value = math.exp(loss)
-    return f"{math.ceil(round(value * 10, 3)) / 10:,.1f}" if value < 100 else f"{math.ceil(value - 1e-6):,}"
+    value = round(math.exp(loss), 6)
+    digits = 2 if value < 2 else 1 if value < 100 else 0  # e^0.1 is 1.11, not 1.2
+    return f"{math.ceil(round(value * 10**digits, 3)) / 10**digits:,.{digits}f}"
 
 
 def cut(name: str) -> str:

@@ -220,8 +220,8 @@ def test_points_are_rounded_up(share, shown):
     assert words.points(share) == shown
 
 
-@pytest.mark.parametrize("loss,shown", [(math.log(7), "7.0"), (1.0, "2.8"), (5.0, "149"), (30.0, "more than a billion"),
-                                        (math.inf, "more than a billion")])  # fmt: skip
+@pytest.mark.parametrize("loss,shown", [(0.1, "1.11"), (math.log(2), "2.0"), (1.0, "2.8"), (5.0, "149"),
+                                        (30.0, "more than a billion"), (math.inf, "more than a billion")])  # fmt: skip
 def test_odds_are_rounded_up(loss, shown):
     assert words.factor(loss) == shown
 
