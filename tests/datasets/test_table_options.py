@@ -524,3 +524,9 @@ def test_a_column_that_is_left_out_needs_nothing_else(tmp_path):
     assert report.suggested() == {"exclude": ["id"]}
     report = describe(path, columns=["id", "sex"], merge_spellings=["id"])
     assert report.suggested() == {"columns": ["sex"]}
+
+
+def test_bins_that_were_refused_are_not_suggested(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("age,sex\n" + "".join(f"{i % 9},{'mf'[i % 2]}\n" for i in range(50)))
+    assert describe(path, bins={"age": "3q", "sex": 4}).suggested() == {"bins": {"age": "3q"}}
