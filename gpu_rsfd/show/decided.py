@@ -41,7 +41,7 @@ def decision_of(results: Results, name: str) -> dict[str, Any] | None:
     decision = decided(case, cell, name, guarantee, risk)
     titles = ("Which", "How accurate", "How risky") if decision.protocol else ("Which", "When")
     entries = [*zip(titles, decision.sentences, strict=False), ("What more would buy", decision.more)]
-    entries += [("What is left out", decision.left_out), ("Checked", _checked(result, decision))]
+    entries += [("What to leave out", decision.left_out), ("Checked", _checked(result, decision))]
     chosen = decision.protocol or result.protocols[0]
     return {
         "protocol": result.protocols.index(chosen),

@@ -120,9 +120,9 @@ def _finite(entry: dict[str, Any]) -> dict[str, Any]:
 
 def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[str]:
     lines = [
-        "±: 95 % of a column's estimates are within this margin; in percentage points, rounded up to two digits",
+        "±: 95 % of a column's estimates are within this margin; in percentage points, rounded up",
         "equal shares: the error of assuming equal shares (the signal); sample: of a sample of n users without privacy",
-        "left out: columns whose error exceeds the signal and whose margin exceeds half an equal share, 1 / (2 k)",
+        "better left out: columns with an error above the signal and a margin above half an equal share, 1 / (2 k)",
         "unseen: values that can't be distinguished from zero; best: the best protocol for the column",
     ] if columns else []  # fmt: skip
     lines += [
@@ -162,7 +162,7 @@ def _column_table(decision: Decision) -> Table:
         cells += [points(error) for error in (column.rmse, column.uniform_error, column.sample_error)]
         cells.append(f"{column.hidden:,} of {column.held:,}")
         cells.append("" if column.best == decision.protocol else _label(column.best))
-        cells.append("" if column.useful else "left out: the error exceeds the signal")
+        cells.append("" if column.useful else "better left out: the error exceeds the signal")
         style = None if column.useful else "dim"
         table.add_row(escaped(cut(column.name)), *(f" {escaped(cell)}" for cell in cells), style=style)
     if len(decision.columns) > MOST_COLUMNS:
@@ -258,12 +258,13 @@ def figure(found: Planned) -> Any:
         look = looks[row.protocol]
         face = look.colour if row.non_dominated else "none"
         style: dict[str, Any] = {"color": look.colour, "markerfacecolor": face, "markersize": 5}
-        right.plot(row.loss_all, 100 * row.rmse, marker=look.marker, **style)
+        loss = round(row.loss_all, 4)  # a budget is found to about 1e-7, which no axis should show
+        right.plot(loss, 100 * row.rmse, marker=look.marker, **style)
     right.plot(*zip(*pareto([(row.loss_all, 100 * row.rmse) for row in rows]), strict=True), color="#999999", zorder=0)
     titles = (
         f"n = {case.setting.n:,}",
         f"ε = {show_epsilon(case.plan.epsilons[e])}",
-        "all protocols, RMSE of all columns",
+        "all protocols: RMSE of all columns, in points",
     )
     for axis, title in zip(page.axes, titles, strict=True):
         axis.set_title(title, fontsize=9)

@@ -147,7 +147,8 @@ def read_targets(target: Any, names: Sequence[str]) -> dict[int, float]:
             found[list(names).index(name)] = margin
     named = [name for name, _ in pairs]
     if len(set(named)) < len(named):
-        raise InputError(f"target={target!r} names {max(named, key=named.count) or 'every column'!r} twice")
+        twice = max(named, key=named.count)
+        raise InputError(f"target={target!r} names {repr(twice) if twice else 'every column'} twice")
     return found
 
 
@@ -175,5 +176,5 @@ def _share(name: str, value: Any) -> float:
         share = math.nan
     if not 0 < share < 1 or isinstance(value, bool):
         shown = f"{name}={value}" if name else str(value)
-        raise InputError(f"target={shown} must be above 0 and below 1: points such as 1%, or 0.01")
+        raise InputError(f"target={shown} must be above 0 and below 100 %, such as 1% or 0.01")
     return share

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols.loss import losses
-from gpu_rsfd.theory.choice import Case, Choice, Column, Decision
+from gpu_rsfd.theory.choice import EPSILONS, Case, Choice, Column, Decision
 
 MEANING = {  # what epsilon limits
     "user": "epsilon limits what a report reveals about a user as a whole",
@@ -20,21 +20,25 @@ CERTAIN = 4.0  # standard errors: a gain below so many may be chance
 
 
 def points(share: float) -> str:
-    """0.0123 as `1.3`: points with two digits, rounded up so that what is said of them holds."""
+    """0.0123 as `1.3`: points with two digits (11.1 with three), rounded up so that what is said of them holds."""
     if not math.isfinite(share):
         return "?"
-    value = 100 * share
-    digits = max(0, 1 - math.floor(math.log10(value))) if value > 0 else 0
-    shown = math.ceil(round(value * 10**digits, 6)) / 10**digits
-    return f"{shown:,.{0 if shown >= 10 else digits}f}"
+    if share <= 0:
+        return "0"
+    shown, digits = 100 * share, 0
+    for _ in range(2):  # rounding up may add a digit: 0.996 becomes 1.0
+        digits = 0 if shown >= 100 else max(1, 1 - math.floor(math.log10(shown)))
+        shown = math.ceil(round(shown * 10**digits, 6)) / 10**digits
+    return f"{shown:,.{digits}f}"
 
 
 def factor(loss: float) -> str:
     """e^loss, rounded up."""
     if not loss < math.log(1e9):
         return "more than a billion"
-    value = math.exp(loss)
-    return f"{math.ceil(round(value * 10, 3)) / 10:,.1f}" if value < 100 else f"{math.ceil(value - 1e-6):,}"
+    value = round(math.exp(loss), 6)
+    digits = 2 if value < 2 else 1 if value < 100 else 0  # e^0.1 is 1.11, not 1.2
+    return f"{math.ceil(round(value * 10**digits, 3)) / 10**digits:,.{digits}f}"
 
 
 def cut(name: str) -> str:
@@ -72,19 +76,25 @@ def _which(case: Case, decision: Decision, chosen: Choice) -> str:
         given = "" if case.searched else "of those given "
         why = f"the smallest epsilon {given}that reaches the target with {_users(decision)}"
         if tried == 1:
-            why = f"which reaches the target with {_users(decision)}"
+            why = f"it reaches the target with {_users(decision)}"
     elif chosen.reached is False:
-        needed = "no number of users reaches the target"
+        needed = "which no number of users reaches"
         if decision.users_needed is not None:
-            needed = f"the target takes {decision.users_needed:,} users, not {decision.users:,}"
-        why = f"which comes closest, but {needed}"
+            needed = f"which takes {decision.users_needed:,} users, not {decision.users:,}"
+        why = f"of what was tried, it comes closest to the target, {needed}"
+        if case.searched:
+            why = f"no epsilon up to {EPSILONS[1]:g} reaches the target; {why}"
     elif tried == 1:
-        why = f"which has the smallest error of {counted(len(case.plan.looks), 'protocol')} at this epsilon"
+        protocols = len(case.plan.looks)
+        why = f"it has the smallest error of the {protocols:,} protocols tried at this epsilon"
+        why = "the only protocol and epsilon tried" if protocols == 1 else why
     else:
         useful, every = len(decision.useful), case.plan.d
         number = f"all {every:,} columns are" if useful == every else f"{useful:,} of {every:,} columns are"
-        number = "the column is" if every == 1 else number
+        number = "the column is" if every == 1 else number.replace(" are", " is") if useful == 1 else number
         why = f"the smallest epsilon tried at which {number} useful"
+        if useful < every and chosen.epsilon != case.ascending[-1]:
+            why += ", no fewer than at the largest"
     return f"Use {decision.label} with {epsilon} under {_under(decision)}: {why}."
 
 
@@ -106,21 +116,20 @@ def _accurate(case: Case, decision: Decision) -> str:
     else:
         ranked = sorted(columns, key=lambda column: column.margin)
         ends = [f"± {points(column.margin)} points ({cut(column.name)})" for column in (ranked[0], ranked[-1])]
-        said, rest = f"between {' and '.join(ends)} in {len(columns):,} columns", f"; {_hidden(columns)}"
+        said, rest = f"between {' and '.join(ends)} in {len(columns):,} columns", _hidden(columns, "; ")
         if points(ranked[0].margin) == points(ranked[-1].margin):
-            said = f"± {points(ranked[-1].margin)} points in all of {len(columns):,} columns"
+            said = f"± {points(ranked[-1].margin)} points in all {len(columns):,} columns"
     truth = "the truth" if case.setting.against == "users" else "the population's"
     return f"With {_users(decision)}, 95 % of the estimated shares are this close to {truth}: {said}{rest}."
 
 
 def _margin(column: Column) -> str:
-    hidden = f", {_hidden([column])}" if column.hidden else ""
-    return f"{cut(column.name)} ± {points(column.margin)} points{hidden}"
+    return f"{cut(column.name)} ± {points(column.margin)} points{_hidden([column], ', ')}"
 
 
-def _hidden(columns: Sequence[Column]) -> str:
+def _hidden(columns: Sequence[Column], before: str) -> str:
     hidden, held = (sum(getattr(column, name) for column in columns) for name in ("hidden", "held"))
-    return f"{hidden:,} of {held:,} values can't be distinguished from zero"
+    return f"{before}{hidden:,} of {held:,} values can't be distinguished from zero" if hidden else ""
 
 
 def _risky(case: Case, decision: Decision, chosen: Choice) -> str:
@@ -166,7 +175,8 @@ def _more(case: Case, chosen: Choice) -> str:
         text += f"± {points(case.accuracy(p, other, wide).margin)} points"
         lost = [j for j in columns if not case.useful(p, other, j)]
         if lost and not case.targets:
-            text += f", and make {cut(case.names[lost[0]])}{f' and {len(lost) - 1:,} more' * (len(lost) > 1)} useless"
+            others = f" and {counted(len(lost) - 1, 'other column')}" if len(lost) > 1 else ""
+            text += f", and make {cut(case.names[lost[0]])}{others} useless"
         said.append(text)
     return "; ".join(said) + "."
 
@@ -183,7 +193,7 @@ def _left_out(decision: Decision, alone: Sequence[float]) -> str:
     shown = ", ".join(map(_reason, out[:MOST_COLUMNS]))
     more = f" and {counted(len(out) - MOST_COLUMNS, 'more column')}" if len(out) > MOST_COLUMNS else ""
     why = "since the error exceeds the signal, so that guessing equal shares is closer to the truth"
-    said = f"Left out, {why}: {shown}{more}"
+    said = f"Better left out, {why}: {shown}{more}"
     if not alone:
         return f"{said}."
     now = max(column.margin for column in decision.useful)

@@ -159,6 +159,7 @@ def test_the_figure_of_a_plan(monkeypatch, capsys, people):
     assert against_n.get_xlabel() == "users n"
     assert shown.pareto([(1, 5), (2, 3), (2.0001, 4), (3, 3.5), (4, 1)]) == [(1, 5), (2, 3), (4, 1)]
     assert front.lines[-1].get_color() == "#999999"
+    assert {x for line in front.lines for x in line.get_xdata()} == {1.0, 3.0}  # not 1e-7 apart
 
 
 def margins_at(found, e):

@@ -14,7 +14,7 @@ UNDER = "under the guarantee user (epsilon limits what a report reveals about a 
 DECISIONS = {
     "hospital": [
         f"Use Smp[ADP] with epsilon = ln 5 (1.61) {UNDER}: the smallest epsilon tried at which 4 of 8 columns "
-        "are useful.",
+        "are useful, no fewer than at the largest.",
         "With 3,000 users, 95 % of the estimated shares are this close to the truth: Geschlecht ± 7.4 points;"
         " Diagnose ± 9.0 points; Blutgruppe ± 9.1 points; Pflegegrad ± 9.1 points.",
         "Someone who sees a report, and knows only each column's statistics, guesses a user's Pflegegrad "
@@ -22,37 +22,37 @@ DECISIONS = {
         "of anything about a user by a factor of at most 5.0.",
         "Twice as many users would narrow the widest margin, that of Pflegegrad, from ± 9.1 to ± 6.4 points; "
         "epsilon = ln 6 (odds up to 6.0) would narrow it to ± 8.0 points; epsilon = ln 4 (odds up to 4.0) "
-        "would widen it to ± 11 points, and make Blutgruppe and 1 more useless.",
-        "Left out, since the error exceeds the signal, so that guessing equal shares is closer to the truth: "
-        "Alter (error 5.5 points, signal 0.66; useful from 13,422 users on), Geburtsdatum (error 5.9 points, "
-        "signal 0.27; useful from 1,001,751 users on), Station (error 5.7 points, signal 0.54; useful from "
-        "21,474 users on), Gewicht (error 5.5 points, signal 0.61; useful from 13,422 users on); without "
-        "collecting them, the widest margin would be ± 6.3 points, not 9.1.",
+        "would widen it to ± 10.8 points, and make Blutgruppe and 1 other column useless.",
+        "Better left out, since the error exceeds the signal, so that guessing equal shares is closer to the "
+        "truth: Alter (error 5.5 points, signal 0.66; useful from 13,422 users on), Geburtsdatum (error 5.9 "
+        "points, signal 0.27; useful from 1,001,751 users on), Station (error 5.7 points, signal 0.54; useful"
+        " from 21,474 users on), Gewicht (error 5.5 points, signal 0.61; useful from 13,422 users on); "
+        "without collecting them, the widest margin would be ± 6.3 points, not 9.1.",
     ],
     "survey": [
         f"Use Smp[ADP] with epsilon = ln 5 (1.61) {UNDER}: the smallest epsilon tried at which 3 of 4 columns "
-        "are useful.",
+        "are useful, no fewer than at the largest.",
         "With 1,200 users, 95 % of the estimated shares are this close to the truth: satisfied ± 8.9 points; "
-        "visits ± 10 points; age group ± 10 points.",
+        "visits ± 10.0 points; age group ± 10.0 points.",
         "Someone who sees a report, and knows only each column's statistics, guesses a user's visits right 30"
         " % of the time instead of 21 %, the largest gain of all columns; a report changes the odds of "
         "anything about a user by a factor of at most 5.0.",
-        "Twice as many users would narrow the widest margin, that of visits, from ± 10 to ± 7.1 points; "
+        "Twice as many users would narrow the widest margin, that of visits, from ± 10.0 to ± 7.1 points; "
         "epsilon = ln 6 (odds up to 6.0) would narrow it to ± 8.8 points; epsilon = ln 4 (odds up to 4.0) "
-        "would widen it to ± 12 points, and make visits and 1 more useless.",
-        "Left out, since the error exceeds the signal, so that guessing equal shares is closer to the truth: "
-        "employer (error 6.6 points, signal 0.73; useful from 95,561 users on); without collecting it, the "
-        "widest margin would be ± 8.6 points, not 10.",
+        "would widen it to ± 11.9 points, and make visits and 1 other column useless.",
+        "Better left out, since the error exceeds the signal, so that guessing equal shares is closer to the "
+        "truth: employer (error 6.6 points, signal 0.73; useful from 95,561 users on); without collecting it,"
+        " the widest margin would be ± 8.6 points, not 10.0.",
     ],
     "wide": [
         "Under the guarantee user (epsilon limits what a report reveals about a user as a whole), no column "
         "is worth collecting from 400 users, not even with epsilon = ln 7, the largest tried: every error "
         "exceeds its signal.",
-        "The first to become useful would be q11 (error 54 points, signal 3.8; useful from 24,557 users on).",
+        "The first to become useful would be q11 (error 54.0 points, signal 3.8; useful from 24,557 users on).",
     ],
     "typed": [
         f"Use Smp[ADP] with epsilon = ln 5 (1.61) {UNDER}: the smallest epsilon tried at which 4 of 6 columns "
-        "are useful.",
+        "are useful, no fewer than at the largest.",
         "With 2,500 users, 95 % of the estimated shares are this close to the truth: state ± 7.7 points; at ±"
         " 7.6 points, 1 of 3 values can't be distinguished from zero; valid ± 6.8 points; day ± 8.6 points.",
         "Someone who sees a report, and knows only each column's statistics, guesses a user's day right 27 % "
@@ -60,27 +60,27 @@ DECISIONS = {
         "about a user by a factor of at most 5.0.",
         "Twice as many users would narrow the widest margin, that of day, from ± 8.6 to ± 6.1 points; epsilon"
         " = ln 6 (odds up to 6.0) would narrow it to ± 7.6 points; epsilon = ln 4 (odds up to 4.0) would "
-        "widen it to ± 11 points, and make day useless.",
-        "Left out, since the error exceeds the signal, so that guessing equal shares is closer to the truth: "
-        "sensor (error 5.3 points, signal 0.57; useful from 12,817 users on), value (error 5.3 points, signal"
-        " 2.9; useful from 8,639 users on); without collecting them, the widest margin would be ± 6.9 points,"
-        " not 8.6.",
+        "widen it to ± 10.2 points, and make day useless.",
+        "Better left out, since the error exceeds the signal, so that guessing equal shares is closer to the "
+        "truth: sensor (error 5.3 points, signal 0.57; useful from 12,817 users on), value (error 5.3 points,"
+        " signal 2.9; useful from 8,639 users on); without collecting them, the widest margin would be ± 6.9 "
+        "points, not 8.6.",
     ],
     "events": [
         f"Use Smp[ADP] with epsilon = ln 4 (1.39) {UNDER}: the smallest epsilon tried at which 3 of 5 columns "
-        "are useful.",
-        "With 1,500 users, 95 % of the estimated shares are this close to the truth: event ± 11 points; "
-        "mobile ± 11 points; room ± 12 points.",
+        "are useful, no fewer than at the largest.",
+        "With 1,500 users, 95 % of the estimated shares are this close to the truth: event ± 10.4 points; "
+        "mobile ± 10.5 points; room ± 11.3 points.",
         "Someone who sees a report, and knows only each column's statistics, guesses a user's mobile right 41"
         " % of the time instead of 34 %, the largest gain of all columns; a report changes the odds of "
         "anything about a user by a factor of at most 4.0.",
-        "Twice as many users would narrow the widest margin, that of room, from ± 12 to ± 8.0 points; epsilon"
-        " = ln 5 (odds up to 5.0) would narrow it to ± 9.6 points; epsilon = ln 3 (odds up to 3.0) would "
-        "widen it to ± 15 points, and make room useless.",
-        "Left out, since the error exceeds the signal, so that guessing equal shares is closer to the truth: "
-        "day (error 8.0 points, signal 0.82; useful from 20,964 users on), seconds (error 7.5 points, signal "
-        "0.79; useful from 12,851 users on); without collecting them, the widest margin would be ± 8.6 "
-        "points, not 12.",
+        "Twice as many users would narrow the widest margin, that of room, from ± 11.3 to ± 8.0 points; "
+        "epsilon = ln 5 (odds up to 5.0) would narrow it to ± 9.6 points; epsilon = ln 3 (odds up to 3.0) "
+        "would widen it to ± 14.6 points, and make room useless.",
+        "Better left out, since the error exceeds the signal, so that guessing equal shares is closer to the "
+        "truth: day (error 8.0 points, signal 0.82; useful from 20,964 users on), seconds (error 7.5 points, "
+        "signal 0.79; useful from 12,851 users on); without collecting them, the widest margin would be ± 8.6"
+        " points, not 11.3.",
     ],
     "large": [
         f"Use Smp[ADP] with epsilon = ln 2 (0.69) {UNDER}: the smallest epsilon tried at which all 4 columns "

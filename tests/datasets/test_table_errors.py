@@ -21,6 +21,7 @@ def refused(path, message, **options):
 
 @pytest.mark.parametrize("content,options,message", [
     (TEXT, {"columns": ["town"]}, r"t.csv has no column 'town'; columns: city, age, id"),
+    (TEXT, {"columns": ["town"], "bins": {"age": 3}}, r"t.csv has no column 'town'; columns: city, age, id$"),
     (TEXT, {"columns": []}, r"no columns chosen of .*t.csv; columns: city, age, id"),
     (TEXT, {"columns": ["city", "city"]}, r"column 'city' is given twice in columns"),
     (TEXT, {}, r"column 'age' mixes numbers and text: 'old' \(row 2\) beside '30' \(row 1\); if both are meant, list"),

@@ -158,7 +158,7 @@ def test_encodings(tmp_path):
     refused(tmp_path, rows.encode("latin-1"), r"t.csv is not UTF-8 in line 2 \(byte 0xe9\); .*encoding=cp1252$")
     header = rows.replace("town", "località").encode("latin-1")
     refused(tmp_path, header, r"t.csv is not UTF-8 in line 1 \(byte 0xe0\); .*encoding=cp1252$")
-    refused(tmp_path, rows.encode("latin-1"), r"it is not utf-8 \(encoding\): ", encoding="utf-8")
+    refused(tmp_path, rows.encode("latin-1"), r"it is not in the encoding utf-8: ", encoding="utf-8")
     report = describe(tmp_path / "t.csv")
     assert (report.encoding, report.usable, report.suggested()) == ("cp1252", False, {"encoding": "cp1252"})
     (tmp_path / "t.csv").write_bytes(rows.encode("latin-1") + b"\x81;\x81\n")  # not in cp1252
@@ -357,7 +357,7 @@ def test_a_file_of_an_unknown_kind_is_no_unknown_data_set(tmp_path, monkeypatch,
 
 def test_a_row_with_too_many_fields_is_not_alone(tmp_path):
     content = "a,b\n1,2\n1,2,3\n1,2\n1\n1\n"
-    refused(tmp_path, content, r"row 2 \(line 3\) has 3 fields, .*; so have 2 more rows another number of fields$")
+    refused(tmp_path, content, r"row 2 \(line 3\) has 3 fields, .*; 3 rows differ from the header$")
 
 
 FRAME = {"sex": ["f", "m", None, "f"], "age": [30, 4, 5, 30], "pay": [1.5, None, 2.0, 2.0], "ok": [True, False] * 2}
@@ -524,3 +524,9 @@ def test_a_column_that_is_left_out_needs_nothing_else(tmp_path):
     assert report.suggested() == {"exclude": ["id"]}
     report = describe(path, columns=["id", "sex"], merge_spellings=["id"])
     assert report.suggested() == {"columns": ["sex"]}
+
+
+def test_bins_that_were_refused_are_not_suggested(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("age,sex\n" + "".join(f"{i % 9},{'mf'[i % 2]}\n" for i in range(50)))
+    assert describe(path, bins={"age": "3q", "sex": 4}).suggested() == {"bins": {"age": "3q"}}

@@ -142,8 +142,10 @@ def test_the_smallest_epsilon_and_the_smallest_number_of_users_for_a_target():
                          epsilons=0.99 * decision.epsilon)  # fmt: skip
     assert less.decisions[0].reached is False
     needed = less.decisions[0].users_needed
-    assert f"the target takes {needed:,} users, not 20,000" in less.sentences[0]
+    assert f"it comes closest to the target, which takes {needed:,} users, not 20,000" in less.sentences[0]
     assert needed == min(row.users_needed for row in less)
+    never = gpu_rsfd.plan(data, users=40, protocols="smp-adp", target="0.1%", attack=False)
+    assert ": no epsilon up to 20 reaches the target; of what was tried, it comes closest" in never.sentences[0]
     for n, reached in ((needed - 1, False), (needed, True)):
         again = gpu_rsfd.plan(data, users=n, protocols=["smp-adp", "spl-adp"], target=target, attack=False,
                               epsilons=0.99 * decision.epsilon)  # fmt: skip
@@ -211,14 +213,15 @@ def test_the_sentences_are_computed():
 
 
 @pytest.mark.parametrize("share,shown", [
-    (0.0123, "1.3"), (0.012, "1.2"), (0.1201, "13"), (0.00041, "0.041"), (0.0, "0"), (0.0995, "10"), (math.nan, "?"),
+    (0.0123, "1.3"), (0.012, "1.2"), (0.1201, "12.1"), (0.00041, "0.041"), (0.0, "0"), (0.0996, "10.0"),
+    (0.00996, "1.0"), (1.5501, "156"), (math.nan, "?"),
 ])  # fmt: skip
 def test_points_are_rounded_up(share, shown):
     assert words.points(share) == shown
 
 
-@pytest.mark.parametrize("loss,shown", [(math.log(7), "7.0"), (1.0, "2.8"), (5.0, "149"), (30.0, "more than a billion"),
-                                        (math.inf, "more than a billion")])  # fmt: skip
+@pytest.mark.parametrize("loss,shown", [(0.1, "1.11"), (math.log(2), "2.0"), (1.0, "2.8"), (5.0, "149"),
+                                        (30.0, "more than a billion"), (math.inf, "more than a billion")])  # fmt: skip
 def test_odds_are_rounded_up(loss, shown):
     assert words.factor(loss) == shown
 
@@ -237,10 +240,11 @@ def test_targets(target, found):
 
 @pytest.mark.parametrize("target,message", [
     ("c=1%", "unknown column 'c' of target"),
-    ("a=0", "target=a=0 must be above 0 and below 1"),
-    ("120%", "target=120% must be above 0 and below 1"),
+    ("a=0", "target=a=0 must be above 0 and below 100 %"),
+    ("120%", "target=120% must be above 0 and below 100 %"),
     ("a=x", "target=a=x must be above 0"),
     ("a=1%,a=2%", "names 'a' twice"),
+    ("1%,2%", "names every column twice"),
     ("", "target='' is empty"),
     (True, "target=True must be above 0"),
 ])  # fmt: skip

@@ -267,7 +267,7 @@ def _chosen(read: ReadTable, available: list[str], options: Mapping[str, Any]) -
     for name in excluded:
         if name not in available:
             read.problems.append(f"exclude names {name!r}, which is no column of {read.what}; columns: {listed}")
-    for option in ("bins", "merge_spellings", "as_text"):
+    for option in ("bins", "merge_spellings", "as_text") if names else ():
         for name in options[option] or ():
             if name not in names:
                 read.problems.append(

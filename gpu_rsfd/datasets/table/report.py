@@ -96,7 +96,8 @@ class TableReport:
             found["exclude"] = [name for name in found.get("exclude", []) if name not in out]
         for key in ("bins", "merge_spellings", "as_text"):
             if isinstance(found.get(key), dict):
-                found[key] = {name: value for name, value in found[key].items() if name not in out}
+                refused = {notice.column for notice in self.notices if notice.problem and not notice.options}
+                found[key] = {name: value for name, value in found[key].items() if name not in out | refused}
             elif key in found:
                 found[key] = [name for name in found[key] if name not in out]
         return {key: value for key, value in found.items() if value}

@@ -74,7 +74,7 @@ def read_text(path: Path, delimiter: str | None, encoding: str | None = None) ->
         try:
             content = content.decode(encoding).removeprefix("\ufeff").encode()
         except UnicodeError as error:
-            _refuse(path, f"it is not {encoding} (encoding): {error}")
+            _refuse(path, f"it is not in the encoding {encoding}: {error}")
         encoding = encoding.lower()
         notes += [encoding] if encoding not in ("utf-8", "utf8", "utf-8-sig") else []
     elif content.startswith(_UTF16_MARKS):
@@ -190,7 +190,7 @@ def check_rows(table: TextTable, rows: int | None = None) -> None:
     except csv.Error:
         return  # a cell too long for this reader
     if uneven:
-        more = f"; so have {uneven - 1:,} more rows another number of fields" if uneven > 1 else ""
+        more = f"; {uneven:,} rows differ from the header" if uneven > 1 else ""
         _refuse(table.path, message + more)
     if rows is not None and number != rows:
         _refuse(table.path, f"its quotation marks can be read as {number:,} or as {rows:,} rows")

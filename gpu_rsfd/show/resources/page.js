@@ -276,7 +276,7 @@
       const line = document.createElement("tr"), name = element("th", cut(column.name));
       name.scope = "row";
       name.title = column.name;
-      line.append(name, ...[...column.numbers, column.useful ? "" : "left out"].map((text) => element("td", text)));
+      line.append(name, ...[...column.numbers, column.useful ? "" : "better left out"].map((text) => element("td", text)));
       line.className = column.useful ? "" : "useless";
       return line;
     }));
