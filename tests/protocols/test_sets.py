@@ -169,7 +169,8 @@ def test_designs_of_ones_own(solution):
 @pytest.mark.parametrize("sets,message", [
     ([[0, 1], [1, 2], [2, 3]], r"values 0 and 1 share 1 message\(s\), those of 0 and 2 share 0: any two must share"),
     ([*FANO[:5], [0, 1, 6], FANO[6]], "any two must share equally many"),
-    ([[0, 1], [2]], "all sets of equally many messages"),
+    ([[0, 1], [2, 3], [4]], r"value 0 has 2 message\(s\), value 2 has 1: all must have equally many"),
+    ([[0, [1]], [2, 3]], "they must be a table of integers"),
     ([[0, 0], [1, 2]], "value 0 has message 0 twice"),
     ([[0, 1], [0, 1]], "all values have the same messages"),
     ([[0, -1], [1, 2]], "message -1 is negative"),
