@@ -18,7 +18,7 @@ from gpu_rsfd.show.summary import show_epsilon
 SIZES = {1: (4.6, 3.2), 2: (3.8, 2.8), 3: (3.6, 2.7)}  # width and height of so many panels: inches, as all of these
 SIZE = (3.2, 2.5)  # of more
 LEFT, RIGHT, TOP, BETWEEN, ABOVE, BELOW = 0.85, 0.15, 0.05, 0.55, 0.3, 0.25
-LINE, LETTER, HANDLE = 0.165, 0.067, 0.7  # of the legend: the height of a line, the width of a letter and of a sample
+LINE, LETTER, HANDLE = 0.165, 0.067, 0.9  # of the legend: the height of a line, the width of a letter and of a sample
 NARROWEST = 0.3  # between the middles of two tick labels that don't collide
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -73,7 +73,7 @@ class Page:
             frameon=False,
             borderaxespad=0,
             borderpad=0,
-            handlelength=2.8,
+            handlelength=4.4,  # both sides of the marker have room for a dash, a gap and a dot
             columnspacing=1.2,
             labelspacing=0.3,
         )

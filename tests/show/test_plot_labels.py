@@ -138,6 +138,14 @@ def test_every_protocol_has_a_style_and_what_coincides_is_hollow():
     assert not {"rsfd-grr", "rsfd-oue-z"} & hollow
 
 
+def test_samples_in_the_legend_show_whole_dashes():
+    result = result_of(3, protocols=["smp-*"])
+    (legend,) = plots.figure_of(Results({"r": result})).legends
+    for line in legend.get_lines():
+        period = sum(line._dash_pattern[1] or [0])  # in points, scaled by the width of the line
+        assert legend.handlelength * legend.prop.get_size() - line.get_markersize() >= 1.7 * period
+
+
 @pytest.mark.slow
 def test_nothing_to_draw(tmp_path):
     """Fewer users than attributes, balanced: Smp never has an estimate of all of them."""
