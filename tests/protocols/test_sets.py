@@ -186,6 +186,14 @@ def test_sets_that_are_refused(sets, message):
         mechanism(gpu_rsfd.protocol("bad", solution="smp", sets=lambda e, k: sets), 1.0, 2, 3)
 
 
+def test_projective_geometry_is_close_to_subset_selection_if_there_are_many_values():
+    """The figures in docs/protocols.md."""
+    for k, worse in ((100, 1.05), (10, 1.27)):
+        pgr, ss = mechanism("smp-pgr", 1.0, 1, k), mechanism("smp-ss", 1.0, 1, k)
+        assert pgr.variance(1 / k, 10_000) / ss.variance(1 / k, 10_000) == pytest.approx(worse, abs=0.005)
+        assert k != 100 or (round(pgr.bits, 1), round(ss.bits, 1)) == (7.3, 80.7)
+
+
 def test_domains_that_are_refused():
     with pytest.raises(gpu_rsfd.InputError, match=r"pgr with k=50000 values .* 50,000 x 19,531 .* at most 50,000,000"):
         mechanism("smp-pgr", 1.0, 1, 50_000)
