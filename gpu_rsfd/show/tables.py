@@ -56,9 +56,9 @@ def concise(mean: float, error: float) -> str:
 
 def scientific(mean: float, error: float) -> str:
     """`concise`, with a power of ten of its own: `7.034(21)e-05`."""
-    if not math.isfinite(mean) or mean == 0:
+    exponent = _exponent(mean) if math.isfinite(mean) else 0
+    if exponent == 0:
         return concise(mean, error)
-    exponent = _exponent(mean)
     return f"{concise(mean / 10.0**exponent, error / 10.0**exponent)}e{exponent:+03d}"
 
 

@@ -152,6 +152,7 @@ def test_two_digits_of_the_error(mean, error, text):
 @pytest.mark.parametrize("mean,error,text", [
     (3.4251e-3, 7.2e-5, "3.425(72)e-03"),
     (3.4251e12, math.nan, "3.425e+12"),
+    (1.0, 0.0, "1.000"),
     (math.nan, 1.0, "–"),
     (0.0, 0.0, "0.000"),
     (5e-324, math.nan, "0.000e-300"),
