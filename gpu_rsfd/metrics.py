@@ -76,7 +76,7 @@ def mse(truth: Floats, estimate: Floats) -> Floats:
 
 
 def nmse(truth: Floats, estimate: Floats, n: int) -> Floats:
-    """The mean squared error times the number of users, which hardly depends on that number."""
+    """The mean squared error times the number of users; of unbiased estimates it hardly depends on that number."""
     return n * mse(truth, estimate)
 
 

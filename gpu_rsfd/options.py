@@ -277,6 +277,11 @@ def _epsilon(text: str) -> float:
     return check_epsilon(value)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 repetition`, `2 repetitions`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def show_epsilon(epsilon: float) -> str:
     """`ln 2` for logarithms of whole numbers, else the number."""
     power = round(math.exp(epsilon)) if epsilon < 10 else 0

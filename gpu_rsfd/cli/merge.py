@@ -9,6 +9,7 @@ import typer
 
 from gpu_rsfd.cli.commands import RUN
 from gpu_rsfd.cli.program import app
+from gpu_rsfd.options import counted
 
 
 @app.command(
@@ -31,4 +32,4 @@ def merge(
 
     results = joined(file, others or [])
     repetitions = len(next(iter(results.values())).repetitions)
-    print(f"{file} is complete: {len(results)} data set{'s' * (len(results) > 1)}, {repetitions} repetitions")
+    print(f"{file} is complete: {counted(len(results), 'data set')}, {counted(repetitions, 'repetition')}")

@@ -52,6 +52,8 @@ def page(
         raise InputError(f"attack={attack} holds a sweep; a results file of gpu-rsfd attack is needed")
     charts.altair()  # fails before the work of reading
     results = render.selected(file, options)
+    if results.measurement != "frequencies":
+        raise InputError(f"{file} holds an attack; give the file of the sweep, and this one as --attack")
     name = os.fsencode(file.name).decode(errors="replace")
     write_page(results, target, title_of(results, name), overwrite, attacks, metric)
     print(f"{target} written ({target.stat().st_size / 1e6:.1f} MB)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_users
@@ -12,9 +13,14 @@ from gpu_rsfd.cli.options import PROTOCOL_FROM, given, option, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import read_epsilons, split_list, whole
+from gpu_rsfd.protocols import PAPER
 from gpu_rsfd.spec import FIELDS, Spec
 
-CHOSEN = tuple(field for field in FIELDS if field.name in ("protocols", "guarantee"))
+CHOSEN = tuple(
+    replace(field, default_text="all") if field.name == "protocols" else field
+    for field in FIELDS
+    if field.name in ("protocols", "guarantee")
+)
 
 
 @app.command(
@@ -72,7 +78,8 @@ def protocols(
     else:
         console.print(f"at {at.words}; errors of unbiased estimates of uniform frequencies, from theory", markup=False)
         console.print(catalogue.as_table(found))
-        print("* the paper's six, the default of a sweep; budget: of an attribute's randomiser; bits: sent by a user")
+        six = "* the paper's six, the default of a sweep; " if {*PAPER} & {entry.name for entry in found} else ""
+        print(f"{six}budget: of an attribute's randomiser; bits: sent by a user")
         longitudinal = any(entry.loss_is == "first" for entry in found)
         first = "; first: of the first report of a longitudinal protocol" if longitudinal else ""
         print(f"loss: exact, between users who differ in one attribute, or in any way{first}")

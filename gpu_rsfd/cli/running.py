@@ -25,7 +25,7 @@ from gpu_rsfd.datasets import DATA_VARIABLE, available
 from gpu_rsfd.datasets.paper.originals import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.experiments import check_datasets, engine_of
-from gpu_rsfd.options import entries, split_list, whole
+from gpu_rsfd.options import counted, entries, split_list, whole
 from gpu_rsfd.planning import plan_for
 from gpu_rsfd.store.folder import folder_of
 from gpu_rsfd.store.output import check_output
@@ -126,7 +126,7 @@ def carry_out(
             end_early(error, output, options["overwrite"], before, lambda path: bool(open_results(path)), blocks)
         elapsed, worked = time.monotonic() - started, results.computed > 0
         if part is not None:
-            what = f"{results.computed} repetitions done" if worked else "nothing was left to do"
+            what = f"{counted(results.computed, 'repetition')} done" if worked else "nothing was left to do"
             reporter.say(f"part {part[0]} of {part[1]} is done: {what}; when all parts are: gpu-rsfd merge {quoted}")
             return
         unread: BaseException | None = None

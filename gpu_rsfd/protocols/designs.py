@@ -6,10 +6,10 @@ There are M messages; value v has the set S_v of s of them.  The members of a se
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -182,7 +182,15 @@ def _digest(content: bytes) -> int:
 
 def own_design(sets: object) -> Design:
     """A design from a table, a row of messages for each value.  Raises with the reason if it is none."""
-    table = np.asarray(sets)
+    try:
+        table = np.asarray(sets)
+    except ValueError:  # rows of unequal lengths
+        sizes = [len(row) if hasattr(row, "__len__") else 0 for row in cast("Iterable[Any]", sets)]
+        for v, size in enumerate(sizes):
+            if size != sizes[0]:
+                message = f"value 0 has {sizes[0]} message(s), value {v} has {size}: all must have equally many"
+                raise InputError(message) from None
+        table = np.empty(0)
     if table.ndim != 2 or table.dtype.kind not in "iu" or table.shape[0] < 2 or table.shape[1] < 1:
         raise InputError(
             "they must be a table of integers, a row of equally many messages for each of 2 or more values"

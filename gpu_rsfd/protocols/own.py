@@ -374,9 +374,8 @@ def _messages(name: str, sets: Any) -> NoiseRule:
 def _design(words: str, sets: Any) -> Design:
     try:
         return own_design(sets)
-    except (InputError, ValueError) as error:
-        reason = error if isinstance(error, InputError) else "they must be a table: all sets of equally many messages"
-        raise InputError(f"{words} can't be used: {reason}") from None
+    except InputError as error:
+        raise InputError(f"{words} can't be used: {error}") from None
 
 
 def _pair(name: str, adaptive: object) -> tuple[Protocol, Protocol, Budget]:

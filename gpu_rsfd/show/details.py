@@ -14,6 +14,7 @@ from gpu_rsfd.estimate import NOT_NEGATIVE, SUM_TO_ONE, Floats, PostprocessLike,
 from gpu_rsfd.metrics import MetricLike, as_metric, name_of
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.show.comparison import among_best_of, differences, half_width
+from gpu_rsfd.show.selection import select
 from gpu_rsfd.show.summary import RUN, attribute_deviations, run_of, show_epsilon, source_of, summary
 from gpu_rsfd.show.tables import (
     concise,
@@ -62,7 +63,7 @@ def compare(
         write(results, form, COMPARED, _compared(results, first, second, postprocess, metric))
         return
     console = console_for(results)
-    for name, result in results.items():
+    for name, result in select(results, protocols=[first, second]).items():  # the rest is not spoken of
         found = differences(result, first, second, postprocess, metric)
         mean, error = summary(result, postprocess, metric)
         table = plain_table("epsilon", map(show_epsilon, result.epsilons))

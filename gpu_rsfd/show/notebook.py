@@ -12,6 +12,7 @@ import numpy as np
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import DEFAULT, STORED, PostprocessLike, as_postprocess
 from gpu_rsfd.metrics import MetricLike, as_metric, name_of
+from gpu_rsfd.options import counted
 from gpu_rsfd.results import AttackResult, Measured, Result, Results
 from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.summary import run_of, show_epsilon, source_of, summary, unusual
@@ -41,7 +42,7 @@ def text(results: Measured | Results) -> str:
     if isinstance(results, Results):
         return f"Results({few(list(results))})"
     protocols, epsilons = few(results.protocols), few([show_epsilon(epsilon) for epsilon in results.epsilons])
-    size = f"n={results.n:,}, d={len(results.domain)}, {len(results.repetitions)} repetitions"
+    size = f"n={results.n:,}, d={len(results.domain)}, {counted(len(results.repetitions), 'repetition')}"
     return f"{type(results).__name__}({size}; protocols: {protocols}; epsilons: {epsilons})"
 
 

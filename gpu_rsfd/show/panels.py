@@ -18,8 +18,9 @@ from gpu_rsfd.show.summary import show_epsilon
 SIZES = {1: (4.6, 3.2), 2: (3.8, 2.8), 3: (3.6, 2.7)}  # width and height of so many panels: inches, as all of these
 SIZE = (3.2, 2.5)  # of more
 LEFT, RIGHT, TOP, BETWEEN, ABOVE, BELOW = 0.85, 0.15, 0.05, 0.55, 0.3, 0.25
-LINE, LETTER, HANDLE = 0.165, 0.067, 0.7  # of the legend: the height of a line, the width of a letter and of a sample
+LINE, LETTER, HANDLE = 0.165, 0.067, 0.9  # of the legend: the height of a line, the width of a letter and of a sample
 NARROWEST = 0.3  # between the middles of two tick labels that don't collide
+PLAIN_POWERS = range(3)  # of ten: 1, 10 and 100 are written as they are
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -73,7 +74,7 @@ class Page:
             frameon=False,
             borderaxespad=0,
             borderpad=0,
-            handlelength=2.8,
+            handlelength=4.4,  # both sides of the marker have room for a dash, a gap and a dot
             columnspacing=1.2,
             labelspacing=0.3,
         )
@@ -156,14 +157,16 @@ def log_ticks(axis: Any, values: Any) -> bool:
 def _between(m: int, e: int, decades: Sequence[int]) -> str:
     """What a tick between powers of ten says: the more, the fewer powers there are."""
     if len(decades) < 2 and (m in (2, 5) or (m in (3, 7) and not decades)):
-        return f"{m}·{power(e)}"
+        return _number(m * 10.0**e, 0)
     return ""
 
 
-def _number(value: float) -> str:
-    mantissa, _, exponent = f"{value:.2e}".partition("e")
+def _number(value: float, digits: int = 2) -> str:
+    mantissa, _, exponent = f"{value:.{digits}e}".partition("e")
+    if int(exponent) in PLAIN_POWERS:
+        return f"{value:.{max(digits - int(exponent), 0)}f}"
     return f"{mantissa}·{power(int(exponent))}"
 
 
 def power(exponent: int) -> str:
-    return "1" if exponent == 0 else f"10{str(exponent).translate(SUPERSCRIPTS)}"
+    return str(10**exponent) if exponent in PLAIN_POWERS else f"10{str(exponent).translate(SUPERSCRIPTS)}"

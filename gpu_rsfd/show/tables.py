@@ -16,6 +16,7 @@ from rich.table import Table
 
 from gpu_rsfd.estimate import PostprocessLike, as_postprocess
 from gpu_rsfd.metrics import MetricLike, as_metric, name_of
+from gpu_rsfd.options import counted
 from gpu_rsfd.results import Measured, Result, Results
 from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.summary import (
@@ -55,9 +56,9 @@ def concise(mean: float, error: float) -> str:
 
 def scientific(mean: float, error: float) -> str:
     """`concise`, with a power of ten of its own: `7.034(21)e-05`."""
-    if not math.isfinite(mean) or mean == 0:
+    exponent = _exponent(mean) if math.isfinite(mean) else 0
+    if exponent == 0:
         return concise(mean, error)
-    exponent = _exponent(mean)
     return f"{concise(mean / 10.0**exponent, error / 10.0**exponent)}e{exponent:+03d}"
 
 
@@ -113,7 +114,10 @@ def console_for(results: Results) -> Console:
 def heading(results: Results, name: str, *more: str) -> str:
     """What stands above a table: the data set, what the table has, what is unusual about the run."""
     result, source = results[name], source_of(results, name)
-    about = [f"{name}: n = {result.n:,}, d = {len(result.domain)}, {len(result.repetitions)} repetitions", *more]
+    about = [
+        f"{name}: n = {result.n:,}, d = {len(result.domain)}, {counted(len(result.repetitions), 'repetition')}",
+        *more,
+    ]
     about += [f"data: {source}"] if source else []
     return "; ".join([*about, *unusual(result)])
 
@@ -135,7 +139,7 @@ def show(results: Results, postprocess: PostprocessLike, form: str = "table", me
     for name, result in results.items():
         mean, error = summary(result, postprocess, metric)
         exponent = unit_of(mean)
-        unit = "" if exponent is None else f" in units of 1e{exponent:+03d}"
+        unit = f" in units of 1e{exponent:+03d}" if exponent else ""
         console.print(heading(results, name, f"{stated(postprocess, metric)}{unit}"), markup=False)
         closed, guide = _theory(result, postprocess, metric)
         guides |= bool(guide.any())
@@ -151,8 +155,8 @@ def show(results: Results, postprocess: PostprocessLike, form: str = "table", me
 def unit_of(mean: Any) -> int | None:
     """The power of ten of a table; None if its numbers are too far apart for a common one."""
     sizes = np.abs(mean[np.isfinite(mean) & (mean != 0)])
-    if not sizes.size:
-        return 0
+    if not sizes.size or (sizes.min() >= 0.1 and sizes.max() < 1000):
+        return 0  # shares, normalised errors: they are read as they are
     return None if float(sizes.max()) >= WIDE * float(sizes.min()) else _exponent(float(sizes.min()))
 
 

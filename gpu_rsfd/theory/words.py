@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpu_rsfd.options import show_epsilon
+from gpu_rsfd.options import counted, show_epsilon
 from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.theory.choice import EPSILONS, Case, Choice, Column, Decision
 
@@ -44,10 +44,6 @@ def factor(loss: float) -> str:
 def cut(name: str) -> str:
     """A name that is not too long."""
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def sentences(

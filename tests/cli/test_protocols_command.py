@@ -52,6 +52,9 @@ def test_tables_for_people_and_documents(monkeypatch, capsys):
     marked = [line.split()[0] for line in lines[3:-2] if line.startswith("*")]
     assert marked == [f"*{name}" for name in gpu_rsfd.PAPER if name.startswith("rsfd-")]
     assert lines[1].split()[-2:] == ["one", "any"]
+    assert lines[-2].startswith("* the paper's six")
+    assert "*" not in listed(monkeypatch, capsys, "--protocol", "smp-grr")
+    assert "(default: all)" in " ".join(listed(monkeypatch, capsys, "--help").replace("│", " ").split())
     rows = listed(monkeypatch, capsys, "--protocol", "smp-grr", "--markdown").splitlines()
     assert rows[0].startswith("At ε = 1")
     assert len({line.count("|") for line in rows[2:]}) == 1

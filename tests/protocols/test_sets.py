@@ -169,7 +169,8 @@ def test_designs_of_ones_own(solution):
 @pytest.mark.parametrize("sets,message", [
     ([[0, 1], [1, 2], [2, 3]], r"values 0 and 1 share 1 message\(s\), those of 0 and 2 share 0: any two must share"),
     ([*FANO[:5], [0, 1, 6], FANO[6]], "any two must share equally many"),
-    ([[0, 1], [2]], "all sets of equally many messages"),
+    ([[0, 1], [2, 3], [4]], r"value 0 has 2 message\(s\), value 2 has 1: all must have equally many"),
+    ([[0, [1]], [2, 3]], "they must be a table of integers"),
     ([[0, 0], [1, 2]], "value 0 has message 0 twice"),
     ([[0, 1], [0, 1]], "all values have the same messages"),
     ([[0, -1], [1, 2]], "message -1 is negative"),
@@ -183,6 +184,14 @@ def test_sets_that_are_refused(sets, message):
         gpu_rsfd.protocol("bad", solution="smp", sets=sets)
     with pytest.raises(gpu_rsfd.InputError, match=message):
         mechanism(gpu_rsfd.protocol("bad", solution="smp", sets=lambda e, k: sets), 1.0, 2, 3)
+
+
+def test_projective_geometry_is_close_to_subset_selection_if_there_are_many_values():
+    """The figures in docs/protocols.md."""
+    for k, worse in ((100, 1.05), (10, 1.27)):
+        pgr, ss = mechanism("smp-pgr", 1.0, 1, k), mechanism("smp-ss", 1.0, 1, k)
+        assert pgr.variance(1 / k, 10_000) / ss.variance(1 / k, 10_000) == pytest.approx(worse, abs=0.005)
+        assert k != 100 or (round(pgr.bits, 1), round(ss.bits, 1)) == (7.3, 80.7)
 
 
 def test_domains_that_are_refused():

@@ -49,7 +49,7 @@ def test_the_text_is_short(result):
 def test_every_text_is_a_line(data):
     """What users hold in their hands, none of it with arrays or functions in it."""
     attacked = gpu_rsfd.attack(data, epsilons=1.0, protocols=PROTOCOLS, repetitions=1)
-    assert repr(attacked) == "AttackResult(n=500, d=2, 1 repetitions; protocols: rsfd-grr, smp-adp; epsilons: 1)"
+    assert repr(attacked) == "AttackResult(n=500, d=2, 1 repetition; protocols: rsfd-grr, smp-adp; epsilons: 1)"
     assert repr(data) == "Dataset('a <b>', n=500, d=2, k=[3, 2])"
     sent = gpu_rsfd.reports(data, "rsfd-oue-z", 1.0)
     assert repr(sent) == "Reports(500 users, d=2; oue-z)"

@@ -288,11 +288,20 @@ def test_the_command_writes_a_page(monkeypatch, capsys, file):
 def test_bad_input_of_page(monkeypatch, capsys, file):
     folder = file.parent
     (folder / "mine.html").write_text("<p>a page of mine")
+    gpu_rsfd.attack(
+        gpu_rsfd.SyntheticDataset(50, (2, 2)),
+        epsilons=1.0,
+        protocols="smp-grr",
+        repetitions=1,
+        workers=1,
+        output=folder / "a.h5",
+    )
     for arguments, message in [
         (["r.h5", "--output", "mine.html"], "page=mine.html exists and was not made by gpu-rsfd"),
         (["r.h5", "--output", "r.h5"], "page=r.h5 is the results file itself"),
         (["r.h5", "--output", "r.png"], "page=r.png must end in .html"),
         (["r.h5", "--output", "no/r.html"], "page=no/r.html: the folder no does not exist"),
+        (["a.h5"], "a.h5 holds an attack; give the file of the sweep, and this one as --attack"),
         (["r.h5", "--attack", "r.h5"], "attack=r.h5 holds a sweep; a results file of gpu-rsfd attack is needed"),
     ]:
         assert message in refusal(monkeypatch, capsys, folder, ["page", *arguments])[-1]

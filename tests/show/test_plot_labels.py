@@ -11,6 +11,7 @@ from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.results import Results
 from gpu_rsfd.show import lettering, plots
 from gpu_rsfd.show.lettering import lettered
+from gpu_rsfd.show.panels import log_ticks
 
 
 @pytest.fixture(autouse=True)
@@ -136,6 +137,31 @@ def test_every_protocol_has_a_style_and_what_coincides_is_hollow():
     hollow = {name for name, s in styles.items() if s["markerfacecolor"] == "none"}
     assert {"mine", "odd", "rsfd-adp"} <= hollow
     assert not {"rsfd-grr", "rsfd-oue-z"} & hollow
+
+
+@pytest.mark.parametrize(("values", "ticks"), [
+    ([5.0, 12.0], ["5", "10"]), ([6.2, 8.3], ["6.31", "7.17", "8.16"]), ([2.0, 300.0], ["10", "100"]),
+    ([2e-4, 3e-3], ["2·10⁻⁴", "5·10⁻⁴", "10⁻³", "2·10⁻³"]),
+])  # fmt: skip
+def test_ticks_of_a_logarithmic_axis(values, ticks):
+    from matplotlib.figure import Figure
+
+    axis = Figure().subplots()
+    assert log_ticks(axis, values)
+    shown = [
+        (place, text)
+        for ticker in (axis.yaxis.major, axis.yaxis.minor)
+        for place, text in zip(ticker.locator(), ticker.formatter.seq, strict=bool(len(ticker.locator())))
+    ]
+    assert [text for _, text in sorted(shown) if text] == ticks
+
+
+def test_samples_in_the_legend_show_whole_dashes():
+    result = result_of(3, protocols=["smp-*"])
+    (legend,) = plots.figure_of(Results({"r": result})).legends
+    for line in legend.get_lines():
+        period = sum(line._dash_pattern[1] or [0])  # in points, scaled by the width of the line
+        assert legend.handlelength * legend.prop.get_size() - line.get_markersize() >= 1.7 * period
 
 
 @pytest.mark.slow

@@ -111,6 +111,13 @@ def test_how_many_repetitions_have_an_estimate(capsys):
     assert rows[1]["repetitions"] == 200
 
 
+@pytest.mark.parametrize(("means", "unit"), [
+    ([0.99, 1.0], 0), ([16.8, 265.0], 0), ([0.02, 0.5], -2), ([2e-4, 3e-3], -4), ([2e3, 5e3], 3), ([0.0], 0),
+])  # fmt: skip
+def test_shares_and_small_numbers_are_shown_as_they_are(means, unit):
+    assert tables.unit_of(np.array(means)) == unit
+
+
 def test_nothing_is_said_where_nothing_is_missing(capsys):
     tables.show(Results({"large": tiny(10, n=5000)}), "none")
     assert "estimate of every attribute" not in capsys.readouterr().out
@@ -145,6 +152,7 @@ def test_two_digits_of_the_error(mean, error, text):
 @pytest.mark.parametrize("mean,error,text", [
     (3.4251e-3, 7.2e-5, "3.425(72)e-03"),
     (3.4251e12, math.nan, "3.425e+12"),
+    (1.0, 0.0, "1.000"),
     (math.nan, 1.0, "–"),
     (0.0, 0.0, "0.000"),
     (5e-324, math.nan, "0.000e-300"),
