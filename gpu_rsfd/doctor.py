@@ -69,7 +69,9 @@ def lines_of(sections: dict[str, Section]) -> list[str]:
 
 NONE = Limits()
 ON_DEVICES = tuple(  # protocols of which the CUDA backend knows every noise
-    name for name, entry in REGISTRY.items() if CupyBackend.noises.issuperset(way.noise.form for way in entry.variants)
+    name
+    for name, entry in REGISTRY.items()
+    if CupyBackend.noises.issuperset(variant.noise.form for variant in entry.variants)
 )
 
 

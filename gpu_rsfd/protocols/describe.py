@@ -19,19 +19,19 @@ _WHO = {
 
 
 def noises(protocol: Protocol) -> str:
-    return " or ".join(dict.fromkeys(way.noise.name for way in protocol.variants))
+    return " or ".join(dict.fromkeys(variant.noise.name for variant in protocol.variants))
 
 
 def sends(protocol: Protocol) -> str:
     """Who sends what."""
     kinds = []
-    for way in protocol.variants:
-        text = _WHO[way.unsampled]
-        if way.unsampled is Unsampled.FAKE and way.noise.form is Bits:
+    for variant in protocol.variants:
+        text = _WHO[variant.unsampled]
+        if variant.unsampled is Unsampled.FAKE and variant.noise.form is Bits:
             text = text.replace("fake values", "randomised fake one-hot vectors")
-        elif way.unsampled is Unsampled.FAKE and way.noise.form is Sets:
+        elif variant.unsampled is Unsampled.FAKE and variant.noise.form is Sets:
             text = text.replace("fake values", "uniform messages")
-        kinds.append(text + ", drawn from a prior" * way.prior)
+        kinds.append(text + ", drawn from a prior" * variant.prior)
     return "; or ".join(dict.fromkeys(kinds))
 
 
@@ -50,7 +50,7 @@ def protocols_table() -> str:
 
 def noises_table() -> str:
     """Every noise: a table in Markdown."""
-    rules = dict.fromkeys(way.noise for entry in REGISTRY.values() for way in entry.variants)
+    rules = dict.fromkeys(variant.noise for entry in REGISTRY.values() for variant in entry.variants)
     rows = ["| noise | p* | q* | comes from |", "|---|---|---|---|"]
     rows += [f"| {r.name} | {r.p_star} | {r.q_star} | {r.source} |" for r in rules]
     return "\n".join(rows)

@@ -391,7 +391,9 @@ def _pair(name: str, adaptive: object) -> tuple[Protocol, Protocol, Budget]:
             raise InputError(
                 f"protocol {name!r}: adaptive={one.name!r} is longitudinal or has a prior; give another one"
             )
-    families = [way.unsampled if not way.unsampled.hides else Unsampled.FAKE for way in (*a.variants, *b.variants)]
+    families = [
+        variant.unsampled if not variant.unsampled.hides else Unsampled.FAKE for variant in (*a.variants, *b.variants)
+    ]
     if families[0] is not families[1]:
         raise InputError(f"protocol {name!r}: {a.name} and {b.name} are of different solutions; both must be of one")
     if a.budget.rule != b.budget.rule:
