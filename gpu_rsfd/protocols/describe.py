@@ -10,7 +10,7 @@ from pathlib import Path
 from gpu_rsfd.protocols.form import Bits, Sets, Unsampled
 from gpu_rsfd.protocols.registry import REGISTRY, Protocol
 
-_WHO = {
+_SENT = {
     Unsampled.OWN: "every attribute",
     Unsampled.NOTHING: "the sampled attribute, and which it is",
     Unsampled.ZERO: "every attribute: noise on zero vectors for those not sampled",
@@ -23,10 +23,10 @@ def noises(protocol: Protocol) -> str:
 
 
 def sends(protocol: Protocol) -> str:
-    """Who sends what."""
+    """What is sent."""
     kinds = []
     for variant in protocol.variants:
-        text = _WHO[variant.unsampled]
+        text = _SENT[variant.unsampled]
         if variant.unsampled is Unsampled.FAKE and variant.noise.form is Bits:
             text = text.replace("fake values", "randomised fake one-hot vectors")
         elif variant.unsampled is Unsampled.FAKE and variant.noise.form is Sets:
@@ -43,7 +43,7 @@ def lines() -> Iterator[tuple[str, str, str]]:
 
 def protocols_table() -> str:
     """Every protocol: a table in Markdown."""
-    rows = ["| name | label | budget of an attribute | noise | who sends what |", "|---|---|---|---|---|"]
+    rows = ["| name | label | budget of an attribute | noise | what is sent |", "|---|---|---|---|---|"]
     rows += [f"| `{e.name}` | {e.label} | {e.budget.text} | {noises(e)} | {sends(e)} |" for e in REGISTRY.values()]
     return "\n".join(rows)
 

@@ -105,7 +105,7 @@ def page(results: Results, title: str, attacks: Results | None = None, metric: s
 
 
 def document(results: Results, title: str, attacks: Results | None = None, metric: str = "mse") -> dict[str, Any]:
-    """All that the page shows, as plain data; attacks must be on the same data sets, run under the same terms."""
+    """All that the page shows, as plain data; attacks must be on the same data sets, run with the same settings."""
     first = next(iter(results.values()))
     looks, epsilons = first.plan.looks, first.epsilons
     metric = name_of(metric)
@@ -268,7 +268,7 @@ def matching(results: Results, attacks: Results) -> dict[str, AttackResult]:
     Raises
     ------
     InputError
-        If an attack is on other data or other protocols, at other epsilons, or under other terms; it says which.
+        If an attack is on other data or other protocols, at other epsilons, or with other settings; it says which.
     """
     known = {d.get("name") for d in results.spec.get("datasets", [])} | set(results)
     found = {}
