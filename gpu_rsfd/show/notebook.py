@@ -12,9 +12,10 @@ import numpy as np
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import DEFAULT, STORED, PostprocessLike, as_postprocess
 from gpu_rsfd.metrics import MetricLike, as_metric, name_of
+from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.results import AttackResult, Measured, Result, Results
 from gpu_rsfd.show.comparison import among_best
-from gpu_rsfd.show.summary import run_of, show_epsilon, source_of, summary, unusual
+from gpu_rsfd.show.summary import run_of, source_of, summary, unusual
 
 MOST_SHOWN = 20  # data sets; more are counted
 MOST_NAMED = 6  # protocols, epsilons or data sets in a line

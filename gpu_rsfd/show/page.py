@@ -19,6 +19,7 @@ from gpu_rsfd.command import Size, command_of, reads_files
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import DEFAULT, POSTPROCESS, STORED
 from gpu_rsfd.metrics import as_metric, first_line, metric_names, name_of
+from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import DEFAULT_SETTINGS
 from gpu_rsfd.results import AttackResult, Result, Results
@@ -30,7 +31,7 @@ from gpu_rsfd.show.plots import AXES, sizes_of, varying_in
 from gpu_rsfd.show.privacy import GOALS, exact_losses, loss_notes, means
 from gpu_rsfd.show.published import caveats, published
 from gpu_rsfd.show.selection import part_of
-from gpu_rsfd.show.summary import RUN, expected, promised, rough, show_epsilon, source_of, summary
+from gpu_rsfd.show.summary import RUN, expected, promised, rough, source_of, summary
 from gpu_rsfd.show.tables import without_number
 from gpu_rsfd.store.files import replace_file
 from gpu_rsfd.version import __version__

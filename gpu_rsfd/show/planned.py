@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.show.comparison import TIE
 from gpu_rsfd.show.panels import Page, epsilon_ticks
-from gpu_rsfd.show.summary import show_epsilon
 from gpu_rsfd.show.tables import PLAIN, WIDTH, escaped, plain_table
 from gpu_rsfd.theory import expected as theory
 from gpu_rsfd.theory.choice import Decision
