@@ -42,7 +42,9 @@ def check_datasets(datasets: object, sampler: str) -> list[Dataset]:
             how = f": {' and '.join(files)}; rename one of the files, or give each an output" if len(files) > 1 else ""
             raise InputError(f"data set {data.name!r} is given twice{how}")
         if "/" in data.name or data.name in ("", ".", ".."):
-            raise InputError(f"data set {data.name!r} can't be a group of the results file; its name must have no /")
+            raise InputError(
+                f"data set {data.name!r} can't be a group of the results file; its name must not contain /"
+            )
     return found
 
 

@@ -195,7 +195,7 @@ def load_protocols(path: str | os.PathLike[str]) -> dict[str, Protocol]:
         if not isinstance(value, Protocol) or REGISTRY.get(value.name) is value:
             continue
         if found.setdefault(value.name, value) is not value:
-            raise InputError(f"{path} defines two protocols of the name {value.name!r}")
+            raise InputError(f"{path} defines two protocols named {value.name!r}")
     if not found:
         raise InputError(f"{path} defines no protocol; one is made with gpu_rsfd.protocol(name, solution=…, bits=…)")
     return found
@@ -215,7 +215,7 @@ def _check_name(name: object) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(f"protocol {name!r} can't be the name of a protocol; {valid}")
     if name in REGISTRY:
-        raise InputError(f"protocol {name!r} is the name of a protocol of gpu-rsfd; take another one")
+        raise InputError(f"protocol {name!r} is the name of a protocol of gpu-rsfd; choose another one")
 
 
 def _line(name: str, key: str, text: object) -> str:

@@ -174,7 +174,7 @@ def per(
         raise InputError(f"per={what} must be one of {', '.join(PER)}")
     attributes = what == "attribute"
     if not attributes and name_of(metric) != "mse":
-        raise InputError(f"metric={name_of(metric)} is of a whole attribute; the error of a value is its RMSE")
+        raise InputError(f"metric={name_of(metric)} is defined for a whole attribute; the error of a value is its RMSE")
     if form != "table":
         rows = attribute_rows(results, postprocess, metric) if attributes else value_rows(results, postprocess)
         write(results, form, PER_ATTRIBUTE if attributes else PER_VALUE, rows)

@@ -105,7 +105,7 @@ def _rows(results: Results, per: str, postprocess: PostprocessLike, metric: Metr
 
     if _attacks(results):
         if per != "cell":
-            raise InputError(f"per={per} is of errors; an attack has a row per cell")
+            raise InputError(f"per={per} is for errors; an attack has a row per cell")
         return privacy.rows(results)
     if per == "cell":
         return tables.rows(results, postprocess, metric)

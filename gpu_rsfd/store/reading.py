@@ -140,7 +140,7 @@ def opened(path: Path) -> Iterator[FileReader]:
             yield reader
         except InputError as error:
             if str(error).startswith(f"{path} is damaged: "):
-                raise InputError(f"{error}; the command that made it makes it anew with --overwrite") from None
+                raise InputError(f"{error}; to make it again, run the command that made it with --overwrite") from None
             raise
 
 

@@ -394,7 +394,7 @@ def test_no_worker_at_all(dask, tmp_path, monkeypatch, capsys):
 def test_patience_is_for_clusters(tmp_path, monkeypatch, capsys):
     for more in (["--patience", "5"], ["--cluster", "local:1", "--patience", "0"]):
         (line,) = refusal(monkeypatch, capsys, tmp_path, ["sweep", "--users", "10", "--domain", "2x2", *more])
-        assert "must be a number of seconds > 0, and is for a cluster" in line
+        assert "must be a number of seconds > 0, and needs --cluster" in line
 
 
 def test_a_worker_that_lacks_the_file(two, tmp_path):

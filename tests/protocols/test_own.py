@@ -290,7 +290,7 @@ def test_protocols_of_a_file(tmp_path):
         ("x = 1\n", "mine.py defines no protocol; one is made with"),
         (
             "from gpu_rsfd import protocol\na, b = [protocol('p', solution='smp', keep=min) for _ in 'ab']\n",
-            "mine.py defines two protocols of the name 'p'",
+            "mine.py defines two protocols named 'p'",
         ),
     ],
 )
