@@ -147,6 +147,10 @@ def opened(path: Path) -> Iterator[FileReader]:
 class GroupReader(HeaderReader):
     """A data set with its repetitions."""
 
+    def axis(self, field: str) -> int:
+        """Of the repetitions; format 1 has another for some fields."""
+        return 2
+
     def variable(self, header: Header, array: Array) -> Any:
         kinds = "iu" if np.dtype(array.dtype).kind == "i" else "f"
         cell = (len(header.protocols), len(header.epsilons))
@@ -156,7 +160,7 @@ class GroupReader(HeaderReader):
         """What was measured, and how many bytes of it were read: all, if there is room for them, or none yet."""
         header, total, arrays = self.header(), range(*self.spec["repetitions"]), measurement.arrays()
         nodes = {array.name: self.variable(header, array) for array in arrays}
-        lengths = {field: node.shape[2] for field, node in nodes.items()}
+        lengths = {field: node.shape[self.axis(field)] for field, node in nodes.items()}
         done, last = min(lengths.values()), list(nodes)[-1]
         if not 1 <= done <= len(total):
             self.refuse(last, f"has {done} repetitions; 1 to {len(total)} are valid")
