@@ -130,11 +130,11 @@ def aggregate(
     ----------
     reports : Reports, or iterable
         A report for each user, as the clients of multi-freq-ldpy make them: for Spl and RS+FD a sequence with an entry
-        for each attribute, for Smp a pair of the attribute and its entry.  An entry is a value 0 … k - 1 (GRR), or a
-        bit for each of k values (unary encodings; for local hashing the values that the report supports).  Or what
-        `gpu_rsfd.reports` or `report_chunks` returns.
+        for each attribute, for Smp a pair of the attribute and its entry.  An entry is a value 0 … k - 1 (GRR), a
+        message (HR, PGR), a bit for each of k values (unary encodings; for local hashing the values that the report
+        supports), or the values of a subset (SS).  Or what `gpu_rsfd.reports` or `report_chunks` returns.
     protocol : str or Protocol
-        What the users ran: a name of `PROTOCOLS`, or a protocol of one's own.
+        What the users ran: name of a protocol, or a user-defined protocol.
     epsilon : float
         The total budget that they ran it with.
     domain : iterable of int

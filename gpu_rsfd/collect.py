@@ -27,7 +27,7 @@ from gpu_rsfd.measure import Measurement, measurement_of
 from gpu_rsfd.measure.frequencies import BLOCK_BYTES
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.results import Header, Results
-from gpu_rsfd.spec import Spec
+from gpu_rsfd.spec import SAVE_EVERY, Spec
 from gpu_rsfd.store.blocks import Block, Blocks, adopt, write_block
 from gpu_rsfd.store.compact import Store
 from gpu_rsfd.store.files import locked, remove_leftovers, replaced
@@ -39,8 +39,7 @@ from gpu_rsfd.store.pieces import Gap
 from gpu_rsfd.store.reading import open_results
 from gpu_rsfd.tape import STREAM_VERSION
 
-SAVE_EVERY = 2.0  # seconds of work that a killed run may lose, as far as blocks can be cut
-UPDATE_EVERY = 5  # times that, and the blocks are compacted into the file
+UPDATE_EVERY = 5  # times the seconds between saves, and the blocks are compacted into the file
 SAVE_SHARE = 20  # work takes at least this many times as long as compacting
 SHORTEST_BLOCK = 0.2  # seconds of work, once the speed is known: making a file for each takes a tenth of that
 FIRST_SPEED = 1e8  # positions per second, a guess until the first block has been timed

@@ -111,7 +111,7 @@ def _check_budget(entry: Protocol, epsilon: float, m: Mechanism) -> None:
 
 def _domain(entry: Protocol, sizes: Sequence[int]) -> tuple[int, ...]:
     """Sizes that the protocol has: a table of message sets is for so many values."""
-    most = min(way.noise.most_values for way in entry.variants)
+    most = min(variant.noise.most_values for variant in entry.variants)
     return tuple(min(k, most) for k in sizes)
 
 
@@ -296,7 +296,7 @@ def _losses(entry: Protocol) -> Iterator[str]:
         (most,) = {float(f"{losses(mechanisms(entry, EPSILON, DOMAIN))[-1]:.4g}")}
         yield f"loss: claimed, not computed: {most:g} at epsilon={EPSILON:.4g}, domain={DOMAIN}; one bit loses no more"
         return
-    if not all(way.noise.plain for way in entry.variants):
+    if not all(variant.noise.plain for variant in entry.variants):
         yield "loss: that of the message, from its own formula; its bits are not enumerated"
         return
     for domain, epsilon in product((_domain(entry, sizes) for sizes in SMALL), (math.log(2), 2.0)):

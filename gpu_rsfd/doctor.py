@@ -69,7 +69,9 @@ def lines_of(sections: dict[str, Section]) -> list[str]:
 
 NONE = Limits()
 ON_DEVICES = tuple(  # protocols of which the CUDA backend knows every noise
-    name for name, entry in REGISTRY.items() if CupyBackend.noises.issuperset(way.noise.form for way in entry.variants)
+    name
+    for name, entry in REGISTRY.items()
+    if CupyBackend.noises.issuperset(variant.noise.form for variant in entry.variants)
 )
 
 
@@ -295,7 +297,7 @@ def _differences(
             ours = counted(backend)
             took = time.perf_counter() - started
             if backend.name == "numpy":
-                wrong = list(_cells(plan, case, ours, _literal(case, plan, data, seed, assignment, *ours)))
+                wrong = list(_cells(plan, case, ours, _literal(case, data, seed, assignment, *ours)))
                 again = []
             else:
                 with NumpyBackend(workers=1) as engine:
@@ -368,7 +370,7 @@ def random_case(random: np.random.Generator, positions: int) -> Case:
 
 
 def _literal(
-    case: Case, plan: Plan, data: Dataset, seed: int, assignment: str, counts: Counts, reporters: Counts
+    case: Case, data: Dataset, seed: int, assignment: str, counts: Counts, reporters: Counts
 ) -> tuple[Counts, Counts]:
     """The first epsilon and repetition from the literal reports; the rest as given."""
     counts, reporters = counts.copy(), reporters.copy()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from gpu_rsfd.backends import BACKENDS, open_backend
+from gpu_rsfd.backends import check_backend, open_backend
 from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.datasets.base import Dataset, importable
 from gpu_rsfd.errors import InputError
@@ -24,11 +24,8 @@ def open_engine(
     if cluster is None:
         return open_backend(backend, workers, devices, sampler, noises)
     if workers is not None or devices is not None:
-        raise InputError("workers and devices are of this machine; a cluster has its own")
-    if backend not in BACKENDS:
-        raise InputError(f"unknown backend {backend!r}; available: {', '.join(BACKENDS)}")
-    if sampler != "users" and backend == "cupy":
-        raise InputError(f"sampler={sampler!r} runs on the host, which is fast enough; leave cupy and devices out")
+        raise InputError("workers and devices can't be given for a cluster, which has its own")
+    check_backend(backend, sampler)
     from gpu_rsfd.backends.cluster.backend import ClusterBackend
 
     return ClusterBackend(cluster, backend, sampler), f"cluster {cluster} was asked for"

@@ -20,13 +20,12 @@ from gpu_rsfd.measure.inference import Attacker, workers_for
 from gpu_rsfd.options import with_keywords
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.results import AttackResult, Header, Result, Results
-from gpu_rsfd.spec import FIELDS, Spec
+from gpu_rsfd.spec import FIELDS, SAVE_EVERY, Spec
 
 if TYPE_CHECKING:
     from gpu_rsfd.collect import Reporter
 
 Data = Dataset | str | os.PathLike[str]
-SAVE_EVERY = 2.0
 
 
 def check_datasets(datasets: object, sampler: str) -> list[Dataset]:
@@ -43,7 +42,9 @@ def check_datasets(datasets: object, sampler: str) -> list[Dataset]:
             how = f": {' and '.join(files)}; rename one of the files, or give each an output" if len(files) > 1 else ""
             raise InputError(f"data set {data.name!r} is given twice{how}")
         if "/" in data.name or data.name in ("", ".", ".."):
-            raise InputError(f"data set {data.name!r} can't be a group of the results file; its name must have no /")
+            raise InputError(
+                f"data set {data.name!r} can't be a group of the results file; its name must not contain /"
+            )
     return found
 
 

@@ -80,24 +80,24 @@ def _kind(noise: Any) -> str:
     return "keep" if getattr(getattr(noise, "design", noise), "size", 0) == 1 else str(noise.kind)
 
 
-def none(f: Floats, context: Context | None = None) -> Floats:
+def none(f: Floats) -> Floats:
     """The unbiased estimate itself, which may be negative."""
     return f
 
 
-def clip(f: Floats, context: Context | None = None) -> Floats:
+def clip(f: Floats) -> Floats:
     """Negative estimates are set to 0 (Base-Pos)."""
     return np.maximum(f, 0)
 
 
-def clip_normalize(f: Floats, context: Context | None = None) -> Floats:
+def clip_normalize(f: Floats) -> Floats:
     """Negative estimates are set to 0, then all are divided by their sum (Norm-Mul); uniform if none is positive."""
     clipped = np.maximum(f, 0)
     total = clipped.sum(axis=-1, keepdims=True)
     return np.where(total == 0, 1 / f.shape[-1], clipped / np.where(total == 0, 1, total))
 
 
-def simplex(f: Floats, context: Context | None = None) -> Floats:
+def simplex(f: Floats) -> Floats:
     """The nearest frequencies that are not negative and sum to 1 (Norm-Sub): one number is subtracted, then clip."""
     descending = -np.sort(-f, axis=-1)
     surplus = np.cumsum(descending, axis=-1) - 1
@@ -106,12 +106,12 @@ def simplex(f: Floats, context: Context | None = None) -> Floats:
     return np.maximum(f - np.take_along_axis(surplus, support - 1, axis=-1) / support, 0)
 
 
-def norm(f: Floats, context: Context | None = None) -> Floats:
+def norm(f: Floats) -> Floats:
     """One number is added to every estimate so that they sum to 1 (Norm); some may be negative."""
     return f + (1 - f.sum(axis=-1, keepdims=True)) / f.shape[-1]
 
 
-def norm_cut(f: Floats, context: Context | None = None) -> Floats:
+def norm_cut(f: Floats) -> Floats:
     """The largest estimates are kept until they sum to 1 or more, the rest is 0; then clip-normalize (Norm-Cut)."""
     order = np.argsort(-f, axis=-1, kind="stable")
     clipped = np.maximum(np.take_along_axis(f, order, axis=-1), 0)

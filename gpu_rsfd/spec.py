@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 SAMPLERS = ("users", "counts", "marginals")  # every user's report; or the exact distribution of the counts
 PAPER_EPSILONS = tuple(math.log(i) for i in range(2, 8))
+SAVE_EVERY = 2.0  # seconds of work that a killed run may lose, as far as blocks can be cut
 
 
 def _entries(values: Any) -> list[Any]:

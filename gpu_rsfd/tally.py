@@ -72,7 +72,9 @@ class Tally:
 
     def _add_ours(self, reports: Reports, start: int) -> None:
         if [m.recipe for m in reports.mechanisms] != [m.recipe for m in self.ms]:
-            raise InputError("the reports were made by another protocol, epsilon, domain or guarantee than is given")
+            raise InputError(
+                "the reports were made by another protocol, epsilon, domain or guarantee than the one given"
+            )
         first = getattr(reports, "start", 0)
         wrong: dict[int, tuple[str, str]] = {}
         for j, (values, users) in enumerate(zip(reports.values, reports.users, strict=True)):

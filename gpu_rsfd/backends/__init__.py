@@ -27,10 +27,11 @@ def open_backend(
     `workers` means one of the latter two, for `devices` CuPy.  It takes none that does not know all `noises`.
     `sampler`: every user's report, or the distribution of the counts, which has backends of its own.
     """
-    if name not in BACKENDS:
-        raise InputError(f"unknown backend {name!r}; available: {', '.join(BACKENDS)}")
+    check_backend(name, sampler, devices)
     if sampler != "users":
-        return _open_sampler(sampler, name, workers, devices)
+        from gpu_rsfd.backends.exact.samplers import SAMPLERS
+
+        return SAMPLERS[sampler](workers), f"sampler={sampler} draws the counts without users"
     if name == "cupy" and workers is not None:
         raise InputError(f"workers={workers} cannot be used with backend 'cupy'; available: auto, native, numpy")
     if workers is not None and devices is not None:
@@ -61,6 +62,14 @@ def open_backend(
     return _open_host(host, workers), f"{host}, since {missing or reason}"
 
 
+def check_backend(name: str, sampler: str, devices: Sequence[int] | None = None) -> None:
+    """Refuses a backend that does not exist, or that the sampler does not have."""
+    if name not in BACKENDS:
+        raise InputError(f"unknown backend {name!r}; available: {', '.join(BACKENDS)}")
+    if sampler != "users" and (name == "cupy" or devices is not None):
+        raise InputError(f"sampler={sampler!r} runs on the CPU only; leave out cupy and devices")
+
+
 def host_backend(noises: Collection[type] = ()) -> tuple[str, str]:
     """The fastest backend of this machine's CPU that knows all noises, and why it is not `native`."""
     from gpu_rsfd.backends.native.build import NotBuilt, built
@@ -83,11 +92,3 @@ def _open_host(name: str, workers: int | None) -> Backend:
     from gpu_rsfd.backends.cpu.backend import NumpyBackend
 
     return NumpyBackend(workers)
-
-
-def _open_sampler(sampler: str, name: str, workers: int | None, devices: Sequence[int] | None) -> tuple[Backend, str]:
-    from gpu_rsfd.backends.exact.samplers import SAMPLERS
-
-    if name == "cupy" or devices is not None:
-        raise InputError(f"sampler={sampler!r} runs on the host, which is fast enough; leave cupy and devices out")
-    return SAMPLERS[sampler](workers), f"sampler={sampler} draws the counts without users"

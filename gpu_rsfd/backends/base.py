@@ -36,6 +36,14 @@ class Engine:
         """Whether a cluster's workers share the users of each repetition."""
         return False
 
+    def batch_multiple(self, n: int) -> int:
+        """Repetitions that use it fully: a good multiple for a block of work."""
+        return 1
+
+    def work(self, dataset: Dataset, plan: Plan) -> int:
+        """Positions of a repetition."""
+        return plan.positions(dataset.n)
+
 
 def noises_of(attributes: Iterable[AttributePlan]) -> frozenset[type]:
     """The noises of some attributes of a plan."""

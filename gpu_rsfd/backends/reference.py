@@ -19,9 +19,6 @@ class ReferenceBackend(Engine):
     noises = frozenset(LITERAL)
     device = "one CPU process, user by user"
 
-    def close(self) -> None:
-        """Nothing is held."""
-
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
     ) -> tuple[list[Counts], Counts]:
@@ -41,12 +38,6 @@ class ReferenceBackend(Engine):
             if progress is not None:
                 progress(plan.positions(dataset.n))
         return counts, sampled
-
-    def batch_multiple(self, n: int) -> int:
-        return 1
-
-    def work(self, dataset: Dataset, plan: Plan) -> int:
-        return plan.positions(dataset.n)
 
     def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
         part, users = timing.small(plan, 2, 8), min(dataset.n, 200)

@@ -17,7 +17,7 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import ALIASES, POSTPROCESS
 from gpu_rsfd.metrics import metric_names
 from gpu_rsfd.options import MACHINE, OUTPUT, SIMULATION, F, Option, read_whole
-from gpu_rsfd.spec import FIELDS, MEASURED
+from gpu_rsfd.spec import FIELDS, MEASURED, SAVE_EVERY
 
 SELECTION = (
     Option("dataset", "LIST", "Data sets by name or file.", "syn1,my.csv", many=True, default_text="syn1",
@@ -64,8 +64,8 @@ RUN = (
     Option("overwrite", "", "Replace the results file.", panel=OUTPUT, kind=bool, default=False),
     Option("plot", "", "Draw the figure beside the results file.", panel=OUTPUT, kind=bool, default=True,
            default_text="plot", in_python=False),
-    Option("save_every", "SECONDS", "Seconds of work between saves.", "30", panel=OUTPUT, kind=float, default=2.0,
-           default_text="2"),
+    Option("save_every", "SECONDS", "Seconds of work between saves.", "30", panel=OUTPUT, kind=float,
+           default=SAVE_EVERY, default_text=f"{SAVE_EVERY:g}"),
     Option("dry_run", "", "Print the size of the work, the expected time and memory; run nothing.", panel=OUTPUT,
            kind=bool, default=False, in_python=False),
     Option("yes", "", "Start even if it may take more than a day, or more memory than is free.", panel=OUTPUT,

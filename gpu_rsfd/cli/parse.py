@@ -41,5 +41,5 @@ def part(text: str) -> tuple[int, int]:
 
     number, slash, parts = text.partition("/")
     if not slash or not number.strip().isdecimal() or not parts.strip().isdecimal():
-        raise InputError(f"part={text} must be a part and their number, such as 3/16")
+        raise InputError(f"part={text} must be a part and the number of parts, such as 3/16")
     return check_part(int(number), int(parts))

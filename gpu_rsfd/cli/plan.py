@@ -81,13 +81,11 @@ def plan(
     asked = Question(users, target, target_rmse, against, postprocess, attack, free)
     data = datasets_of(given, "plan", quiet)
     if plot is not None and (len(data) > 1 or (users is not None and len(users) > 1)):
-        raise InputError("--plot is of one data set and one number of users; give one of each")
+        raise InputError("--plot draws one data set and one number of users; give one of each")
     with reporter(quiet=False) as progress:
         plans = [shown.PlannedData(one, planned(one, spec, asked, progress)) for one in data]
     if attack and not json and any(not row.attacked_users for plan in plans for row in plan.found):
-        print(
-            "no attack was simulated where domains are too large for it, or a noise is not known to it", file=sys.stderr
-        )
+        print("no attack was simulated where domains are too large, or the attack lacks a noise", file=sys.stderr)
     if plot is not None:
         plots.save_figure(shown.figure(plans[0].found), plot)
     shown.show(plans, asked, spec.guarantee, json=json)

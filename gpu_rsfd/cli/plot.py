@@ -104,7 +104,7 @@ def plot(
         for path in written:
             plots.save_figure(figure, path, overwrite)
     elif users or attributes or values:
-        raise InputError("--users, --attributes and --values are of --surface")
+        raise InputError("--users, --attributes and --values need --surface")
     elif file is None:
         raise InputError("plot needs a results file (gpu-rsfd plot results.h5) or --surface")
     else:

@@ -86,7 +86,7 @@ def carry_out(
     plans = [plan_for(spec, data) for data in datasets]
     patience = options["patience"]
     if patience is not None and (options["cluster"] is None or not 0 < patience < math.inf):
-        raise InputError(f"patience={patience} must be a number of seconds > 0, and is for a cluster")
+        raise InputError(f"patience={patience} must be a number of seconds > 0, and needs --cluster")
     with contextlib.ExitStack() as stack:
         reporter = stack.enter_context(progress.reporter(quiet))
         with waiting(patience, reporter.say):

@@ -57,7 +57,7 @@ class Attacker(Engine):
             self._pool = Pool()
             return
         if workers is not None:
-            raise InputError("workers are of this machine; a cluster has its own")
+            raise InputError("workers can't be given for a cluster, which has its own")
         from gpu_rsfd.backends.cluster.pool import DaskPool
 
         self._pool = DaskPool(cluster, "numpy")

@@ -10,7 +10,7 @@ from pathlib import Path
 from gpu_rsfd.protocols.form import Bits, Sets, Unsampled
 from gpu_rsfd.protocols.registry import REGISTRY, Protocol
 
-_WHO = {
+_SENT = {
     Unsampled.OWN: "every attribute",
     Unsampled.NOTHING: "the sampled attribute, and which it is",
     Unsampled.ZERO: "every attribute: noise on zero vectors for those not sampled",
@@ -19,19 +19,19 @@ _WHO = {
 
 
 def noises(protocol: Protocol) -> str:
-    return " or ".join(dict.fromkeys(way.noise.name for way in protocol.variants))
+    return " or ".join(dict.fromkeys(variant.noise.name for variant in protocol.variants))
 
 
 def sends(protocol: Protocol) -> str:
-    """Who sends what."""
+    """What is sent."""
     kinds = []
-    for way in protocol.variants:
-        text = _WHO[way.unsampled]
-        if way.unsampled is Unsampled.FAKE and way.noise.form is Bits:
+    for variant in protocol.variants:
+        text = _SENT[variant.unsampled]
+        if variant.unsampled is Unsampled.FAKE and variant.noise.form is Bits:
             text = text.replace("fake values", "randomised fake one-hot vectors")
-        elif way.unsampled is Unsampled.FAKE and way.noise.form is Sets:
+        elif variant.unsampled is Unsampled.FAKE and variant.noise.form is Sets:
             text = text.replace("fake values", "uniform messages")
-        kinds.append(text + ", drawn from a prior" * way.prior)
+        kinds.append(text + ", drawn from a prior" * variant.prior)
     return "; or ".join(dict.fromkeys(kinds))
 
 
@@ -43,14 +43,14 @@ def lines() -> Iterator[tuple[str, str, str]]:
 
 def protocols_table() -> str:
     """Every protocol: a table in Markdown."""
-    rows = ["| name | label | budget of an attribute | noise | who sends what |", "|---|---|---|---|---|"]
+    rows = ["| name | label | budget of an attribute | noise | what is sent |", "|---|---|---|---|---|"]
     rows += [f"| `{e.name}` | {e.label} | {e.budget.text} | {noises(e)} | {sends(e)} |" for e in REGISTRY.values()]
     return "\n".join(rows)
 
 
 def noises_table() -> str:
     """Every noise: a table in Markdown."""
-    rules = dict.fromkeys(way.noise for entry in REGISTRY.values() for way in entry.variants)
+    rules = dict.fromkeys(variant.noise for entry in REGISTRY.values() for variant in entry.variants)
     rows = ["| noise | p* | q* | comes from |", "|---|---|---|---|"]
     rows += [f"| {r.name} | {r.p_star} | {r.q_star} | {r.source} |" for r in rules]
     return "\n".join(rows)

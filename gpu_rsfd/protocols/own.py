@@ -195,7 +195,7 @@ def load_protocols(path: str | os.PathLike[str]) -> dict[str, Protocol]:
         if not isinstance(value, Protocol) or REGISTRY.get(value.name) is value:
             continue
         if found.setdefault(value.name, value) is not value:
-            raise InputError(f"{path} defines two protocols of the name {value.name!r}")
+            raise InputError(f"{path} defines two protocols named {value.name!r}")
     if not found:
         raise InputError(f"{path} defines no protocol; one is made with gpu_rsfd.protocol(name, solution=…, bits=…)")
     return found
@@ -215,7 +215,7 @@ def _check_name(name: object) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(f"protocol {name!r} can't be the name of a protocol; {valid}")
     if name in REGISTRY:
-        raise InputError(f"protocol {name!r} is the name of a protocol of gpu-rsfd; take another one")
+        raise InputError(f"protocol {name!r} is the name of a protocol of gpu-rsfd; choose another one")
 
 
 def _line(name: str, key: str, text: object) -> str:
@@ -261,6 +261,15 @@ class Called:
         except Exception as error:
             raise InputError(f"{self.words(what, arguments)} raised {_told_after(error)}") from None
 
+    def number(self, what: str, most: float = math.inf, **arguments: float) -> float:
+        """What it gives, which must be above 0 and below `most`: 1, or infinity."""
+        given = self(what, **arguments)
+        number = _number(given)
+        if not 0 < number < most:
+            needed = "a probability > 0 and < 1" if most == 1 else "a finite number > 0"
+            raise InputError(f"{self.words(what, arguments)} gave {given!r}; it must be {needed}")
+        return number
+
     def words(self, what: str, arguments: dict[str, float]) -> str:
         given = ", ".join(f"{name}={value:g}" for name, value in arguments.items())
         return f"protocol {self.protocol!r}: {what}({given})"
@@ -280,13 +289,7 @@ class OwnBudget:
     protocol: str = field(compare=False)
 
     def __call__(self, epsilon: float, d: int) -> float:
-        called = Called(self.function, self.protocol)
-        given = called("budget", epsilon=epsilon, d=d)
-        e = _number(given)
-        if not 0 < e < math.inf:
-            words = called.words("budget", {"epsilon": epsilon, "d": d})
-            raise InputError(f"{words} gave {given!r}; it must be a finite number > 0")
-        return e
+        return Called(self.function, self.protocol).number("budget", epsilon=epsilon, d=d)
 
 
 def _set(name: str, bits: Any, loss: Any) -> NoiseRule:
@@ -304,12 +307,7 @@ def _set(name: str, bits: Any, loss: Any) -> NoiseRule:
     stated = Called(loss, name)
 
     def claimed(noise: Noise, e: float, k: int) -> float:
-        given = stated("loss", e=e, k=k)
-        number = _number(given)
-        if not 0 < number < math.inf:
-            words = stated.words("loss", {"e": e, "k": k})
-            raise InputError(f"{words} gave {given!r}; it must be a finite number > 0")
-        return number
+        return stated.number("loss", e=e, k=k)
 
     return NoiseRule(
         name,
@@ -330,12 +328,7 @@ def _kept(name: str, keep: Any) -> NoiseRule:
     called = Called(keep, name)
 
     def probability(e: float, k: int) -> float:
-        given = called("keep", e=e, k=k)
-        number = _number(given)
-        if not 0 < number < 1:
-            words = called.words("keep", {"e": e, "k": k})
-            raise InputError(f"{words} gave {given!r}; it must be a probability > 0 and < 1")
-        return number
+        return called.number("keep", 1, e=e, k=k)
 
     def ideal(e: float, k: int) -> tuple[float, float]:
         kept = probability(e, k)
@@ -390,7 +383,9 @@ def _pair(name: str, adaptive: object) -> tuple[Protocol, Protocol, Budget]:
             raise InputError(
                 f"protocol {name!r}: adaptive={one.name!r} is longitudinal or has a prior; give another one"
             )
-    families = [way.unsampled if not way.unsampled.hides else Unsampled.FAKE for way in (*a.variants, *b.variants)]
+    families = [
+        variant.unsampled if not variant.unsampled.hides else Unsampled.FAKE for variant in (*a.variants, *b.variants)
+    ]
     if families[0] is not families[1]:
         raise InputError(f"protocol {name!r}: {a.name} and {b.name} are of different solutions; both must be of one")
     if a.budget.rule != b.budget.rule:

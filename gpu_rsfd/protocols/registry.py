@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -56,84 +56,84 @@ class Protocol:
     @property
     def prior(self) -> bool:
         """Whether fake values follow the prior of the spec."""
-        return any(way.prior for way in self.variants)
+        return any(variant.prior for variant in self.variants)
 
     @property
     def memoised(self) -> bool:
         """Whether it is one report of a longitudinal protocol."""
-        return any(way.noise.memoised for way in self.variants)
+        return any(variant.noise.memoised for variant in self.variants)
 
     @property
     def claimed(self) -> bool:
         """Whether its loss is what its author states: it can't be computed from p and q."""
-        return any(way.noise.claimed for way in self.variants)
+        return any(variant.noise.claimed for variant in self.variants)
 
 
-def _fd(name: str, label: str, colour: str, marker: str, summary: str, *ways: Variant) -> Protocol:
-    return Protocol(f"rsfd-{name}", f"RS+FD[{label}]", colour, marker, AMPLIFIED, ways, summary)
+def _solution(prefix: str, title: str, budget: Budget, summary: str) -> Callable[..., Protocol]:
+    """What makes the entries of a solution; `what` completes its summary."""
+
+    def entry(name: str, label: str, colour: str, marker: str, what: str, *variants: Variant) -> Protocol:
+        about = summary.format(what)
+        return Protocol(f"{prefix}-{name}", f"{title}[{label}]", colour, marker, budget, variants, about)
+
+    return entry
 
 
-def _rfd(name: str, label: str, colour: str, marker: str, summary: str, *ways: Variant) -> Protocol:
-    return Protocol(f"rsrfd-{name}", f"RS+RFD[{label}]", colour, marker, AMPLIFIED, ways, summary)
-
-
-def _spl(name: str, label: str, colour: str, marker: str, summary: str, *ways: Variant) -> Protocol:
-    return Protocol(f"spl-{name}", f"Spl[{label}]", colour, marker, SPLIT, ways, summary)
-
-
-def _smp(name: str, label: str, colour: str, marker: str, summary: str, *ways: Variant) -> Protocol:
-    return Protocol(f"smp-{name}", f"Smp[{label}]", colour, marker, WHOLE, ways, summary)
+_fd = _solution("rsfd", "RS+FD", AMPLIFIED, "{}.")
+_rfd = _solution("rsrfd", "RS+RFD", AMPLIFIED, "{} from a prior for the rest.")
+_spl = _solution("spl", "Spl", SPLIT, "{} of every attribute, epsilon / d each.")
+_smp = _solution("smp", "Smp", WHOLE, "{} of one sampled attribute only.")
 
 
 # fmt: off
 # ruff: noqa: E501  (a table: one protocol, one line)
 _ENTRIES = (
     # the six methods that the paper evaluates
-    _fd("grr", "GRR", "#1b1b1b", "o", "GRR of one attribute; fakes: random values.", Variant(GRR, FAKE)),
-    _fd("oue-z", "OUE-z", "#d1495b", "^", "OUE of one attribute; fakes: OUE of zeros.", Variant(OUE, ZERO)),
-    _fd("oue-r", "OUE-r", "#2e86ab", "s", "OUE of one attribute; fakes: OUE of random values.", Variant(OUE, FAKE)),
-    _fd("adp", "ADP", "#edae49", "D", "GRR or OUE-z for each attribute, by variance.", Variant(OUE, ZERO), Variant(GRR, FAKE)),
-    _spl("adp", "ADP", "#7a7a7a", "v", "All attributes, epsilon / d each; GRR or OUE.", Variant(GRR, OWN), Variant(OUE, OWN)),
-    _smp("adp", "ADP", "#3c9d63", "P", "One attribute, and it alone; GRR or OUE.", Variant(GRR, NOTHING), Variant(OUE, NOTHING)),
+    _fd("grr", "GRR", "#1b1b1b", "o", "GRR of one attribute, fake values for the rest", Variant(GRR, FAKE)),
+    _fd("oue-z", "OUE-z", "#d1495b", "^", "OUE of one attribute, of zeros for the rest", Variant(OUE, ZERO)),
+    _fd("oue-r", "OUE-r", "#2e86ab", "s", "OUE of one attribute, of fake values for the rest", Variant(OUE, FAKE)),
+    _fd("adp", "ADP", "#edae49", "D", "GRR or OUE-z, whichever has the smaller variance", Variant(OUE, ZERO), Variant(GRR, FAKE)),
+    _spl("adp", "ADP", "#7a7a7a", "v", "GRR or OUE", Variant(GRR, OWN), Variant(OUE, OWN)),
+    _smp("adp", "ADP", "#3c9d63", "P", "GRR or OUE", Variant(GRR, NOTHING), Variant(OUE, NOTHING)),
     # the same solutions with SUE, and without the adaptive choice
-    _fd("sue-z", "SUE-z", "#8e5ea2", "X", "SUE of one attribute; fakes: SUE of zeros.", Variant(SUE, ZERO)),
-    _fd("sue-r", "SUE-r", "#a65628", "<", "SUE of one attribute; fakes: SUE of random values.", Variant(SUE, FAKE)),
-    _spl("grr", "GRR", "#1b1b1b", ">", "All attributes, epsilon / d each; GRR.", Variant(GRR, OWN)),
-    _spl("oue", "OUE", "#d1495b", "*", "All attributes, epsilon / d each; OUE.", Variant(OUE, OWN)),
-    _spl("sue", "SUE", "#2e86ab", ">", "All attributes, epsilon / d each; SUE.", Variant(SUE, OWN)),
-    _smp("grr", "GRR", "#edae49", "p", "One attribute, and it alone; GRR.", Variant(GRR, NOTHING)),
-    _smp("oue", "OUE", "#7a7a7a", "d", "One attribute, and it alone; OUE.", Variant(OUE, NOTHING)),
-    _smp("sue", "SUE", "#3c9d63", "*", "One attribute, and it alone; SUE.", Variant(SUE, NOTHING)),
+    _fd("sue-z", "SUE-z", "#8e5ea2", "X", "SUE of one attribute, of zeros for the rest", Variant(SUE, ZERO)),
+    _fd("sue-r", "SUE-r", "#a65628", "<", "SUE of one attribute, of fake values for the rest", Variant(SUE, FAKE)),
+    _spl("grr", "GRR", "#1b1b1b", ">", "GRR", Variant(GRR, OWN)),
+    _spl("oue", "OUE", "#d1495b", "*", "OUE", Variant(OUE, OWN)),
+    _spl("sue", "SUE", "#2e86ab", ">", "SUE", Variant(SUE, OWN)),
+    _smp("grr", "GRR", "#edae49", "p", "GRR", Variant(GRR, NOTHING)),
+    _smp("oue", "OUE", "#7a7a7a", "d", "OUE", Variant(OUE, NOTHING)),
+    _smp("sue", "SUE", "#3c9d63", "*", "SUE", Variant(SUE, NOTHING)),
     # fake data that follow a prior (Arcolezi, Gambs, Couchot, Palamidessi, PVLDB 16(5), 2023); with a uniform one they are RS+FD
-    _rfd("grr", "GRR", "#00798c", "o", "GRR of one attribute; fakes: values of a prior.", Variant(GRR, FAKE, prior=True)),
-    _rfd("oue-r", "OUE-r", "#00798c", "v", "OUE of one attribute; fakes: OUE of prior values.", Variant(OUE, FAKE, prior=True)),
-    _rfd("sue-r", "SUE-r", "#00798c", "<", "SUE of one attribute; fakes: SUE of prior values.", Variant(SUE, FAKE, prior=True)),
+    _rfd("grr", "GRR", "#00798c", "o", "GRR of one attribute, fake values", Variant(GRR, FAKE, prior=True)),
+    _rfd("oue-r", "OUE-r", "#00798c", "v", "OUE of one attribute, of fake values", Variant(OUE, FAKE, prior=True)),
+    _rfd("sue-r", "SUE-r", "#00798c", "<", "SUE of one attribute, of fake values", Variant(SUE, FAKE, prior=True)),
     # local hashing, histogram encoding and other unary encodings
-    _spl("olh", "OLH", "#0f4c5c", "^", "All attributes, epsilon / d each; local hashing.", Variant(OLH, OWN)),
-    _smp("olh", "OLH", "#9b2226", "v", "One attribute, and it alone; local hashing.", Variant(OLH, NOTHING)),
-    _spl("blh", "BLH", "#0f4c5c", "D", "All attributes, epsilon / d each; one-bit hashing.", Variant(BLH, OWN)),
-    _smp("blh", "BLH", "#9b2226", "D", "One attribute, and it alone; one-bit hashing.", Variant(BLH, NOTHING)),
-    _spl("the", "THE", "#0f4c5c", "X", "All attributes, epsilon / d each; noisy histogram.", Variant(THE, OWN)),
-    _smp("the", "THE", "#9b2226", "X", "One attribute, and it alone; noisy histogram.", Variant(THE, NOTHING)),
-    _spl("rue", "RUE", "#0f4c5c", "*", "All attributes, epsilon / d each; least-error UE.", Variant(RUE, OWN)),
-    _smp("rue", "RUE", "#9b2226", ">", "One attribute, and it alone; least-error UE.", Variant(RUE, NOTHING)),
+    _spl("olh", "OLH", "#0f4c5c", "^", "Local hashing", Variant(OLH, OWN)),
+    _smp("olh", "OLH", "#9b2226", "v", "Local hashing", Variant(OLH, NOTHING)),
+    _spl("blh", "BLH", "#0f4c5c", "D", "Binary local hashing", Variant(BLH, OWN)),
+    _smp("blh", "BLH", "#9b2226", "D", "Binary local hashing", Variant(BLH, NOTHING)),
+    _spl("the", "THE", "#0f4c5c", "X", "Thresholded histogram", Variant(THE, OWN)),
+    _smp("the", "THE", "#9b2226", "X", "Thresholded histogram", Variant(THE, NOTHING)),
+    _spl("rue", "RUE", "#0f4c5c", "*", "Least-error unary encoding", Variant(RUE, OWN)),
+    _smp("rue", "RUE", "#9b2226", ">", "Least-error unary encoding", Variant(RUE, NOTHING)),
     # message sets
-    _spl("hr", "HR", "#301080", "o", "All attributes, epsilon / d each; Hadamard response.", Variant(HR, OWN)),
-    _smp("hr", "HR", "#e07a5f", "X", "One attribute, and it alone; Hadamard response.", Variant(HR, NOTHING)),
-    _fd("hr", "HR", "#81b29a", "o", "Hadamard response of one attribute; fakes: random messages.", Variant(HR, FAKE)),
-    _spl("pgr", "PGR", "#301080", "v", "All attributes, epsilon / d each; projective geometry.", Variant(PGR, OWN)),
-    _smp("pgr", "PGR", "#e07a5f", "P", "One attribute, and it alone; projective geometry.", Variant(PGR, NOTHING)),
-    _fd("pgr", "PGR", "#81b29a", "P", "Projective geometry of one attribute; fakes: random messages.", Variant(PGR, FAKE)),
+    _spl("hr", "HR", "#301080", "o", "Hadamard response", Variant(HR, OWN)),
+    _smp("hr", "HR", "#e07a5f", "X", "Hadamard response", Variant(HR, NOTHING)),
+    _fd("hr", "HR", "#81b29a", "o", "Hadamard response of one attribute, random messages for the rest", Variant(HR, FAKE)),
+    _spl("pgr", "PGR", "#301080", "v", "Projective geometry", Variant(PGR, OWN)),
+    _smp("pgr", "PGR", "#e07a5f", "P", "Projective geometry", Variant(PGR, NOTHING)),
+    _fd("pgr", "PGR", "#81b29a", "P", "Projective geometry of one attribute, random messages for the rest", Variant(PGR, FAKE)),
     # subset selection
-    _spl("ss", "SS", "#301080", "<", "All attributes, epsilon / d each; subset selection.", Variant(SS, OWN)),
-    _smp("ss", "SS", "#e07a5f", "s", "One attribute, and it alone; subset selection.", Variant(SS, NOTHING)),
+    _spl("ss", "SS", "#301080", "<", "Subset selection", Variant(SS, OWN)),
+    _smp("ss", "SS", "#e07a5f", "s", "Subset selection", Variant(SS, NOTHING)),
     # one report of a longitudinal protocol: epsilon is what all reports together lose, the first one loses a share of it
-    _spl("l-grr", "L-GRR", "#5f0f40", "s", "All attributes, epsilon / d each; L-GRR, once.", Variant(L_GRR, OWN)),
-    _spl("l-sue", "L-SUE", "#5f0f40", "^", "All attributes, epsilon / d each; RAPPOR, once.", Variant(L_SUE, OWN)),
-    _spl("l-osue", "L-OSUE", "#5f0f40", "P", "All attributes, epsilon / d each; L-OSUE, once.", Variant(L_OSUE, OWN)),
-    _smp("l-grr", "L-GRR", "#6a994e", "s", "One attribute, and it alone; L-GRR, once.", Variant(L_GRR, NOTHING)),
-    _smp("l-sue", "L-SUE", "#6a994e", "<", "One attribute, and it alone; RAPPOR, once.", Variant(L_SUE, NOTHING)),
-    _smp("l-osue", "L-OSUE", "#6a994e", "X", "One attribute, and it alone; L-OSUE, once.", Variant(L_OSUE, NOTHING)),
+    _spl("l-grr", "L-GRR", "#5f0f40", "s", "One L-GRR report", Variant(L_GRR, OWN)),
+    _spl("l-sue", "L-SUE", "#5f0f40", "^", "One RAPPOR report", Variant(L_SUE, OWN)),
+    _spl("l-osue", "L-OSUE", "#5f0f40", "P", "One L-OSUE report", Variant(L_OSUE, OWN)),
+    _smp("l-grr", "L-GRR", "#6a994e", "s", "One L-GRR report", Variant(L_GRR, NOTHING)),
+    _smp("l-sue", "L-SUE", "#6a994e", "<", "One RAPPOR report", Variant(L_SUE, NOTHING)),
+    _smp("l-osue", "L-OSUE", "#6a994e", "X", "One L-OSUE report", Variant(L_OSUE, NOTHING)),
 )
 # fmt: on
 REGISTRY: dict[str, Protocol] = {entry.name: entry for entry in _ENTRIES}
@@ -319,12 +319,13 @@ def _largest_budget(
 def _built(entry: Protocol, e: float, d: int, k: int, first_report: float, prior: Thresholds | None) -> Mechanism:
     if not math.exp(e) < math.inf:
         raise OverflowError
-    way = choose(entry.variants, e, d, k)
-    rule, spent = way.noise, e * first_report if way.noise.memoised else e
+    variant = choose(entry.variants, e, d, k)
+    rule = variant.noise
+    spent = e * first_report if rule.memoised else e
     noise = rule.thresholds(spent, k)
-    recipe = Recipe(way.unsampled, noise, prior if way.prior else None)
+    recipe = Recipe(variant.unsampled, noise, prior if variant.prior else None)
     loss = rule.loss(noise, spent, k) if noise.informative else 0.0
-    return Mechanism(way.name, d, k, e, recipe, spent, loss, rule.bits(spent, k), rule.plain, rule.claimed)
+    return Mechanism(variant.name, d, k, e, recipe, spent, loss, rule.bits(spent, k), rule.plain, rule.claimed)
 
 
 def _too_large(protocol: Protocol, epsilon: float, d: int) -> InputError:

@@ -86,13 +86,10 @@ def as_table(entries: Iterable[Entry]) -> Table:
 def as_markdown(entries: Iterable[Entry]) -> str:
     """For a document."""
     lines = [
-        "| name | label | noise | who sends what | budget | bits | MSE_avg | loss: one | any |",
+        "| name | label | noise | what is sent | budget | bits | MSE_avg | loss: one | any |",
         "|---|---|---|---|--:|--:|--:|--:|--:|",
     ]
-    lines += [
-        f"| {' | '.join((f'`{e.name}`', e.label, e.noise, e.sends, *_numbers(e)))} |".replace("\\[", "[")
-        for e in entries
-    ]
+    lines += [f"| {' | '.join((f'`{e.name}`', e.label, e.noise, e.sends, *_numbers(e)))} |" for e in entries]
     return "\n".join(lines)
 
 

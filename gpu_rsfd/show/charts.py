@@ -13,8 +13,8 @@ from typing import Any
 
 from gpu_rsfd.cache import CacheError, cache_folder, kept
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.planning import Look
-from gpu_rsfd.show.summary import show_epsilon
 
 SHAPES = {  # Matplotlib's markers: names of Vega, or paths within -1 … 1
     **{"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"},

@@ -12,10 +12,11 @@ from rich.table import Table
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import NOT_NEGATIVE, SUM_TO_ONE, Floats, PostprocessLike, as_postprocess
 from gpu_rsfd.metrics import MetricLike, as_metric, name_of
+from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.show.comparison import among_best_of, differences, half_width
 from gpu_rsfd.show.selection import select
-from gpu_rsfd.show.summary import RUN, attribute_deviations, run_of, show_epsilon, source_of, summary
+from gpu_rsfd.show.summary import RUN, attribute_deviations, run_of, source_of, summary
 from gpu_rsfd.show.tables import (
     concise,
     console_for,
@@ -174,7 +175,7 @@ def per(
         raise InputError(f"per={what} must be one of {', '.join(PER)}")
     attributes = what == "attribute"
     if not attributes and name_of(metric) != "mse":
-        raise InputError(f"metric={name_of(metric)} is of a whole attribute; the error of a value is its RMSE")
+        raise InputError(f"metric={name_of(metric)} is defined for a whole attribute; the error of a value is its RMSE")
     if form != "table":
         rows = attribute_rows(results, postprocess, metric) if attributes else value_rows(results, postprocess)
         write(results, form, PER_ATTRIBUTE if attributes else PER_VALUE, rows)

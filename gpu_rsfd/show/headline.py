@@ -14,9 +14,10 @@ import numpy as np
 
 from gpu_rsfd.estimate import PostprocessLike
 from gpu_rsfd.metrics import Metric, MetricLike, as_metric
+from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.results import Result, Results
 from gpu_rsfd.show.comparison import among_best, half_width, ratio_of
-from gpu_rsfd.show.summary import deviations, show_epsilon, with_estimate
+from gpu_rsfd.show.summary import deviations, with_estimate
 
 FEW = 6  # protocols that a sentence names one by one; more are named by their families
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from gpu_rsfd.estimate import PostprocessLike
 from gpu_rsfd.metrics import MetricLike
+from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.results import AttackResult, Measured, Results
 from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.privacy import SHARES, means
-from gpu_rsfd.show.summary import show_epsilon, summary
+from gpu_rsfd.show.summary import summary
 from gpu_rsfd.show.tables import concise, heading, marked, scientific, stated, unit_of
 
 SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {

@@ -12,10 +12,10 @@ import numpy as np
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import DEFAULT, STORED, PostprocessLike, as_postprocess
 from gpu_rsfd.metrics import MetricLike, as_metric, name_of
-from gpu_rsfd.options import counted
+from gpu_rsfd.options import counted, show_epsilon
 from gpu_rsfd.results import AttackResult, Measured, Result, Results
 from gpu_rsfd.show.comparison import among_best
-from gpu_rsfd.show.summary import run_of, show_epsilon, source_of, summary, unusual
+from gpu_rsfd.show.summary import run_of, source_of, summary, unusual
 
 MOST_SHOWN = 20  # data sets; more are counted
 MOST_NAMED = 6  # protocols, epsilons or data sets in a line
@@ -105,7 +105,7 @@ def _rows(results: Results, per: str, postprocess: PostprocessLike, metric: Metr
 
     if _attacks(results):
         if per != "cell":
-            raise InputError(f"per={per} is of errors; an attack has a row per cell")
+            raise InputError(f"per={per} is for errors; an attack has a row per cell")
         return privacy.rows(results)
     if per == "cell":
         return tables.rows(results, postprocess, metric)

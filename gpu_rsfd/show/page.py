@@ -19,6 +19,7 @@ from gpu_rsfd.command import Size, command_of, reads_files
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import DEFAULT, POSTPROCESS, STORED
 from gpu_rsfd.metrics import as_metric, first_line, metric_names, name_of
+from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import DEFAULT_SETTINGS
 from gpu_rsfd.results import AttackResult, Result, Results
@@ -30,7 +31,7 @@ from gpu_rsfd.show.plots import AXES, sizes_of, varying_in
 from gpu_rsfd.show.privacy import GOALS, exact_losses, loss_notes, means
 from gpu_rsfd.show.published import caveats, published
 from gpu_rsfd.show.selection import part_of
-from gpu_rsfd.show.summary import RUN, expected, promised, rough, show_epsilon, source_of, summary
+from gpu_rsfd.show.summary import RUN, expected, promised, rough, source_of, summary
 from gpu_rsfd.show.tables import without_number
 from gpu_rsfd.store.files import replace_file
 from gpu_rsfd.version import __version__
@@ -105,7 +106,7 @@ def page(results: Results, title: str, attacks: Results | None = None, metric: s
 
 
 def document(results: Results, title: str, attacks: Results | None = None, metric: str = "mse") -> dict[str, Any]:
-    """All that the page shows, as plain data; attacks must be on the same data sets, run under the same terms."""
+    """All that the page shows, as plain data; attacks must be on the same data sets, run with the same settings."""
     first = next(iter(results.values()))
     looks, epsilons = first.plan.looks, first.epsilons
     metric = name_of(metric)
@@ -268,7 +269,7 @@ def matching(results: Results, attacks: Results) -> dict[str, AttackResult]:
     Raises
     ------
     InputError
-        If an attack is on other data or other protocols, at other epsilons, or under other terms; it says which.
+        If an attack is on other data or other protocols, at other epsilons, or with other settings; it says which.
     """
     known = {d.get("name") for d in results.spec.get("datasets", [])} | set(results)
     found = {}

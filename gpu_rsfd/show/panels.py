@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_rsfd.show.summary import show_epsilon
+from gpu_rsfd.options import show_epsilon
 
 SIZES = {1: (4.6, 3.2), 2: (3.8, 2.8), 3: (3.6, 2.7)}  # width and height of so many panels: inches, as all of these
 SIZE = (3.2, 2.5)  # of more

@@ -6,7 +6,7 @@ import math
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from json import dumps
 from typing import Any, NamedTuple
 
@@ -15,10 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.protocols import REGISTRY
+from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.show.comparison import TIE
 from gpu_rsfd.show.panels import Page, epsilon_ticks
-from gpu_rsfd.show.summary import show_epsilon
 from gpu_rsfd.show.tables import PLAIN, WIDTH, escaped, plain_table
 from gpu_rsfd.theory import expected as theory
 from gpu_rsfd.theory.choice import Decision
@@ -54,6 +53,7 @@ def show(plans: Sequence[PlannedData], asked: Question, guarantee: str, *, json:
         return
     console = Console(width=WIDTH, highlight=False)
     for data, found in plans:
+        labels = {look.name: look.label for look in found.cases[0][0].plan.looks}
         for decision, rows in PlannedData(data, found).parts():
             n = decision.users
             frequencies = "" if n == data.n else f", frequencies of its {data.n:,} users"
@@ -62,10 +62,10 @@ def show(plans: Sequence[PlannedData], asked: Question, guarantee: str, *, json:
             for sentence in str(decision).splitlines():
                 console.print(wrapped(sentence), markup=False)
             console.print()
-            console.print(_column_table(decision))
+            console.print(_column_table(decision, labels))
             about = f"expected errors from theory, postprocess={asked.postprocess}; guarantee={guarantee}{_blind(rows)}"
             console.print(about, markup=False)
-            console.print(_plan_table(rows, _needed(asked)))
+            console.print(_plan_table(rows, labels, _needed(asked)))
     rows = [row for plan in plans for row in plan.found]
     for line in _explained(rows, asked, any(plan.found.decisions[0].columns for plan in plans)):
         console.print(line, markup=False)
@@ -150,7 +150,7 @@ def _blind(rows: Sequence[PlanRow]) -> str:
     return f"; guessed without a report: sampled {row.sampled_baseline:.2f}, value {row.value_baseline:.2f}"
 
 
-def _column_table(decision: Decision) -> Table:
+def _column_table(decision: Decision, labels: Mapping[str, str]) -> Table:
     targets = any(column.target is not None for column in decision.columns)
     table = plain_table("column", ["k", "sent by", "±", *(["target"] * targets), "error", "equal shares", "sample"])
     for name in ("unseen", "best", ""):
@@ -161,7 +161,7 @@ def _column_table(decision: Decision) -> Table:
         cells += ["–" if column.target is None else points(column.target)] * targets
         cells += [points(error) for error in (column.rmse, column.uniform_error, column.sample_error)]
         cells.append(f"{column.hidden:,} of {column.held:,}")
-        cells.append("" if column.best == decision.protocol else _label(column.best))
+        cells.append("" if column.best == decision.protocol else labels[column.best])
         cells.append("" if column.useful else "better left out: the error exceeds the signal")
         style = None if column.useful else "dim"
         table.add_row(escaped(cut(column.name)), *(f" {escaped(cell)}" for cell in cells), style=style)
@@ -170,12 +170,7 @@ def _column_table(decision: Decision) -> Table:
     return table
 
 
-def _label(protocol: str) -> str:
-    known = REGISTRY.get(protocol)
-    return known.label if known else protocol
-
-
-def _plan_table(rows: Sequence[PlanRow], needed: str | None) -> Table:
+def _plan_table(rows: Sequence[PlanRow], labels: Mapping[str, str], needed: str | None) -> Table:
     table = Table(**PLAIN)
     columns = ["epsilon", "protocol", "MSE_avg", "RMSE", "bits per user", "loss: one", "any"]
     attacked = any(row.attacked_users for row in rows)
@@ -191,7 +186,7 @@ def _plan_table(rows: Sequence[PlanRow], needed: str | None) -> Table:
         for row in here:
             mark = "*" if row.mse <= best * (1 + TIE) else " "
             guide = "~" if row.rough else ""
-            cells = [show_epsilon(epsilon), f"{'●' if row.non_dominated else ' '}{escaped(_label(row.protocol))}"]
+            cells = [show_epsilon(epsilon), f"{'●' if row.non_dominated else ' '}{escaped(labels[row.protocol])}"]
             if math.isfinite(row.mse):
                 cells += [f" {guide}{row.mse:.3e}{mark}", f" {guide}{row.rmse:.2e}"]
             else:

@@ -16,13 +16,14 @@ from gpu_rsfd.command import Size, size_of
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.estimate import DEFAULT, Floats, PostprocessLike, as_postprocess
 from gpu_rsfd.metrics import MetricLike, as_metric, name_of
+from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.results import Measured, Result, Results
 from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.lettering import lettered
 from gpu_rsfd.show.panels import Page, epsilon_ticks, log_ticks, size_ticks
 from gpu_rsfd.show.published import caveats, published
-from gpu_rsfd.show.summary import expected, rough, show_epsilon, summary, unusual
+from gpu_rsfd.show.summary import expected, rough, summary, unusual
 from gpu_rsfd.store.files import FIGURES, replace_file
 
 MOST_LINES = 40  # of a surface, in each direction

@@ -9,7 +9,6 @@ import numpy as np
 
 from gpu_rsfd.estimate import PostprocessLike
 from gpu_rsfd.metrics import MetricLike, as_metric, mse
-from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import DEFAULT_SETTINGS
 from gpu_rsfd.results import Measured, Result, Results
 from gpu_rsfd.theory import expected as theory
@@ -136,6 +135,3 @@ def unusual(result: Measured) -> list[str]:
     words = prior if isinstance(prior, str) else "given frequencies"
     lines = [promised(result), "" if prior == "uniform" else f"prior of fakes: {words}"]
     return [line for line in lines if line]
-
-
-__all__ = ["show_epsilon"]

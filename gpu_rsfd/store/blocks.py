@@ -196,7 +196,7 @@ class Blocks:
                 raise ValueError("its description has changed")
             block, seconds = Block.read(document), float(document["seconds"])
             if block.name != path.name:
-                raise ValueError(f"it holds what belongs into {block.name}")
+                raise ValueError(f"it holds what belongs in {block.name}")
             if not 0 <= seconds < float("inf"):
                 raise ValueError(f"it says that it took {seconds} seconds")
             header, measurement = self._headers.get(block.dataset), self._measurement

@@ -77,7 +77,7 @@ class Store:
                 for (protocol, epsilon), place in block.cells.items():
                     for at in self._places(index, protocol, epsilon):
                         if plan.digest(*at) != block.digests[protocol, epsilon]:
-                            raise InputError(f"{found.path} has {protocol} of other integers than now; remove it")
+                            raise InputError(f"{found.path} has {protocol} with different integers; remove it")
                         cells[at] = place
                 pieces.append(Piece(found.path, "/", block.first, block.stop, cells, found))
         return pieces

@@ -41,7 +41,7 @@ def check_output(path: Path, inputs: Iterable[Path] = ()) -> Path:
 def check_part(number: object, parts: object) -> tuple[int, int]:
     """Which of how many parts."""
     if not isinstance(number, int) or not isinstance(parts, int) or not 1 <= number <= parts <= MOST_PARTS:
-        raise InputError(f"part={number}/{parts} must be a part and their number, from 1/1 to {MOST_PARTS:,} parts")
+        raise InputError(f"part={number}/{parts} must be a part and the number of parts, 1 to {MOST_PARTS:,}")
     return number, parts
 
 

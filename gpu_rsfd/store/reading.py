@@ -140,7 +140,7 @@ def opened(path: Path) -> Iterator[FileReader]:
             yield reader
         except InputError as error:
             if str(error).startswith(f"{path} is damaged: "):
-                raise InputError(f"{error}; the command that made it makes it anew with --overwrite") from None
+                raise InputError(f"{error}; to make it again, run the command that made it with --overwrite") from None
             raise
 
 
@@ -148,7 +148,7 @@ class GroupReader(HeaderReader):
     """A data set with its repetitions."""
 
     def axis(self, field: str) -> int:
-        """Of the repetitions."""
+        """Of the repetitions; format 1 has another for some fields."""
         return 2
 
     def variable(self, header: Header, array: Array) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import unknown_name
 from gpu_rsfd.protocols import Mechanism, Unsampled, group_size
-from gpu_rsfd.theory.expected import Floats, moments_of, squared_error
+from gpu_rsfd.theory.expected import Floats, moments_of, squared_error, upper_tail
 
 LEVEL = 0.95  # of estimates within the margin
 TWO_SIDED = 1.959963984540054  # standard deviations of a normal distribution that LEVEL is within
@@ -80,8 +80,8 @@ class Accuracy:
 
     def coverage(self, width: float) -> float:
         """The expected share of the estimates that are within `width` of the truth."""
-        above = _upper((width - self.bias) / self.deviation)
-        below = _upper((width + self.bias) / self.deviation)
+        above = upper_tail((width - self.bias) / self.deviation)
+        below = upper_tail((width + self.bias) / self.deviation)
         if self.clipped:
             below = np.where(self.f <= width, 0.0, below)
         return float((self.weights * (1 - above - below)).sum())
@@ -102,11 +102,6 @@ class Accuracy:
         """Values that somebody has, but whose 95 % interval is expected to include 0."""
         unseen = (self.f > 0) & (self.f < TWO_SIDED * self.deviation)
         return int(self.times[unseen].sum())
-
-
-def _upper(z: Any) -> Floats:
-    """P(Z > z) of a normal distribution."""
-    return np.array([math.erfc(x / math.sqrt(2)) / 2 for x in z.tolist()])
 
 
 def is_useful(accuracy: Accuracy, truth: Truth) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -248,6 +248,11 @@ def squared_error(f: Floats, moments: Moments, postprocess: str) -> Floats:
     return _raw_error(moments) if postprocess == "none" else _clipped_error(f, moments)
 
 
+def upper_tail(z: Floats) -> Floats:
+    """P(Z > z) of a normal distribution."""
+    return np.array([math.erfc(x / math.sqrt(2)) / 2 for x in z.tolist()])
+
+
 def _raw_error(moments: Moments) -> Floats:
     return moments.variance + moments.bias**2
 
@@ -262,7 +267,7 @@ def _clipped_error(f: Floats, moments: Moments) -> Floats:
     deviation = np.maximum(np.sqrt(moments.variance), 1e-150)
     a = np.clip(-(f + moments.bias) / deviation, -40, 40)  # X > 0 is Z > a
     phi = np.exp(-(a**2) / 2) / math.sqrt(2 * math.pi)
-    upper = [np.array([math.erfc(x / math.sqrt(2)) / 2 for x in a.tolist()]), phi]
+    upper: list[Any] = [upper_tail(a), phi]
     for j in range(2, 9):
         upper.append(a ** (j - 1) * phi + (j - 1) * upper[j - 2])
     gg = g**2 / 72

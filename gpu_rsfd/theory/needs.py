@@ -20,7 +20,6 @@ from gpu_rsfd.theory import expected as theory
 from gpu_rsfd.theory.columns import LEVEL, Accuracy, Setting, Truth
 
 NO_TARGETS: Mapping[int, float] = MappingProxyType({})
-TOO_MANY = "more than 2**53"  # users: what no simulation here can have
 
 
 class PlanRow(NamedTuple):
@@ -39,7 +38,7 @@ class PlanRow(NamedTuple):
     loss_all: float = math.nan  # and between any two users
     claimed: bool = False  # both are what the protocol's author claims
     first_report: bool = False  # both are of the first report of a longitudinal protocol
-    sampled: float = math.nan  # share of users whose sampled attribute an attacker guesses (decision.py)
+    sampled: float = math.nan  # share of users whose sampled attribute an attacker guesses
     sampled_baseline: float = math.nan  # without a report
     value: float = math.nan  # share of values that are guessed
     value_baseline: float = math.nan
@@ -100,7 +99,7 @@ def plan_table(
             elif targets:
                 needed = users_for(ms, truths, targets, Setting(n, assignment, postprocess, against))
             if needed is None and (targets or target_rmse is not None):
-                reason = TOO_MANY
+                reason = "more than 2**53"  # no simulation has so many
             bits = bits_per_user(protocol, epsilon, domain, settings)
             rough, users_rough = (
                 size is not None and theory.is_rough(ms, size, attributes, assignment, postprocess)
@@ -153,44 +152,6 @@ def bits_per_user(
     return bits / d + math.log2(d) if as_protocol(protocol).partial else bits
 
 
-def users_needed(
-    protocol: str | Protocol,
-    epsilon: float,
-    domain: Sequence[int],
-    target_rmse: float,
-    frequencies: npt.ArrayLike | None = None,
-    assignment: str = "uniform",
-    postprocess: str = "none",
-    against: str = "users",
-    settings: PrivacySettings = DEFAULT_SETTINGS,
-) -> int:
-    """The smallest n with sqrt(E[MSE_avg]) <= target_rmse, the frequencies kept.
-
-    Parameters
-    ----------
-    target_rmse : float
-        The error that is wanted.
-    protocol, epsilon, domain, frequencies, assignment, postprocess, against, settings
-        As for `theory.expected_mse`.
-
-    Returns
-    -------
-    int
-        Users.
-
-    Raises
-    ------
-    InputError
-        If more than 2**53 are needed.
-    """
-    attributes = theory.attributes_of(Domain.of(domain), frequencies)
-    ms = mechanisms(protocol, check_epsilon(epsilon), Domain.of(domain), settings)
-    needed = _fewest_users(ms, attributes, target_rmse, assignment, postprocess, against)
-    if needed is None:
-        raise InputError(f"target_rmse={target_rmse} takes {TOO_MANY} users with {protocol} at epsilon={epsilon}")
-    return needed
-
-
 def _fewest_users(
     ms: Sequence[Mechanism],
     attributes: theory.Attributes,
@@ -199,7 +160,7 @@ def _fewest_users(
     postprocess: str,
     against: str,
 ) -> int | None:
-    """`users_needed`, or None if 2**53 are too few."""
+    """The smallest n with sqrt(E[MSE_avg]) <= target_rmse, the frequencies kept; None if 2**53 are too few."""
     if not 0 < target_rmse < math.inf:
         raise InputError(f"target_rmse={target_rmse} must be finite and > 0")
     target = target_rmse * target_rmse

@@ -150,7 +150,7 @@ def test_an_attack_is_the_same(lasting, tmp_path):
         )
         assert np.array_equal(there.sampled_success, here.sampled_success, equal_nan=True)
         assert np.array_equal(there.value_success, here.value_success)
-    with pytest.raises(InputError, match="workers are of this machine"):
+    with pytest.raises(InputError, match="workers can't be given for a cluster"):
         gpu_rsfd.attack(SMALL, repetitions=1, cluster=str(lasting.file), workers=2)
 
 
@@ -394,7 +394,7 @@ def test_no_worker_at_all(dask, tmp_path, monkeypatch, capsys):
 def test_patience_is_for_clusters(tmp_path, monkeypatch, capsys):
     for more in (["--patience", "5"], ["--cluster", "local:1", "--patience", "0"]):
         (line,) = refusal(monkeypatch, capsys, tmp_path, ["sweep", "--users", "10", "--domain", "2x2", *more])
-        assert "must be a number of seconds > 0, and is for a cluster" in line
+        assert "must be a number of seconds > 0, and needs --cluster" in line
 
 
 def test_a_worker_that_lacks_the_file(two, tmp_path):
@@ -550,7 +550,7 @@ def test_a_local_cluster_needs_no_guard(tmp_path):
 @pytest.mark.parametrize("arguments,code,message", [
     (["--cluster", "local:none"], 2, "cluster=local:none must name a number of workers, such as local:4"),
     (["--cluster", "head"], 2, "cluster=head must be a scheduler's address (tcp://…), its file, or local:4"),
-    (["--cluster", "local:2", "--workers", "2"], 2, "workers and devices are of this machine; a cluster has its own"),
+    (["--cluster", "local:2", "--workers", "2"], 2, "workers and devices can't be given for a cluster"),
     (["--cluster", "tcp://127.0.0.1:9"], 1, "cluster=tcp://127.0.0.1:9 can't be used: "),
 ])  # fmt: skip
 def test_bad_input(tmp_path, monkeypatch, capsys, arguments, code, message):

@@ -15,7 +15,7 @@ SWEEP = ["sweep", "--users", "50", "--domain", "3,4", "--epsilon", "1", "--repet
 @pytest.mark.parametrize("text", ["1/0", "0/0", "3/2", "0/4"])
 def test_parts_that_are_none(text, monkeypatch, capsys, tmp_path):
     (line,) = refusal(monkeypatch, capsys, tmp_path, [*SWEEP, "--part", text])
-    assert line == f"gpu-rsfd: part={text} must be a part and their number, from 1/1 to 100,000 parts"
+    assert line == f"gpu-rsfd: part={text} must be a part and the number of parts, 1 to 100,000"
     assert not list(tmp_path.iterdir())
 
 

@@ -66,7 +66,7 @@ def test_a_damaged_file(monkeypatch, capsys, tmp_path):
     for command in (["show", "r.h5"], sweep):
         (line,) = refusal(monkeypatch, capsys, tmp_path, command)
         assert "r.h5 is damaged: " in line
-        assert line.endswith("; the command that made it makes it anew with --overwrite")
+        assert line.endswith("; to make it again, run the command that made it with --overwrite")
     assert call(monkeypatch, *sweep, "--overwrite") == 0
     assert call(monkeypatch, "show", "r.h5") == 0
 

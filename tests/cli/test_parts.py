@@ -151,9 +151,9 @@ def test_the_command(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("arguments,message", [
-    (["sweep", *SMALL, "--part", "0/3"], "part=0/3 must be a part and their number"),
-    (["sweep", *SMALL, "--part", "4/3"], "part=4/3 must be a part and their number"),
-    (["sweep", *SMALL, "--part", "three"], "part=three must be a part and their number, such as 3/16"),
+    (["sweep", *SMALL, "--part", "0/3"], "part=0/3 must be a part and the number of parts"),
+    (["sweep", *SMALL, "--part", "4/3"], "part=4/3 must be a part and the number of parts"),
+    (["sweep", *SMALL, "--part", "three"], "part=three must be a part and the number of parts, such as 3/16"),
     (["sweep", *SMALL, "--part", "1/3", "--overwrite"], "overwrite can't be used with a part"),
     (["merge", "missing.h5"], "missing.h5 has no blocks beside it"),
     (["merge", "missing.h5", "other.h5"], "other.h5.blocks does not exist, or has no blocks"),

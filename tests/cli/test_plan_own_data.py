@@ -169,14 +169,14 @@ def margins_at(found, e):
 
 def test_near_ties_share_the_mark():
     rows = [planning.PlanRow("spl-grr", 1.0, mse, 1.0, None, 1.0) for mse in (1.0, 1 + 1e-12, 1 + 1e-6)]
-    marks = [cell.endswith("*") for cell in shown._plan_table(rows, None).columns[2].cells]
+    marks = [cell.endswith("*") for cell in shown._plan_table(rows, {"spl-grr": "Spl[GRR]"}, None).columns[2].cells]
     assert marks == [True, True, False]
 
 
 def test_a_row_without_an_error():
     (row,) = planning.plan_table(2, (2, 2, 2), [1.0], ["smp-grr"], assignment="balanced")
     assert np.isnan(row.mse)
-    assert list(shown._plan_table([row], None).columns[2].cells) == [" – "]
+    assert list(shown._plan_table([row], {"smp-grr": "Smp[GRR]"}, None).columns[2].cells) == [" – "]
 
 
 def test_rough_errors_are_marked(monkeypatch, capsys, tmp_path):
@@ -191,7 +191,7 @@ def test_rough_errors_are_marked(monkeypatch, capsys, tmp_path):
     (["--domain", "3", "--target", "sex=1%"], "unknown column 'sex' of target; available: A1"),
     (["--domain", "3", "--target", "1%", "--target-rmse", "0.1"], "target and target_rmse exclude each other"),
     (["--domain", "3", "--plot", "plan.txt"], "figure=plan.txt must end in one of"),
-    (["--domain", "3", "--users", "10,20", "--plot", "plan.png"], "--plot is of one data set and one number of users"),
+    (["--domain", "3", "--users", "10,20", "--plot", "plan.png"], "--plot draws one data set and one number of users"),
     (["--domain", "3", "--against", "all"], "unknown against 'all'; available: users, population"),
     (["--dataset", "adult", "--users", "0"], "users=0 must be a whole number >= 1 and <= 2**53"),
     (["--dataset", "adult", "--domain", "3"], "--dataset and --domain exclude each other"),

@@ -190,7 +190,7 @@ SIZE = ["--users", "10", "--domain", "2x2"]
     (["--dataset", "nursery", "--data-seed", "1"], "--data-seed needs synthetic data"),
     ([*SIZE, "--backend", "cupy", "--workers", "2"], "workers=2 cannot be used with backend 'cupy'"),
     ([*SIZE, "--backend", "numpy", "--device", "0"], "devices=[0] cannot be used with backend 'numpy'"),
-    ([*SIZE, "--sampler", "counts", "--backend", "cupy"], "sampler='counts' runs on the host"),
+    ([*SIZE, "--sampler", "counts", "--backend", "cupy"], "sampler='counts' runs on the CPU only"),
     ([*SIZE, "--dry-run", "--quiet"], "--dry-run and --quiet exclude each other"),
     (["--users", "5", "--domain", "10x999999999"], "domain=10x999999999 has 999,999,999 attributes"),
     ([*SIZE, "--output", "nowhere/results.h5"], "output=nowhere/results.h5: the folder nowhere does not exist"),

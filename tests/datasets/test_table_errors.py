@@ -128,7 +128,7 @@ def test_codes_need_no_bins_and_no_domains(tmp_path):
 @pytest.mark.parametrize("file,content,message", [
     ("d.json", '{"x": ["a"]}', r"column 'x' holds 'b' \(row 2\), which is not in its domain in .*d.json: a$"),
     ("d.json", '{"x": ["a", "b", "a"]}', r"column 'x' has the value 'a' twice"),
-    ("d.json", '{"z": ["a"]}', r"names the column 'z', which .*t.csv has not; columns: x, y"),
+    ("d.json", '{"z": ["a"]}', r"names the column 'z', which .*t.csv does not have; columns: x, y"),
     ("d.json", '{"x": "ab"}', r"'x' is 'ab'; a domain file maps each column to its list of values"),
     ("d.json", '{"x": [["a"]]}', r"'x' holds \['a'\]; values are text, numbers, true and false"),
     ("d.json", "[1]", r"d.json holds list; a domain file maps each column to its list of values"),

@@ -246,7 +246,7 @@ def test_objects_are_taken_wherever_names_are():
         assert np.array_equal(*(call(data, p, 1.0).counts() for p in (mine, "rsfd-oue-z")))
     for theory in (
         lambda p: expected_mse(p, 1.0, 500, (2, 3)),
-        lambda p: needs.users_needed(p, 1.0, (2, 3), 0.1),
+        lambda p: needs.plan_table(500, (2, 3), [1.0], [p], target_rmse=0.1)[0].users_needed,
         lambda p: needs.bits_per_user(p, 1.0, (2, 3)),
         lambda p: gpu_rsfd.privacy_loss(p, 1.0, (2, 3)).tolist(),
     ):
@@ -290,7 +290,7 @@ def test_protocols_of_a_file(tmp_path):
         ("x = 1\n", "mine.py defines no protocol; one is made with"),
         (
             "from gpu_rsfd import protocol\na, b = [protocol('p', solution='smp', keep=min) for _ in 'ab']\n",
-            "mine.py defines two protocols of the name 'p'",
+            "mine.py defines two protocols named 'p'",
         ),
     ],
 )
@@ -343,21 +343,26 @@ def test_a_claimed_loss_is_said_to_be_claimed():
     assert [row.claimed for row in rows] == [True, False]
     console = Console(width=200)
     with console.capture() as shown:
-        console.print(planned._plan_table(rows, None))
+        console.print(planned._plan_table(rows, {"hashed": "hashed", "smp-olh": "Smp[OLH]"}, None))
     ours, theirs = (next(line for line in shown.get().splitlines() if name in line) for name in ("hashed", "OLH"))
     assert ours.count("1.000 claimed") == 2
     assert "claimed" not in theirs
 
 
 def test_plan_says_what_claimed_means(tmp_path, monkeypatch, capsys):
-    text = "import gpu_rsfd\nmine = gpu_rsfd.protocol('mine', solution='smp', bits=lambda e, k: (0.5, 0.25){loss})\n"
+    text = (
+        "import gpu_rsfd\n"
+        "mine = gpu_rsfd.protocol('mine', label='Own[UE]', solution='smp', bits=lambda e, k: (0.5, 0.25){loss})\n"
+    )
     file = tmp_path / "mine.py"
     for loss, said in ((", loss=lambda e, k: e", True), ("", False)):
         file.write_text(text.format(loss=loss))
         options = ("--users", "1000", "--domain", "4", "--epsilon", "2", "--no-attack")
         options += ("--guarantee", "paper", "--protocol-from", str(file))
         assert command.call(monkeypatch, "plan", *options) == 0
-        assert ("claimed: the loss that the protocol's author states" in capsys.readouterr().out) == said
+        out = capsys.readouterr().out
+        assert ("claimed: the loss that the protocol's author states" in out) == said
+        assert any("●Own[UE] " in line for line in out.splitlines())  # its label, as for any other protocol
 
 
 def test_figure_and_page_say_which_losses_are_not_exact():

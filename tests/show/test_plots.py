@@ -104,4 +104,4 @@ def test_surface_of_other_sizes(tmp_path, monkeypatch, capsys):
         (line,) = refusal(monkeypatch, capsys, tmp_path, ["plot", "--surface", *given])
         assert message in line
     (line,) = refusal(monkeypatch, capsys, tmp_path, ["plot", "r.h5", "--users", "5"])
-    assert "--users, --attributes and --values are of --surface" in line
+    assert "--users, --attributes and --values need --surface" in line

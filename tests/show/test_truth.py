@@ -15,13 +15,14 @@ from command import call
 import gpu_rsfd
 from gpu_rsfd import Metric
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.results import Results
 from gpu_rsfd.show import charts, details, headline, plots, tables
 from gpu_rsfd.show.comparison import among_best, among_best_of, half_width, quantile
 from gpu_rsfd.show.page import PAIRING, document
 from gpu_rsfd.show.privacy import rows as attack_rows
-from gpu_rsfd.show.summary import attribute_deviations, show_epsilon, summary
+from gpu_rsfd.show.summary import attribute_deviations, summary
 
 AUDIT = gpu_rsfd.SyntheticDataset(5000, (10,) * 5, seed=0)
 

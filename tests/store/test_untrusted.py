@@ -262,7 +262,7 @@ def test_a_copy_under_another_name_is_no_block(tmp_path):
     path = tmp_path / "r.h5"
     first, second = parts(path)
     second.write_bytes(first.read_bytes())
-    with pytest.raises(RunError, match=r"(?s)not complete.*it holds what belongs into"):
+    with pytest.raises(RunError, match=r"(?s)not complete.*it holds what belongs in"):
         merge(path)
 
 

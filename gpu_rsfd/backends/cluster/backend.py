@@ -25,7 +25,6 @@ class ClusterBackend(Engine):
     def __init__(self, cluster: str, backend: str = "auto", sampler: str = "users") -> None:
         self.backend, self.sampler = backend, sampler
         self.pool = DaskPool(cluster, backend)
-        self._where = cluster
 
     def close(self) -> None:
         """Leaves the cluster, which stays; a local one ends."""
@@ -71,9 +70,6 @@ class ClusterBackend(Engine):
             if progress is not None:
                 progress(plan.positions(dataset.n) * len(some))
         return counts, sampled
-
-    def batch_multiple(self, n: int) -> int:
-        return 1
 
     def _one(self, plan: Plan) -> Backend:
         return open_backend("auto", 1, sampler=self.sampler, noises=noises_of(plan.attributes))[0]

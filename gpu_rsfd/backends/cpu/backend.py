@@ -81,10 +81,6 @@ class NumpyBackend(Engine):
         size = -(-n // (chunks * LANES)) * LANES
         return size, self._batch or max(1, WORDS_PER_OPERATION // (size // LANES))
 
-    def work(self, dataset: Dataset, plan: Plan) -> int:
-        """Positions of a repetition."""
-        return plan.positions(dataset.n)
-
     def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
         """Expected from a timed sample: one task with a few attributes."""
         size, batch = self.shape(dataset.n, repetitions)

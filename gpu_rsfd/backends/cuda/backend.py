@@ -78,10 +78,6 @@ class CupyBackend(Engine):
         """Repetitions that use every device; how many fit into its memory is the device's own affair."""
         return len(self.devices)
 
-    def work(self, dataset: Dataset, plan: Plan) -> int:
-        """Positions of a repetition."""
-        return plan.positions(dataset.n)
-
     def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
         """Expected from a timed sample of a few attributes, after a run that compiles."""
         part = timing.small(plan, timing.SAMPLE_ATTRIBUTES, timing.SAMPLE_VALUES)

@@ -82,10 +82,6 @@ class NativeBackend(Engine):
         """Repetitions that keep every thread busy."""
         return self.workers
 
-    def work(self, dataset: Dataset, plan: Plan) -> int:
-        """Positions of a repetition."""
-        return plan.positions(dataset.n)
-
     def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
         """Expected from a timed sample: a few attributes of some users."""
         part = timing.small(plan, timing.SAMPLE_ATTRIBUTES, timing.SAMPLE_VALUES)

@@ -170,7 +170,9 @@ def _read_columns(read: ReadTable, opened: Opened, options: Mapping[str, Any]) -
     for column in read.domains:
         if column not in opened.names:
             listed = shorten(opened.names)
-            read.problems.append(f"{where} names the column {column!r}, which {read.what} has not; columns: {listed}")
+            read.problems.append(
+                f"{where} names the column {column!r}, which {read.what} does not have; columns: {listed}"
+            )
     found = opened.read(names, options["columns"] is None, frozenset(options["missing_values"] or ()))
     for name, entry in zip_longest(names, found):  # those without a name come last
         if isinstance(entry, Column):
