@@ -42,7 +42,6 @@ from gpu_rsfd.tape import STREAM_VERSION
 UPDATE_EVERY = 5  # times the seconds between saves, and the blocks are compacted into the file
 SAVE_SHARE = 20  # work takes at least this many times as long as compacting
 SHORTEST_BLOCK = 0.2  # seconds of work, once the speed is known: making a file for each takes a tenth of that
-FIRST_SPEED = 1e8  # positions per second, a guess until the first block has been timed
 
 
 S = TypeVar("S")
@@ -204,7 +203,7 @@ class _Collection:
         self.sizes = [plan.positions(d.n) for d, plan in zip(datasets, plans, strict=True)]
         self.units = [engine.drawn_at_once(plan) for plan in plans]
         self.keys = [key_of(self.want, dataset) for dataset in self.want["datasets"]]
-        self.speed, self.computed = FIRST_SPEED, 0
+        self.speed, self.computed = engine.first_speed, 0
         self.split = [False] * len(datasets)  # of those whose users many workers share
 
     def run(self, overwrite: bool, part: tuple[int, int] | None) -> Results:

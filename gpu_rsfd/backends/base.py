@@ -18,6 +18,7 @@ class Engine:
 
     remote: Any = None  # the pool of a cluster whose workers make whole blocks
     noises: frozenset[type] = frozenset()  # that it knows
+    first_speed: float = 1e8  # positions per second, a guess until some have been timed
 
     def __enter__(self) -> Any:
         return self

@@ -47,6 +47,7 @@ class Attacker(Engine):
 
     name = "attack"
     noises = frozenset(LOOKS)
+    first_speed = 1e6
 
     def __init__(self, workers: int | None = None, cluster: str | None = None) -> None:
         self._cluster = cluster

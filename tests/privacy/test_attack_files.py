@@ -182,6 +182,21 @@ def test_another_attack_is_a_class_and_an_entry(tmp_path, monkeypatch, capsys):
     assert command_of(longer.spec) is None
 
 
+def test_the_first_block_of_an_attack_is_small(tmp_path, monkeypatch):
+    """Attacks are a hundred times slower than counts; a first block as large as that of a sweep was the whole run."""
+    tasks = []
+
+    def stopped(self, store, task, *_):
+        tasks.append(task)
+        raise RuntimeError("enough")
+
+    monkeypatch.setattr("gpu_rsfd.collect._Collection._write", stopped)
+    data = gpu_rsfd.SyntheticDataset(200, (10,) * 5, name="small")
+    with pytest.raises(RuntimeError, match="enough"):
+        gpu_rsfd.attack(data, SPEC, repetitions=400, output=tmp_path / "a.h5", workers=1, save_every=0.1)
+    assert 1 <= tasks[0].stop - tasks[0].first <= 0.1 * 1e6 / data.n / 50
+
+
 def test_an_attack_grows_in_every_direction(tmp_path):
     """As a sweep does: protocols, epsilons, data sets, repetitions; and in parts."""
     small = {"protocols": "rsrfd-grr", "epsilons": 2.0, "repetitions": 2}
