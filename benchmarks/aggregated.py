@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import gpu_rsfd
-from gpu_rsfd.aggregation import intervals
+from gpu_rsfd.results.aggregate import intervals
 
 DOMAIN = (2, 5, 12)
 EPSILONS = (math.log(2), math.log(5), 4.0)

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 import gpu_rsfd
-from gpu_rsfd.estimate import STORED
-from gpu_rsfd.results import Result
+from gpu_rsfd.results.estimate import STORED
+from gpu_rsfd.results.result import Result
 from gpu_rsfd.show.comparison import among_best, differences, half_width
 from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.headline import stretches

@@ -134,8 +134,9 @@ class Walker:
     """Runs commands in children, disturbs them, and looks at what they leave."""
 
     def __init__(self, work: Path, library: Path) -> None:
-        from gpu_rsfd import collect, open_results, untrusted
+        from gpu_rsfd import open_results, untrusted
         from gpu_rsfd.cli import main
+        from gpu_rsfd.running import collect
         from gpu_rsfd.store import files
         from gpu_rsfd.store.folder import short
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from gpu_rsfd.version import __version__
 
 if TYPE_CHECKING:
-    from gpu_rsfd.aggregation import Aggregate, aggregate
     from gpu_rsfd.backends.literal import Reports, reports
     from gpu_rsfd.contract import check
     from gpu_rsfd.datasets import (
@@ -21,14 +20,15 @@ if TYPE_CHECKING:
     )
     from gpu_rsfd.domain import Domain
     from gpu_rsfd.errors import InputError, RunError
-    from gpu_rsfd.estimate import POSTPROCESS
-    from gpu_rsfd.experiments import attack, merge, simulate, sweep
     from gpu_rsfd.measure.reports import ReportChunk, report_chunks
-    from gpu_rsfd.metrics import METRICS, Metric
     from gpu_rsfd.protocols import PAPER, PROTOCOLS, PrivacySettings, label, mechanism, mechanisms
     from gpu_rsfd.protocols.exposure import privacy_loss
     from gpu_rsfd.protocols.own import protocol
-    from gpu_rsfd.results import AttackResult, Result, Results
+    from gpu_rsfd.results.aggregate import Aggregate, aggregate
+    from gpu_rsfd.results.estimate import POSTPROCESS
+    from gpu_rsfd.results.metrics import METRICS, Metric
+    from gpu_rsfd.results.result import AttackResult, Result, Results
+    from gpu_rsfd.running.experiments import attack, merge, simulate, sweep
     from gpu_rsfd.spec import PAPER_EPSILONS, Spec
     from gpu_rsfd.store.reading import open_results
     from gpu_rsfd.tape import STREAM_VERSION
@@ -79,20 +79,20 @@ __all__ = [
 ]
 
 _HOMES = {  # where each name is found when it is first used: importing the package imports nothing else
-    "aggregation": "Aggregate aggregate",
+    "results.aggregate": "Aggregate aggregate",
     "backends.literal": "Reports reports",
     "contract": "check",
     "datasets": "CountedDataset Dataset SyntheticDataset available describe load_dataset load_table",
     "domain": "Domain",
     "errors": "InputError RunError",
-    "estimate": "POSTPROCESS",
-    "experiments": "attack merge simulate sweep",
+    "results.estimate": "POSTPROCESS",
+    "running.experiments": "attack merge simulate sweep",
     "measure.reports": "ReportChunk report_chunks",
-    "metrics": "METRICS Metric",
+    "results.metrics": "METRICS Metric",
     "protocols": "PAPER PROTOCOLS PrivacySettings label mechanism mechanisms",
     "protocols.exposure": "privacy_loss",
     "protocols.own": "protocol",
-    "results": "AttackResult Result Results",
+    "results.result": "AttackResult Result Results",
     "spec": "PAPER_EPSILONS Spec",
     "store.reading": "open_results",
     "tape": "STREAM_VERSION",

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd import estimate
 from gpu_rsfd.backends import BACKENDS, BackendUnavailable, open_backend
 from gpu_rsfd.backends.base import Backend, lacking, noises_of
 from gpu_rsfd.backends.exact.samplers import SAMPLERS
@@ -39,6 +38,7 @@ from gpu_rsfd.protocols import (
 from gpu_rsfd.protocols import prior_frequencies as fakes_of
 from gpu_rsfd.protocols.form import implementation
 from gpu_rsfd.protocols.loss import losses
+from gpu_rsfd.results import estimate
 from gpu_rsfd.spec import PAPER_EPSILONS
 from gpu_rsfd.tape import ASSIGNMENTS
 from gpu_rsfd.theory.expected import estimate_moments

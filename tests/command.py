@@ -15,7 +15,7 @@ COMMAND = [*PYTHON, "-m", "gpu_rsfd"]
 STOPPED = """
 import os, signal, sys
 sys.argv[0] = "gpu-rsfd"
-from gpu_rsfd import collect
+from gpu_rsfd.running import collect
 from gpu_rsfd.cli import main
 collect._Collection._size = lambda self, index, first, left, rows: min({size}, left)
 cut = collect._Collection._cut

@@ -24,7 +24,7 @@ def with_errors(result):
     """A result with the errors that a file would hold."""
     import numpy as np
 
-    from gpu_rsfd.estimate import STORED
+    from gpu_rsfd.results.estimate import STORED
 
     return type(result)(**{**_fields(result), "errors": np.stack([result.mse(name) for name in STORED], axis=-1)})
 

@@ -16,9 +16,9 @@ from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.cli.progress import amount, duration
 from gpu_rsfd.datasets import Dataset
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import STORED
 from gpu_rsfd.measure.frequencies import BLOCK_BYTES
 from gpu_rsfd.planning import Plan
+from gpu_rsfd.results.estimate import STORED
 from gpu_rsfd.show.tables import WIDTH
 from gpu_rsfd.store.output import shares
 

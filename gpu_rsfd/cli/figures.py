@@ -13,7 +13,7 @@ from typing import Any
 from gpu_rsfd.backends.pool import Worker
 from gpu_rsfd.cli import render
 from gpu_rsfd.errors import RunError
-from gpu_rsfd.results import Results
+from gpu_rsfd.results.result import Results
 from gpu_rsfd.store.reading import open_results
 
 _opened = lru_cache(maxsize=1)(open_results)  # in the second process, which lives as long as one run

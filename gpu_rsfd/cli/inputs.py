@@ -12,7 +12,6 @@ from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_seed
 from gpu_rsfd.cli import options as declared
 from gpu_rsfd.cli import parse
 from gpu_rsfd.cli.terminal import escaped
-from gpu_rsfd.command import name_by_size
 from gpu_rsfd.datasets import (
     CountedDataset,
     Dataset,
@@ -29,6 +28,7 @@ from gpu_rsfd.datasets.table.load import parse_options
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import entries, expanded, split_list, unknown_name, whole
+from gpu_rsfd.running.command import name_by_size
 from gpu_rsfd.spec import FIELDS, MEASURED, Spec
 from gpu_rsfd.textfiles import toml_loads
 

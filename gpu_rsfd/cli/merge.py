@@ -28,7 +28,7 @@ def merge(
     ] = None,
 ) -> None:
     """Merge the parts of a sweep or an attack (`--part 3/16`) into its results file, or report what is missing."""
-    from gpu_rsfd.experiments import merge as joined
+    from gpu_rsfd.running.experiments import merge as joined
 
     results = joined(file, others or [])
     repetitions = len(next(iter(results.values())).repetitions)

@@ -14,9 +14,9 @@ from gpu_rsfd.backends import BACKENDS
 from gpu_rsfd.datasets import available
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import ALIASES, POSTPROCESS
-from gpu_rsfd.metrics import metric_names
 from gpu_rsfd.options import MACHINE, OUTPUT, SIMULATION, F, Option, read_whole
+from gpu_rsfd.results.estimate import ALIASES, POSTPROCESS
+from gpu_rsfd.results.metrics import metric_names
 from gpu_rsfd.spec import FIELDS, MEASURED, SAVE_EVERY
 
 SELECTION = (

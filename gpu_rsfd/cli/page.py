@@ -13,7 +13,7 @@ from gpu_rsfd.cli.commands import LOOK
 from gpu_rsfd.cli.options import FILTERS, SHOWN_METRIC, option, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.metrics import as_metric
+from gpu_rsfd.results.metrics import as_metric
 
 
 @app.command(

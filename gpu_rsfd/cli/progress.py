@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgres
 from rich.text import Text
 
 from gpu_rsfd.cli.terminal import escaped
-from gpu_rsfd.collect import Silent
+from gpu_rsfd.running.collect import Silent
 
 PLAIN_EVERY = 5.0  # seconds between plain lines
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import DEFAULT
 from gpu_rsfd.options import read_epsilons, split_list
-from gpu_rsfd.results import Results
+from gpu_rsfd.results.estimate import DEFAULT
+from gpu_rsfd.results.result import Results
 
 
 def selected(file: Path, options: Mapping[str, Any]) -> Results:

@@ -20,13 +20,13 @@ from gpu_rsfd.cli.figures import painter
 from gpu_rsfd.cli.inputs import datasets_of, measurement_of, read_options, spec_of
 from gpu_rsfd.cli.signals import Terminated
 from gpu_rsfd.cli.terminal import escaped
-from gpu_rsfd.collect import collect
 from gpu_rsfd.datasets import DATA_VARIABLE, available
 from gpu_rsfd.datasets.paper.originals import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.experiments import check_datasets, engine_of
 from gpu_rsfd.options import counted, entries, split_list, whole
 from gpu_rsfd.planning import plan_for
+from gpu_rsfd.running.collect import collect
+from gpu_rsfd.running.experiments import check_datasets, engine_of
 from gpu_rsfd.store.folder import folder_of
 from gpu_rsfd.store.output import check_output
 from gpu_rsfd.store.reading import open_results

@@ -12,9 +12,9 @@ from gpu_rsfd.cli.commands import LOOK
 from gpu_rsfd.cli.options import FILTERS, SHOWN_METRIC, SHOWN_POSTPROCESS, option, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import as_postprocess
-from gpu_rsfd.metrics import as_metric
 from gpu_rsfd.options import split_list
+from gpu_rsfd.results.estimate import as_postprocess
+from gpu_rsfd.results.metrics import as_metric
 from gpu_rsfd.spec import FIELDS
 
 PER = ("attribute", "value")

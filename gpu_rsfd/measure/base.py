@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.estimate import STORED
-from gpu_rsfd.results import Header, Measured
+from gpu_rsfd.results.estimate import STORED
+from gpu_rsfd.results.result import Header, Measured
 
 Arrays = dict[str, npt.NDArray[Any]]
 

@@ -11,9 +11,9 @@ import numpy as np
 from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import errors_of
 from gpu_rsfd.measure.base import Array, Arrays
-from gpu_rsfd.results import Header, Result, each_protocol
+from gpu_rsfd.results.estimate import errors_of
+from gpu_rsfd.results.result import Header, Result, each_protocol
 from gpu_rsfd.spec import MEASURED
 
 KEEP = MEASURED["sweep"].values  # what a results file keeps of each repetition

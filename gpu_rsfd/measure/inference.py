@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd import estimate
 from gpu_rsfd.backends import timing
 from gpu_rsfd.backends.base import Engine, Progress, check_noises
 from gpu_rsfd.backends.cpu.backend import NumpyBackend, cores
@@ -17,14 +16,15 @@ from gpu_rsfd.backends.pool import COMMAND_BYTES, WORKER_BYTES, Columns, Pool, c
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset, check_rows, importable
 from gpu_rsfd.domain import Domain
-from gpu_rsfd.engines import not_importable
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.base import Array, Arrays
 from gpu_rsfd.measure.guesses import BYTES_PER_RECIPE, LOOKS, guesses
 from gpu_rsfd.measure.reports import CHUNK_BYTES, Chunk, chunk_users
 from gpu_rsfd.planning import Counts, Plan
 from gpu_rsfd.protocols import Unsampled
-from gpu_rsfd.results import AttackResult, Header
+from gpu_rsfd.results import estimate
+from gpu_rsfd.results.result import AttackResult, Header
+from gpu_rsfd.running.engines import not_importable
 from gpu_rsfd.spec import MEASURED
 from gpu_rsfd.tape import LANES
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpu_rsfd.estimate import Floats, PostprocessLike
-from gpu_rsfd.metrics import MetricLike, as_metric
-from gpu_rsfd.results import Result
+from gpu_rsfd.results.estimate import Floats, PostprocessLike
+from gpu_rsfd.results.metrics import MetricLike, as_metric
+from gpu_rsfd.results.result import Result
 from gpu_rsfd.show.summary import deviations, with_estimate
 
 CONFIDENCE = 0.95

@@ -10,10 +10,10 @@ import numpy as np
 from rich.table import Table
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import NOT_NEGATIVE, SUM_TO_ONE, Floats, PostprocessLike, as_postprocess
-from gpu_rsfd.metrics import MetricLike, as_metric, name_of
 from gpu_rsfd.options import show_epsilon
-from gpu_rsfd.results import Result, Results
+from gpu_rsfd.results.estimate import NOT_NEGATIVE, SUM_TO_ONE, Floats, PostprocessLike, as_postprocess
+from gpu_rsfd.results.metrics import MetricLike, as_metric, name_of
+from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.comparison import among_best_of, differences, half_width
 from gpu_rsfd.show.selection import select
 from gpu_rsfd.show.summary import RUN, attribute_deviations, run_of, source_of, summary

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpu_rsfd.estimate import PostprocessLike
-from gpu_rsfd.metrics import Metric, MetricLike, as_metric
 from gpu_rsfd.options import show_epsilon
-from gpu_rsfd.results import Result, Results
+from gpu_rsfd.results.estimate import PostprocessLike
+from gpu_rsfd.results.metrics import Metric, MetricLike, as_metric
+from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.comparison import among_best, half_width, ratio_of
 from gpu_rsfd.show.summary import deviations, with_estimate
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from gpu_rsfd.estimate import PostprocessLike
-from gpu_rsfd.metrics import MetricLike
 from gpu_rsfd.options import show_epsilon
-from gpu_rsfd.results import AttackResult, Measured, Results
+from gpu_rsfd.results.estimate import PostprocessLike
+from gpu_rsfd.results.metrics import MetricLike
+from gpu_rsfd.results.result import AttackResult, Measured, Results
 from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.privacy import SHARES, means
 from gpu_rsfd.show.summary import summary

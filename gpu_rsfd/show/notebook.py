@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import DEFAULT, STORED, PostprocessLike, as_postprocess
-from gpu_rsfd.metrics import MetricLike, as_metric, name_of
 from gpu_rsfd.options import counted, show_epsilon
-from gpu_rsfd.results import AttackResult, Measured, Result, Results
+from gpu_rsfd.results.estimate import DEFAULT, STORED, PostprocessLike, as_postprocess
+from gpu_rsfd.results.metrics import MetricLike, as_metric, name_of
+from gpu_rsfd.results.result import AttackResult, Measured, Result, Results
 from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.summary import run_of, source_of, summary, unusual
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import DEFAULT, Floats, PostprocessLike, as_postprocess
-from gpu_rsfd.metrics import MetricLike, as_metric
 from gpu_rsfd.protocols import Mechanism
 from gpu_rsfd.protocols.loss import losses
-from gpu_rsfd.results import AttackResult, Result, Results
+from gpu_rsfd.results.estimate import DEFAULT, Floats, PostprocessLike, as_postprocess
+from gpu_rsfd.results.metrics import MetricLike, as_metric
+from gpu_rsfd.results.result import AttackResult, Result, Results
 from gpu_rsfd.show import plots
 from gpu_rsfd.show.panels import Page, epsilon_ticks
 from gpu_rsfd.show.summary import RUN, run_of, summary

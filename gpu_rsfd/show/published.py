@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from gpu_rsfd.estimate import Floats, PostprocessLike
-from gpu_rsfd.metrics import MetricLike, as_metric, mse
 from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import PAPER
-from gpu_rsfd.results import Result
+from gpu_rsfd.results.estimate import Floats, PostprocessLike
+from gpu_rsfd.results.metrics import MetricLike, as_metric, mse
+from gpu_rsfd.results.result import Result
 from gpu_rsfd.spec import PAPER_EPSILONS
 
 

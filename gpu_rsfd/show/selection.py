@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import expanded, show_epsilon
-from gpu_rsfd.results import M, Results
+from gpu_rsfd.results.result import M, Results
 
 SAME = 1e-3  # relative: --epsilon 0.693 finds ln 2
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from gpu_rsfd.estimate import PostprocessLike
-from gpu_rsfd.metrics import MetricLike, as_metric, mse
 from gpu_rsfd.protocols import DEFAULT_SETTINGS
-from gpu_rsfd.results import Measured, Result, Results
+from gpu_rsfd.results.estimate import PostprocessLike
+from gpu_rsfd.results.metrics import MetricLike, as_metric, mse
+from gpu_rsfd.results.result import Measured, Result, Results
 from gpu_rsfd.theory import expected as theory
 
 

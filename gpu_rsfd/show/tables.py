@@ -14,10 +14,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from gpu_rsfd.estimate import PostprocessLike, as_postprocess
-from gpu_rsfd.metrics import MetricLike, as_metric, name_of
 from gpu_rsfd.options import counted, show_epsilon
-from gpu_rsfd.results import Measured, Result, Results
+from gpu_rsfd.results.estimate import PostprocessLike, as_postprocess
+from gpu_rsfd.results.metrics import MetricLike, as_metric, name_of
+from gpu_rsfd.results.result import Measured, Result, Results
 from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.summary import RUN, expected, rough, run_of, source_of, summary, unusual, with_estimate
 from gpu_rsfd.theory import expected as theory

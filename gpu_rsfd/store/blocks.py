@@ -20,7 +20,7 @@ import h5py
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.base import Array, Arrays, Measurement
-from gpu_rsfd.results import Header
+from gpu_rsfd.results.result import Header
 from gpu_rsfd.store.fields import first_line, unreadable
 from gpu_rsfd.store.files import StoreError, locked, remove_leftovers, replace_file, replaced
 from gpu_rsfd.store.folder import (

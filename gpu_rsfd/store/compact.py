@@ -14,7 +14,7 @@ import numpy as np
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.base import Measurement
-from gpu_rsfd.results import Header, Results
+from gpu_rsfd.results.result import Header, Results
 from gpu_rsfd.store.blocks import Blocks
 from gpu_rsfd.store.files import StoreError, replaced
 from gpu_rsfd.store.format import FORMAT, LIBVER, attach, create_arrays, dimensions, write_header

@@ -13,7 +13,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.results import Header
+from gpu_rsfd.results.result import Header
 from gpu_rsfd.store.fields import Fields, unreadable
 from gpu_rsfd.store.files import TEMPORARY, GoneError, locked
 from gpu_rsfd.store.identity import digest_of

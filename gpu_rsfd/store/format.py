@@ -14,13 +14,13 @@ from typing import Any
 import h5py
 import numpy as np
 
-from gpu_rsfd.estimate import STORED
 from gpu_rsfd.measure.base import Array
 from gpu_rsfd.planning import Counts
 from gpu_rsfd.protocols import Unsampled
 from gpu_rsfd.protocols.form import Thresholds
 from gpu_rsfd.protocols.loss import losses
-from gpu_rsfd.results import Header
+from gpu_rsfd.results.estimate import STORED
+from gpu_rsfd.results.result import Header
 from gpu_rsfd.store.identity import digest_of
 from gpu_rsfd.tape import KEEP_ONE
 

@@ -13,11 +13,11 @@ import numpy as np
 from gpu_rsfd.checks import MAX_USERS
 from gpu_rsfd.datasets.base import check_labels
 from gpu_rsfd.domain import Domain
-from gpu_rsfd.estimate import STORED
 from gpu_rsfd.planning import Look, Plan, Rates
 from gpu_rsfd.protocols import Mechanism, Recipe, Unsampled
 from gpu_rsfd.protocols.form import Thresholds, noise_of
-from gpu_rsfd.results import Header
+from gpu_rsfd.results.estimate import STORED
+from gpu_rsfd.results.result import Header
 from gpu_rsfd.store.fields import Fields, shown
 from gpu_rsfd.store.format import LOOKS, NUMBERS, UNSAMPLED, text_digest
 from gpu_rsfd.tape import KEEP_ONE

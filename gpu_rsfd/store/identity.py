@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpu_rsfd.measure import MEASUREMENTS
-from gpu_rsfd.results import Header
+from gpu_rsfd.results.result import Header
 from gpu_rsfd.spec import FIELDS, MEASURED
 
 # What must be equal, and what it is where a spec does not say.

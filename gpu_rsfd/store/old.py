@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gpu_rsfd.estimate import STORED
 from gpu_rsfd.measure import Inference
 from gpu_rsfd.measure.base import Array
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.results import AttackResult, Header, Measured, Results
+from gpu_rsfd.results.estimate import STORED
+from gpu_rsfd.results.result import AttackResult, Header, Measured, Results
 from gpu_rsfd.spec import Spec
 from gpu_rsfd.store.fields import Fields
 from gpu_rsfd.store.reading import FileReader, GroupReader

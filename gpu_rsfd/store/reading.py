@@ -20,11 +20,11 @@ import h5py
 import numpy as np
 
 from gpu_rsfd.checks import MAX_USERS
-from gpu_rsfd.command import command_of
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Frequencies
 from gpu_rsfd.measure.base import Array, Measurement
-from gpu_rsfd.results import Header, Measured, NotKept, Results
+from gpu_rsfd.results.result import Header, Measured, NotKept, Results
+from gpu_rsfd.running.command import command_of
 from gpu_rsfd.store.fields import Fields, shown, unreadable
 from gpu_rsfd.store.format import FORMAT
 from gpu_rsfd.store.header import HeaderReader

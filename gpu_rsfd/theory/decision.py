@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpu_rsfd.collect import Silent
-from gpu_rsfd.command import command_of
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import with_keywords
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PrivacySettings, mechanisms
+from gpu_rsfd.running.collect import Silent
+from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import FIELDS, Spec
 from gpu_rsfd.theory.attacked import Guessed, Risk, guessed, passes, risk_of, work_of
 from gpu_rsfd.theory.choice import Case, Choice, Decision, choose, decide, smallest_epsilon

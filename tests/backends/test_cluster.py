@@ -24,7 +24,7 @@ from gpu_rsfd.backends.cluster.backend import ClusterBackend
 from gpu_rsfd.backends.cluster.pool import DaskPool
 from gpu_rsfd.backends.cluster.worker import FromFile
 from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.experiments import sweep
+from gpu_rsfd.running.experiments import sweep
 from gpu_rsfd.store.folder import folder_of
 
 pytest.importorskip("distributed")

@@ -18,12 +18,12 @@ from gpu_rsfd.cli.commands import load
 from gpu_rsfd.cli.documented import documented
 from gpu_rsfd.cli.inputs import spec_of
 from gpu_rsfd.cli.options import running_of
-from gpu_rsfd.collect import describe
-from gpu_rsfd.command import command_of
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Frequencies, Inference
 from gpu_rsfd.options import Option, unknown_name
 from gpu_rsfd.protocols import DEFAULT_SETTINGS
+from gpu_rsfd.running.collect import describe
+from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import FIELDS, Spec
 from gpu_rsfd.store.identity import SHARED
 

@@ -6,7 +6,7 @@ from command import call, refusal, start
 
 import gpu_rsfd
 from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.experiments import merge, sweep
+from gpu_rsfd.running.experiments import merge, sweep
 from gpu_rsfd.store.files import locked
 from gpu_rsfd.store.folder import folder_of
 from gpu_rsfd.store.output import shares

@@ -13,7 +13,7 @@ import pytest
 from command import PAUSE, call, paused, start, stopped
 
 import gpu_rsfd
-import gpu_rsfd.experiments
+import gpu_rsfd.running.experiments
 from gpu_rsfd.backends.pool import Worker
 from gpu_rsfd.backends.sharing import Shared
 from gpu_rsfd.cli.signals import Terminated, ended_by_signals
@@ -85,7 +85,10 @@ def test_signals_keep_what_is_done(tmp_path, monkeypatch, capsys, number):
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
 def test_exit_codes_of_any_command(monkeypatch, tmp_path, number):
     """Also where nothing is run that could be kept."""
-    monkeypatch.setattr(gpu_rsfd.experiments, "merge", lambda *_: os.kill(os.getpid(), number) or time.sleep(20))
+    slow = lambda *_: os.kill(os.getpid(), number) or time.sleep(20)  # noqa: E731
+    monkeypatch.setattr(gpu_rsfd.running.experiments, "merge", slow)
+        gpu_rsfd.running.experiments, "merge", lambda *_: os.kill(os.getpid(), number) or time.sleep(20)
+    )
     monkeypatch.chdir(tmp_path)
     assert call(monkeypatch, "merge", "r.h5") == 128 + number
 

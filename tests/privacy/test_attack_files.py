@@ -9,11 +9,11 @@ import pytest
 from command import call
 
 import gpu_rsfd
-from gpu_rsfd.collect import collect
-from gpu_rsfd.command import command_of
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import MEASUREMENTS, Inference
 from gpu_rsfd.measure.inference import Attacker
+from gpu_rsfd.running.collect import collect
+from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import Spec
 
 ONE = gpu_rsfd.SyntheticDataset(200, (3, 4), seed=1, name="one")
@@ -190,7 +190,7 @@ def test_the_first_block_of_an_attack_is_small(tmp_path, monkeypatch):
         tasks.append(task)
         raise RuntimeError("enough")
 
-    monkeypatch.setattr("gpu_rsfd.collect._Collection._write", stopped)
+    monkeypatch.setattr("gpu_rsfd.running.collect._Collection._write", stopped)
     data = gpu_rsfd.SyntheticDataset(200, (10,) * 5, name="small")
     with pytest.raises(RuntimeError, match="enough"):
         gpu_rsfd.attack(data, SPEC, repetitions=400, output=tmp_path / "a.h5", workers=1, save_every=0.1)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
-from gpu_rsfd.collect import Silent
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PrivacySettings
 from gpu_rsfd.protocols.exposure import privacy_loss
+from gpu_rsfd.running.collect import Silent
 from gpu_rsfd.show import privacy as shown
 from gpu_rsfd.theory import attacked, decision
 from gpu_rsfd.theory.needs import PlanRow, plan_table

@@ -12,9 +12,7 @@ import gpu_rsfd
 PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
     *("version", "errors", "checks", "options", "textfiles", "untrusted", "cache", "domain", "tape", "protocols"),
-    *("datasets", "spec", "planning", "metrics", "postprocessing"),
-    *("backends", "engines", "estimate", "tally", "aggregation", "results", "measure", "command", "store", "collect"),
-    *("experiments",),
+    *("datasets", "spec", "planning", "backends", "results", "measure", "store", "running"),
     *("theory", "contract", "show", "doctor", "cli"),
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -53,8 +51,8 @@ def test_a_room_imports_only_rooms_before_it(path):
 
 def test_the_check_can_fail(tmp_path):
     bad = tmp_path / "tape.py"
-    bad.write_text("def f():\n    from gpu_rsfd.collect import collect\n")
-    assert list(imported(bad)) == [(2, "collect")]
+    bad.write_text("def f():\n    from gpu_rsfd.running.collect import collect\n")
+    assert list(imported(bad)) == [(2, "running")]
 
 
 def test_no_module_is_hidden_by_a_function_of_its_name():

@@ -18,7 +18,7 @@ from gpu_rsfd.measure import reports as chunks
 from gpu_rsfd.planning import rates_of
 from gpu_rsfd.protocols import Bits, Keep, Mechanism, PrivacySettings, exposure, mechanisms, own, registry
 from gpu_rsfd.protocols.own import load_protocols
-from gpu_rsfd.results import Results
+from gpu_rsfd.results.result import Results
 from gpu_rsfd.show import page, planned, privacy
 from gpu_rsfd.theory import expected_mse, needs
 

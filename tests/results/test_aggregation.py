@@ -12,9 +12,9 @@ import pytest
 from peer import CLIENTS, DOMAIN, EPSILON, collected
 
 import gpu_rsfd
-from gpu_rsfd import aggregation
-from gpu_rsfd.aggregation import intervals
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.results import aggregate as aggregation
+from gpu_rsfd.results.aggregate import intervals
 
 STORED = json.loads(Path(__file__).with_name("peer.json").read_text())
 DATA = gpu_rsfd.SyntheticDataset(500, (3, 5, 2), "zipf:1", seed=3)

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
-from gpu_rsfd.estimate import POSTPROCESS, postprocess
-from gpu_rsfd.metrics import METRICS, average, per_attribute
+from gpu_rsfd.results.estimate import POSTPROCESS, postprocess
+from gpu_rsfd.results.metrics import METRICS, average, per_attribute
 
 DOMAIN = (3, 2)
 RAW = np.array([[0.7, -0.2, 0.1, 0.4, 0.9], [-0.1, -0.3, 0.0, -0.5, -0.6]])

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
-from gpu_rsfd.estimate import DEFAULT, POSTPROCESS, STORED, Context
-from gpu_rsfd.metrics import METRICS, Metric, as_metric, average, first_line, metric_names
-from gpu_rsfd.results import Results
+from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED, Context
+from gpu_rsfd.results.metrics import METRICS, Metric, as_metric, average, first_line, metric_names
+from gpu_rsfd.results.result import Results
 from gpu_rsfd.show import tables
 
 DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), "zipf:1.0", seed=2, name="one")

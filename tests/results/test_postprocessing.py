@@ -8,9 +8,9 @@ import pytest
 
 import gpu_rsfd
 from gpu_rsfd.cli import render
-from gpu_rsfd.estimate import ALIASES, NOT_NEGATIVE, POSTPROCESS, SUM_TO_ONE, needs_context, postprocess
-from gpu_rsfd.postprocessing import Context, UndefinedError, simplex
-from gpu_rsfd.results import Results
+from gpu_rsfd.results.estimate import ALIASES, NOT_NEGATIVE, POSTPROCESS, SUM_TO_ONE, needs_context, postprocess
+from gpu_rsfd.results.postprocessing import Context, UndefinedError, simplex
+from gpu_rsfd.results.result import Results
 
 # 2,000 users, 60 of whom report the attribute of 6 values
 GRR = Context(n=2000, base=0.12, gain=0.28, variance=0.12 * 0.88 / 60 / 0.28**2, noise="keep")

@@ -11,7 +11,7 @@ from command import call, refusal
 from files import store, with_errors
 
 import gpu_rsfd
-from gpu_rsfd.results import Results
+from gpu_rsfd.results.result import Results
 from gpu_rsfd.show import details, tables
 from gpu_rsfd.show.comparison import CONFIDENCE, among_best, among_best_of, differences, quantile, t_distribution
 from gpu_rsfd.show.selection import select

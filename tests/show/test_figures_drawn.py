@@ -134,14 +134,14 @@ def test_kept_is_said_only_of_what_is_kept(tmp_path, monkeypatch, capsys, stop):
         return capsys.readouterr().err
 
     with monkeypatch.context() as patch:
-        patch.setattr("gpu_rsfd.collect.write_block", stopped)
+        patch.setattr("gpu_rsfd.running.collect.write_block", stopped)
         assert "nothing was finished yet" in said()
         assert not output.exists()
     data = gpu_rsfd.SyntheticDataset(50, (3,), name="uniform-n50-d1")
     spec = gpu_rsfd.spec.Spec.of(repetitions=2)
     result = gpu_rsfd.simulate(data, repetitions=1, backend="numpy", workers=1)
     store(output, [data], [result], spec)
-    monkeypatch.setattr("gpu_rsfd.collect.write_block", stopped)
+    monkeypatch.setattr("gpu_rsfd.running.collect.write_block", stopped)
     assert f"what is done is kept in {output}" in said()
     assert "nothing was finished yet" in said(overwrite=True)
     assert np.array_equal(gpu_rsfd.open_results(output)[data.name].counts, result.counts)

@@ -8,7 +8,7 @@ from command import call, refusal
 from files import store
 
 import gpu_rsfd
-from gpu_rsfd.results import Results
+from gpu_rsfd.results.result import Results
 from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.latex import document, escaped
 from gpu_rsfd.show.summary import summary

@@ -9,7 +9,7 @@ import pytest
 from files import store
 
 import gpu_rsfd
-from gpu_rsfd.results import Results
+from gpu_rsfd.results.result import Results
 
 ROOT = Path(__file__).parents[2]
 PROTOCOLS = ["rsfd-grr", "smp-adp"]

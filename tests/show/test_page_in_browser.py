@@ -15,8 +15,8 @@ import pytest
 from files import describe, with_errors
 
 import gpu_rsfd
-from gpu_rsfd.metrics import METRICS, as_metric
-from gpu_rsfd.results import Results
+from gpu_rsfd.results.metrics import METRICS, as_metric
+from gpu_rsfd.results.result import Results
 from gpu_rsfd.show import decided, headline
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]

@@ -8,7 +8,7 @@ import pytest
 
 import gpu_rsfd
 from gpu_rsfd.protocols import REGISTRY
-from gpu_rsfd.results import Results
+from gpu_rsfd.results.result import Results
 from gpu_rsfd.show import lettering, plots
 from gpu_rsfd.show.lettering import lettered
 from gpu_rsfd.show.panels import log_ticks

@@ -9,7 +9,7 @@ from files import describe
 
 import gpu_rsfd
 from gpu_rsfd.protocols import REGISTRY
-from gpu_rsfd.results import Results
+from gpu_rsfd.results.result import Results
 from gpu_rsfd.show import plots
 
 

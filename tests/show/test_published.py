@@ -9,7 +9,7 @@ import pytest
 
 import gpu_rsfd
 from gpu_rsfd.protocols import PAPER
-from gpu_rsfd.results import Results
+from gpu_rsfd.results.result import Results
 from gpu_rsfd.show import plots
 from gpu_rsfd.show.panels import Page, columns_of
 from gpu_rsfd.show.published import _table, caveats, published

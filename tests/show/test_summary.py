@@ -11,7 +11,7 @@ import pytest
 from stats import normal_bound
 
 import gpu_rsfd
-from gpu_rsfd.results import Results
+from gpu_rsfd.results.result import Results
 from gpu_rsfd.show import tables
 
 SMP = ["smp-grr", "smp-oue", "smp-adp"]

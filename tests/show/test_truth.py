@@ -17,7 +17,7 @@ from gpu_rsfd import Metric
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import REGISTRY
-from gpu_rsfd.results import Results
+from gpu_rsfd.results.result import Results
 from gpu_rsfd.show import charts, details, headline, plots, tables
 from gpu_rsfd.show.comparison import among_best, among_best_of, half_width, quantile
 from gpu_rsfd.show.page import PAIRING, document

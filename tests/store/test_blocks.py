@@ -11,10 +11,10 @@ import pytest
 from command import call, refusal
 
 import gpu_rsfd
-from gpu_rsfd import collect
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.experiments import sweep
+from gpu_rsfd.running import collect
+from gpu_rsfd.running.experiments import sweep
 from gpu_rsfd.store import compact, files, pieces, reading
 from gpu_rsfd.store.blocks import Blocks
 from gpu_rsfd.store.folder import folder_of

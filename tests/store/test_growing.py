@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
-from gpu_rsfd import collect
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import REGISTRY
+from gpu_rsfd.running import collect
 from gpu_rsfd.store import compact
 from gpu_rsfd.store.folder import folder_of
 

@@ -14,7 +14,7 @@ from command import call, start
 import gpu_rsfd
 from gpu_rsfd.cli.terminal import Guarded, escaped
 from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.experiments import merge, sweep
+from gpu_rsfd.running.experiments import merge, sweep
 from gpu_rsfd.store import reading
 from gpu_rsfd.store.folder import folder_of
 from gpu_rsfd.store.identity import digest_of

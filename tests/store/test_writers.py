@@ -14,9 +14,9 @@ import pytest
 from command import run, start
 
 import gpu_rsfd
-from gpu_rsfd import collect
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.experiments import merge, sweep
+from gpu_rsfd.running import collect
+from gpu_rsfd.running.experiments import merge, sweep
 from gpu_rsfd.store import files, folder
 from gpu_rsfd.store.folder import folder_of
 

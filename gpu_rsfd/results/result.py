@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from gpu_rsfd import estimate, metrics
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import Floats, PostprocessLike
-from gpu_rsfd.metrics import Metric, MetricLike, as_metric
 from gpu_rsfd.planning import Counts, Look, Plan
+from gpu_rsfd.results import estimate, metrics
+from gpu_rsfd.results.estimate import Floats, PostprocessLike
+from gpu_rsfd.results.metrics import Metric, MetricLike, as_metric
 from gpu_rsfd.tape import STREAM_VERSION
 
 if TYPE_CHECKING:

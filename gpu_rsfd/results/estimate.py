@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd import postprocessing
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.metrics import METRICS, Metric, average, name_of, per_attribute, required
 from gpu_rsfd.planning import Counts, Plan
-from gpu_rsfd.postprocessing import Context, UndefinedError
+from gpu_rsfd.results import postprocessing
+from gpu_rsfd.results.metrics import METRICS, Metric, average, name_of, per_attribute, required
+from gpu_rsfd.results.postprocessing import Context, UndefinedError
 
 Floats = npt.NDArray[np.float64]
 

@@ -20,13 +20,13 @@ from gpu_rsfd.backends.cluster.pool import Job
 from gpu_rsfd.backends.cluster.worker import engine_here
 from gpu_rsfd.backends.cpu.backend import POSITIONS_PER_TASK
 from gpu_rsfd.backends.pool import Columns
-from gpu_rsfd.command import command_of
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.measure import Measurement, measurement_of
 from gpu_rsfd.measure.frequencies import BLOCK_BYTES
 from gpu_rsfd.planning import Plan, plan_for
-from gpu_rsfd.results import Header, Results
+from gpu_rsfd.results.result import Header, Results
+from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import SAVE_EVERY, Spec
 from gpu_rsfd.store.blocks import Block, Blocks, adopt, write_block
 from gpu_rsfd.store.compact import Store

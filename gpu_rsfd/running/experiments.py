@@ -13,17 +13,17 @@ import numpy as np
 from gpu_rsfd.backends.base import Backend, Progress, noises_of
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
-from gpu_rsfd.engines import engine_for, open_engine
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Frequencies, Inference
 from gpu_rsfd.measure.inference import Attacker, workers_for
 from gpu_rsfd.options import with_keywords
 from gpu_rsfd.planning import Plan, plan_for
-from gpu_rsfd.results import AttackResult, Header, Result, Results
+from gpu_rsfd.results.result import AttackResult, Header, Result, Results
+from gpu_rsfd.running.engines import engine_for, open_engine
 from gpu_rsfd.spec import FIELDS, SAVE_EVERY, Spec
 
 if TYPE_CHECKING:
-    from gpu_rsfd.collect import Reporter
+    from gpu_rsfd.running.collect import Reporter
 
 Data = Dataset | str | os.PathLike[str]
 
@@ -169,7 +169,7 @@ def sweep(
     Results
         A `Result` for each data set.
     """
-    from gpu_rsfd.collect import collect
+    from gpu_rsfd.running.collect import collect
 
     spec, measurement = Spec.of_command("sweep", spec, fields), Frequencies(keep)
     found = check_datasets(data, spec.sampler)
@@ -238,7 +238,7 @@ def attack(
         opened = nullcontext(attacker)
     with opened as engine:
         if output is not None:
-            from gpu_rsfd.collect import collect
+            from gpu_rsfd.running.collect import collect
 
             options: dict[str, Any] = {"overwrite": overwrite, "save_every": save_every, "part": part}
             return collect(measurement, found, spec, Path(output), engine, reporter=reporter, **options)
@@ -278,6 +278,6 @@ def merge(output: str | os.PathLike[str], others: Sequence[str | os.PathLike[str
     RunError
         If something is missing; the message names it.  The file then holds the repetitions before the first gap.
     """
-    from gpu_rsfd import collect
+    from gpu_rsfd.running import collect
 
     return collect.merge(Path(output), [Path(other) for other in others])

@@ -14,9 +14,6 @@ from gpu_rsfd.checks import check_epsilon
 from gpu_rsfd.datasets.base import Labels, check_labels
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.estimate import PostprocessLike, postprocess, why_undefined
-from gpu_rsfd.metrics import name_of
-from gpu_rsfd.postprocessing import Context
 from gpu_rsfd.protocols import (
     DEFAULT_SETTINGS,
     Mechanism,
@@ -26,7 +23,10 @@ from gpu_rsfd.protocols import (
     as_protocol,
     mechanisms,
 )
-from gpu_rsfd.tally import Tally
+from gpu_rsfd.results.estimate import PostprocessLike, postprocess, why_undefined
+from gpu_rsfd.results.metrics import name_of
+from gpu_rsfd.results.postprocessing import Context
+from gpu_rsfd.results.tally import Tally
 
 Floats = npt.NDArray[np.float64]
 AGAINST = ("users", "population")
