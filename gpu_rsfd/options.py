@@ -10,7 +10,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from gpu_rsfd.checks import check_epsilon
@@ -143,6 +143,18 @@ class Option:
         line = io.StringIO()
         csv.writer(line, lineterminator="").writerow([str(entry) for entry in value])
         return [f"--{self.key}", line.getvalue()]
+
+
+def option_field(metavar: str, help: str, example: str, **more: Any) -> Any:
+    """A field of a dataclass that is an option, with all that is said of it; `options_in` gives it its name."""
+    words = "" if callable(more.get("default")) else str(more.get("default"))
+    option = Option("", metavar, help, example, **{"panel": SIMULATION, "default_text": words, **more})
+    return field(default_factory=lambda: option.check(option.value()), metadata={"option": option})
+
+
+def options_in(kind: Any) -> tuple[Option, ...]:
+    """The options that the fields of a dataclass are."""
+    return tuple(replace(f.metadata["option"], name=f.name) for f in fields(kind))
 
 
 def unknown_name(name: str, known: Iterable[str], what: str = "option", where: str = "") -> str:

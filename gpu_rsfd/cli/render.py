@@ -15,7 +15,7 @@ from gpu_rsfd.results.result import Results
 def selected(file: Path, options: Mapping[str, Any]) -> Results:
     """The results of a file that `--dataset`, `--protocol` and `--epsilon` leave."""
     from gpu_rsfd.show.selection import select
-    from gpu_rsfd.store.reading import open_results
+    from gpu_rsfd.store.contents import open_results
 
     results = open_results(file)
     names = split_list(options["dataset"] or [], "dataset", exact=results)
