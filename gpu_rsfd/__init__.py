@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
+from gpu_rsfd.late import MAKERS
 from gpu_rsfd.version import __version__
 
 if TYPE_CHECKING:
@@ -101,8 +103,6 @@ _HOMES = {  # where each name is found when it is first used: importing the pack
 
 
 def __getattr__(name: str) -> Any:
-    import importlib
-
     for home, names in _HOMES.items():
         if name in names.split():
             found = getattr(importlib.import_module(f"gpu_rsfd.{home}"), name)
@@ -118,3 +118,5 @@ def __dir__() -> list[str]:
 
 
 _SUBMODULES = ("theory",)  # as `gpu_rsfd.theory.expected_mse`
+
+MAKERS["planned"] = lambda: importlib.import_module("gpu_rsfd.show.planned")
