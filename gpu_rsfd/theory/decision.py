@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,14 +19,14 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.late import provided
 from gpu_rsfd.options import with_keywords
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.protocols import PrivacySettings, mechanisms
+from gpu_rsfd.protocols import PrivacySettings, Protocol, mechanisms
 from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.running.collect import Silent
 from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import FIELDS, Spec
 from gpu_rsfd.theory.attacked import Guessed, Risk, guessed, passes, risk_of, work_of
-from gpu_rsfd.theory.expected import Floats, Terms, accuracies, attributes_of
-from gpu_rsfd.theory.needs import Candidates, PlanRow, read_targets, smallest_epsilon
+from gpu_rsfd.theory.expected import Accuracy, Floats, Terms, Truth, accuracies, attributes_of
+from gpu_rsfd.theory.needs import EPSILONS, Candidates, PlanRow, reached, read_targets
 from gpu_rsfd.theory.words import Decision, Forecast, sentences
 
 TIE = 1e-3  # relative: errors and losses closer than this are equal, as thresholds are rounded
@@ -162,7 +162,7 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
     for n in sizes:
         terms, used = Terms(check_users(n), spec.assignment, asked.postprocess, asked.against).check(), spec
         if searched:
-            found = smallest_epsilon(spec.protocols, data.domain, settings, truths, targets, terms)
+            found = _smallest_epsilon(data, spec, truths, targets, terms)
             if found is not None and found not in spec.epsilons:
                 used = replace(spec, epsilons=tuple(sorted((*spec.epsilons, found))))
         compiled = Plan.of(data.domain, spec.protocols, used.epsilons, spec.assignment, settings)
@@ -303,15 +303,36 @@ def _command(data: Dataset, spec: Spec, n: int) -> str | None:
 
 def marked(rows: Sequence[PlanRow]) -> list[PlanRow]:
     """The rows, each with whether it is Pareto-optimal in error and losses."""
-    keys = [(row.rmse, row.loss_one, row.loss_all) for row in rows]
-    return [row._replace(non_dominated=not _dominated(key, keys)) for row, key in zip(rows, keys, strict=True)]
+    keys = np.array([(row.rmse, row.loss_one, row.loss_all) for row in rows])
+    marks = []
+    for key in keys:
+        beaten = (keys <= key * (1 + TIE)).all(axis=1) & (keys < key * (1 - TIE)).any(axis=1)
+        marks.append(not beaten.any() and not np.isnan(key).any())
+    return [row._replace(non_dominated=bool(mark)) for row, mark in zip(rows, marks, strict=True)]
 
 
-def _dominated(key: tuple[float, ...], keys: Sequence[tuple[float, ...]]) -> bool:
-    if any(map(math.isnan, key)):
-        return True
-    return any(
-        all(a <= b * (1 + TIE) for a, b in zip(other, key, strict=True))
-        and any(a < b * (1 - TIE) for a, b in zip(other, key, strict=True))
-        for other in keys
-    )
+def _smallest_epsilon(
+    data: Dataset, spec: Spec, truths: Sequence[Truth], targets: Mapping[int, float], terms: Terms
+) -> float | None:
+    """The smallest epsilon at which a protocol meets all targets, rounded up to three digits; None if there is none."""
+    settings, found = spec.settings_for(data), []
+
+    def fits(protocol: str | Protocol, epsilon: float) -> bool:
+        try:
+            ms = mechanisms(protocol, epsilon, data.domain, settings)
+        except InputError:  # too small, or too large, for this protocol
+            return False
+        return reached(lambda j: Accuracy(ms[j], truths[j], j, terms), targets)
+
+    for protocol in spec.protocols:
+        low, high = EPSILONS
+        if not fits(protocol, high):
+            continue
+        while high / low > 1.0005:
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if fits(protocol, middle) else (middle, high)
+        unit = 10.0 ** (math.floor(math.log10(high)) - 2)
+        steps = math.ceil(high / unit - 1e-9)
+        rounded = (float(f"{(steps + i) * unit:.6g}") for i in range(20))
+        found.append(next((epsilon for epsilon in rounded if fits(protocol, epsilon)), high))
+    return min(found, default=None)

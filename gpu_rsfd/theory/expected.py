@@ -129,7 +129,7 @@ def expected_mse(
     """
     attributes = attributes_of(Domain.of(domain), frequencies)
     ms = mechanisms(protocol, check_epsilon(epsilon), Domain.of(domain), settings)
-    return mse_of(ms, check_users(n), attributes, assignment, postprocess, against)
+    return mse_of(ms, attributes, Terms(check_users(n), assignment, postprocess, against))
 
 
 def attributes_of(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> tuple[Truth, ...]:
@@ -156,21 +156,9 @@ def attributes_of(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> t
     return tuple(found)
 
 
-def mse_of(
-    ms: Sequence[Mechanism],
-    n: int,
-    attributes: Sequence[Truth],
-    assignment: str = "uniform",
-    postprocess: str = "none",
-    against: str = "users",
-) -> float:
+def mse_of(ms: Sequence[Mechanism], attributes: Sequence[Truth], terms: Terms) -> float:
     """`expected_mse`, with the mechanism and the frequencies of each attribute."""
-    return mean_mse(accuracies(ms, attributes, Terms(n, assignment, postprocess, against)))
-
-
-def mean_mse(found: Sequence[Accuracy]) -> float:
-    """MSE_avg, from the accuracy of each attribute."""
-    return float(np.mean([accuracy.mse for accuracy in found]))
+    return float(np.mean([accuracy.mse for accuracy in accuracies(ms, attributes, terms)]))
 
 
 def accuracies(ms: Sequence[Mechanism], attributes: Sequence[Truth], terms: Terms) -> list[Accuracy]:
@@ -265,21 +253,19 @@ def moments_of(m: Mechanism, f: Floats, attribute: int, terms: Terms) -> Moments
     return function(m, f, n, assignment, attribute)
 
 
-def fewest_reports(ms: Sequence[Mechanism], n: int, attributes: Sequence[Truth], assignment: str = "uniform") -> float:
+def fewest_reports(ms: Sequence[Mechanism], attributes: Sequence[Truth], terms: Terms) -> float:
     """How often the value that is reported least is expected to be reported, over all attributes."""
     d, fewest = len(attributes), math.inf
-    smallest = n / d if check_assignment(assignment) == "uniform" else group_size(n, d, d - 1)
+    smallest = terms.n / d if terms.assignment == "uniform" else group_size(terms.n, d, d - 1)
     for m, truth in dict.fromkeys(zip(ms, attributes, strict=True)):
-        reporters = smallest if m.recipe.unsampled is Unsampled.NOTHING else n
+        reporters = smallest if m.recipe.unsampled is Unsampled.NOTHING else terms.n
         fewest = min(fewest, reporters * float(np.min(m.base + m.gain * truth.all)))
     return fewest
 
 
-def is_rough(
-    ms: Sequence[Mechanism], n: int, attributes: Sequence[Truth], assignment: str = "uniform", postprocess: str = "none"
-) -> bool:
+def is_rough(ms: Sequence[Mechanism], attributes: Sequence[Truth], terms: Terms) -> bool:
     """Whether `mse_of` is rough: a clipped error where some value has few expected reports."""
-    return postprocess == "clip" and fewest_reports(ms, n, attributes, assignment) < ENOUGH_REPORTS
+    return terms.postprocess == "clip" and fewest_reports(ms, attributes, terms) < ENOUGH_REPORTS
 
 
 def population_moments(m: Mechanism, f: Floats, n: int, assignment: str = "uniform", attribute: int = 0) -> Moments:
@@ -340,26 +326,21 @@ def _moments(
     return Moments(bias, variance, third / unit**3, fourth / unit**4)
 
 
-def squared_error(f: Floats, moments: Moments, postprocess: str) -> Floats:
-    """The expected squared error of each value's estimate, of `POSTPROCESS`."""
-    return _raw_error(moments) if postprocess == "none" else _clipped_error(f, moments)
-
-
 def upper_tail(z: Floats) -> Floats:
     """P(Z > z) of a normal distribution."""
     return np.array([math.erfc(x / math.sqrt(2)) / 2 for x in z.tolist()])
 
 
-def _raw_error(moments: Moments) -> Floats:
-    return moments.variance + moments.bias**2
+def squared_error(f: Floats, moments: Moments, postprocess: str) -> Floats:
+    """The expected squared error of each value's estimate.
 
-
-def _clipped_error(f: Floats, moments: Moments) -> Floats:
-    """E (max(X, 0) - f)^2 in closed form, over the Edgeworth density of X = f + bias + deviation Z.
-
+    Clipped, it is E (max(X, 0) - f)^2 in closed form, over the Edgeworth density of X = f + bias + deviation Z.
     Density: phi(z) (1 + g/6 He3 + h/24 He4 + g^2/72 He6) with skewness g and kurtosis h, a polynomial times phi; and
     M_j = int_a^oo z^j phi = a^(j - 1) phi(a) + (j - 1) M_(j - 2).
     """
+    raw = moments.variance + moments.bias**2
+    if postprocess == "none":
+        return raw
     _, _, g, h = moments
     deviation = np.maximum(np.sqrt(moments.variance), 1e-150)
     a = np.clip(-(f + moments.bias) / deviation, -40, 40)  # X > 0 is Z > a
@@ -373,4 +354,4 @@ def _clipped_error(f: Floats, moments: Moments) -> Floats:
     positive = sum(c * u for c, u in zip(density, upper, strict=False))
     error = sum(c * s * upper[i + j] for i, c in enumerate(density) for j, s in enumerate(square))
     # few reports: the expansion can leave the range of any distribution
-    return np.clip(f**2 * (1 - positive) + error, 0, _raw_error(moments))
+    return np.clip(f**2 * (1 - positive) + error, 0, raw)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,20 +20,8 @@ from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import DEFAULT_SETTINGS, PAPER, Mechanism, PrivacySettings, Protocol, as_protocol, mechanisms
 from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.spec import PAPER_EPSILONS
-from gpu_rsfd.theory.expected import (
-    LEVEL,
-    Accuracy,
-    Floats,
-    Terms,
-    Truth,
-    accuracies,
-    attributes_of,
-    is_rough,
-    mean_mse,
-    mse_of,
-)
+from gpu_rsfd.theory.expected import LEVEL, Accuracy, Floats, Terms, Truth, accuracies, attributes_of, is_rough, mse_of
 
-NO_TARGETS: Mapping[int, float] = MappingProxyType({})
 EPSILONS = (0.01, 20.0)  # where the smallest one for a target is looked for
 TIE = 1e-9  # relative: errors closer than this are equal
 
@@ -141,25 +130,31 @@ class Choice(NamedTuple):
     reached: bool | None = None  # whether the targets are met; None without targets
 
 
+@dataclass(eq=False)
 class Candidates:
     """The protocols and epsilons of a plan, for users with these frequencies: what each cell gives, the best one."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        frequencies: npt.ArrayLike | None,
-        terms: Terms,
-        names: Sequence[str] = (),
-        targets: Mapping[int, float] = NO_TARGETS,
-        target_rmse: float | None = None,
-        searched: bool = False,
-    ) -> None:
-        self.plan, self.terms, self.names = plan, terms, names
-        self.targets, self.target_rmse = targets, target_rmse  # margins by column, or an error over all of them
-        self.searched = searched  # whether the smallest epsilon for the targets was looked for
-        self.truths = attributes_of(plan.domain, frequencies)
-        self.cells = [[accuracies(ms, self.truths, terms) for ms in row] for row in plan.mechanisms]
-        self.errors: Floats = np.array([[[a.mse for a in cell] for cell in row] for row in self.cells])
+    plan: Plan
+    frequencies: npt.ArrayLike | None
+    terms: Terms
+    names: Sequence[str] = ()
+    targets: Mapping[int, float] = field(default_factory=dict)  # margins to reach, by column
+    target_rmse: float | None = None  # or an error over all columns
+    searched: bool = False  # whether the smallest epsilon for the targets was looked for
+
+    @cached_property
+    def truths(self) -> tuple[Truth, ...]:
+        return attributes_of(self.plan.domain, self.frequencies)
+
+    @cached_property
+    def cells(self) -> list[list[list[Accuracy]]]:
+        """[protocol][epsilon][attribute]"""
+        return [[accuracies(ms, self.truths, self.terms) for ms in row] for row in self.plan.mechanisms]
+
+    @cached_property
+    def errors(self) -> Floats:
+        """[protocol, epsilon, attribute], mean squared."""
+        return np.array([[[accuracy.mse for accuracy in cell] for cell in row] for row in self.cells])
 
     @cached_property
     def rows(self) -> list[PlanRow]:
@@ -167,26 +162,18 @@ class Candidates:
         return [self._row(p, e) for p in range(len(self.plan.looks)) for e in range(len(self.plan.epsilons))]
 
     def _row(self, p: int, e: int) -> PlanRow:
-        ms, terms, needed = self.plan.mechanisms[p][e], self.terms, self.users_needed[p][e]
-        mse = mean_mse(self.cells[p][e])
+        plan, ms, terms, needed = self.plan, self.plan.mechanisms[p][e], self.terms, self.users_needed[p][e]
+        mse, bits = float(self.errors[p, e].mean()), _bits(ms, plan.partial[p])
         rough, users_rough = (
-            size is not None and is_rough(ms, size, self.truths, terms.assignment, terms.postprocess)
-            for size in (terms.n, needed)
+            n is not None and is_rough(ms, self.truths, terms._replace(n=n)) for n in (terms.n, needed)
         )
         asked = bool(self.targets) or self.target_rmse is not None
-        one, whole = losses(ms, [1, len(ms)]).tolist()
-        return PlanRow(
-            self.plan.protocols[p],
-            float(self.plan.epsilons[e]),
-            mse,
-            math.sqrt(mse),
-            needed,
-            _bits(ms, self.plan.partial[p]),
-            rough,
-            users_rough,
-            "more than 2**53" if asked and needed is None else None,  # no simulation has so many
-            one,
-            whole,
+        one, whole = losses(ms, [1, plan.d]).tolist()
+        row = PlanRow(plan.protocols[p], float(plan.epsilons[e]), mse, math.sqrt(mse), needed, bits, rough, users_rough)
+        return row._replace(
+            unreachable="more than 2**53" if asked and needed is None else None,  # no simulation has so many
+            loss_one=one,
+            loss_all=whole,
             claimed=any(m.claimed for m in ms),
             first_report=any(m.spent < m.budget for m in ms),
             users=terms.n,
@@ -201,30 +188,49 @@ class Candidates:
     def _needed(self, p: int, e: int) -> int | None:
         ms = self.plan.mechanisms[p][e]
         if self.target_rmse is not None:
-            return _users_for_error(ms, self.truths, self.target_rmse, self.terms)
+            if not 0 < self.target_rmse < math.inf:
+                raise InputError(f"target_rmse={self.target_rmse} must be finite and > 0")
+            target = self.target_rmse * self.target_rmse
+            ratio = float(self.errors[p, e].mean()) / target  # an error is nearly proportional to 1 / n
+            return self._fewest(lambda n: mse_of(ms, self.truths, self.terms._replace(n=n)) <= target, ms[0], ratio)
         if not self.targets:
             return None
-        # what fails, fails at once: the hardest target comes first
         hard = {j: self.cells[p][e][j].margin / target for j, target in self.targets.items()}
-        ordered = {j: self.targets[j] for j in sorted(hard, key=lambda j: -hard[j])}
-        ratio, n = min(max(hard.values()), 2.0**26), self.terms.n
-        guess = n if math.isnan(ratio) else max(1, min(MAX_USERS, math.ceil(n * ratio * ratio)))
-        return smallest_users(
-            lambda users: reached(lambda j: self.accuracy(p, e, j, users), ordered),
-            guess,
-            _step(ms[0], self.terms),
-        )
+        ordered = {j: self.targets[j] for j in sorted(hard, key=lambda j: -hard[j])}  # what fails, fails at once
+        ratio = min(max(hard.values()), 2.0**26) ** 2
+        return self._fewest(lambda n: reached(lambda j: self.accuracy(p, e, j, n), ordered), ms[0], ratio)
+
+    def users_to_be_useful(self, p: int, e: int, j: int) -> int | None:
+        """From how many users on a column is useful, its frequencies kept."""
+        return self._fewest(lambda n: self.accuracy(p, e, j, n).useful, self.plan.mechanism(p, e, j))
+
+    def _fewest(self, enough: Callable[[int], bool], m: Mechanism, ratio: float = 1.0) -> int | None:
+        """The smallest n that is enough, looked for around `ratio` times as many; None if 2**53 are too few.
+
+        What is enough stays so with more users.  Balanced groups are of equal size only if d divides n, so there errors
+        have small steps: the smallest multiple of d is found, then the numbers just below it are tried one by one.
+        """
+        step = m.d if self.terms.assignment == "balanced" and m.recipe.unsampled.samples else 1
+        low, high, stride = 0, MAX_USERS // step, 1  # multiples of the step: too few, enough
+        most = high
+        if not enough(most * step):
+            return None
+        guess = self.terms.n if math.isnan(ratio) else math.ceil(self.terms.n * min(ratio, 2.0**60))
+        probe = max(1, min(most - 1, -(-guess // step)))
+        while high - low > 1:
+            low, high = (low, probe) if enough(probe * step) else (probe, high)
+            if low == 0:  # away from the guess, ever faster; then between the two
+                probe = max(1, high - stride)
+            else:
+                probe = min(low + stride, most - 1) if high == most else (low + high) // 2
+            stride *= 2
+        return next((n for n in range((high - 1) * step + 1, high * step) if enough(n)), high * step)
 
     def accuracy(self, p: int, e: int, j: int, n: int | None = None) -> Accuracy:
         """Of a column, with these or another number of users."""
         if n is None:
             return self.cells[p][e][j]
         return Accuracy(self.plan.mechanism(p, e, j), self.truths[j], j, self.terms._replace(n=n))
-
-    def users_to_be_useful(self, p: int, e: int, j: int) -> int | None:
-        """From how many users on a column is useful, its frequencies kept."""
-        step = _step(self.plan.mechanism(p, e, j), self.terms)
-        return smallest_users(lambda n: self.accuracy(p, e, j, n).useful, self.terms.n, step)
 
     @cached_property
     def ascending(self) -> list[int]:
@@ -275,90 +281,9 @@ class Candidates:
         return Choice(first, largest, columns)
 
 
-# ------------------------------------------------------------------------------------------- what a target takes
-
-
 def reached(column: Callable[[int], Accuracy], targets: Mapping[int, float]) -> bool:
     """Whether the estimates of every column with a target are as close as that asks for."""
     return all(column(j).coverage(target) >= LEVEL for j, target in targets.items())
-
-
-def _users_for_error(ms: Sequence[Mechanism], truths: Sequence[Truth], target_rmse: float, terms: Terms) -> int | None:
-    """The smallest n with sqrt(E[MSE_avg]) <= target_rmse, the frequencies kept; None if 2**53 are too few."""
-    if not 0 < target_rmse < math.inf:
-        raise InputError(f"target_rmse={target_rmse} must be finite and > 0")
-    target = target_rmse * target_rmse
-
-    def mse(n: int) -> float:
-        return mse_of(ms, n, truths, *terms[1:])
-
-    step, guess = _step(ms[0], terms), 1000
-    for _ in range(3):  # the error is nearly proportional to 1 / n
-        guess = max(1, min(MAX_USERS // step, math.ceil(guess * min(mse(guess * step) / target, 2.0**60))))
-    return smallest_users(lambda n: mse(n) <= target, guess * step, step)
-
-
-def _step(m: Mechanism, terms: Terms) -> int:
-    """Users that make balanced groups one larger each, where groups matter; else 1."""
-    return m.d if terms.assignment == "balanced" and m.recipe.unsampled.samples else 1
-
-
-def smallest_users(enough: Callable[[int], bool], guess: int, step: int = 1) -> int | None:
-    """The smallest n that is enough, near a guess; None if 2**53 are too few.
-
-    What is enough stays so with more users.  Balanced groups are of equal size only if d divides n, so there errors
-    have small steps: the smallest multiple of d is found, then the numbers just below it are tried one by one.
-    """
-    most = MAX_USERS // step
-    if not enough(most * step):
-        return None
-    low, high, stride = 0, max(1, min(most, -(-guess // step))), 1  # low: does not do (or is 0)
-    while not enough(high * step):
-        low, high, stride = high, min(high + stride, most), 2 * stride
-    stride = 1
-    while low == 0 and high > 1:
-        probe = max(1, high - stride)
-        if enough(probe * step):
-            high, stride = probe, 2 * stride
-        else:
-            low = probe
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle * step) else (middle, high)
-    between = range((high - 1) * step + 1, high * step)
-    return next((n for n in between if enough(n)), high * step)
-
-
-def smallest_epsilon(
-    protocols: Sequence[str | Protocol],
-    domain: Sequence[int],
-    settings: PrivacySettings,
-    truths: Sequence[Truth],
-    targets: Mapping[int, float],
-    terms: Terms,
-) -> float | None:
-    """The smallest epsilon at which a protocol meets all targets, rounded up to three digits; None if there is none."""
-    found = []
-
-    def fits(protocol: str | Protocol, epsilon: float) -> bool:
-        try:
-            ms = mechanisms(protocol, epsilon, domain, settings)
-        except InputError:  # too small, or too large, for this protocol
-            return False
-        return reached(lambda j: Accuracy(ms[j], truths[j], j, terms), targets)
-
-    for protocol in protocols:
-        low, high = EPSILONS
-        if not fits(protocol, high):
-            continue
-        while high / low > 1.0005:
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if fits(protocol, middle) else (middle, high)
-        unit = 10.0 ** (math.floor(math.log10(high)) - 2)
-        steps = math.ceil(high / unit - 1e-9)
-        rounded = (float(f"{(steps + i) * unit:.6g}") for i in range(20))
-        found.append(next((epsilon for epsilon in rounded if fits(protocol, epsilon)), high))
-    return min(found, default=None)
 
 
 def read_targets(target: Any, names: Sequence[str]) -> dict[int, float]:
@@ -397,17 +322,8 @@ def read_targets(target: Any, names: Sequence[str]) -> dict[int, float]:
 
 def _pairs(text: str, names: Sequence[str]) -> list[tuple[str, str]]:
     """`sex=1%,city=0.5%`, or `1%` for every column; a name may have a comma or an equals sign in it."""
-    pairs, rest = [], text.strip()
-    while rest:
-        for name in sorted(names, key=len, reverse=True):
-            if rest.startswith(f"{name}="):
-                break
-        else:
-            name = rest.split(",")[0].rpartition("=")[0].strip()
-        value, _, rest = rest[len(name) :].lstrip(" ").removeprefix("=").partition(",")
-        pairs.append((name, value.strip()))
-        rest = rest.strip()
-    return pairs
+    known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.findall(rf"\s*(?:({known}|[^,]*?)\s*=)?\s*([^,]+?)\s*(?:,|$)", text)
 
 
 def _share(name: str, value: Any) -> float:
