@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from gpu_rsfd.late import MAKERS
@@ -134,3 +135,5 @@ MAKERS["notebook"] = lambda: _module("show.notebook")
 MAKERS["planned"] = lambda: _module("show.planned")
 
 _SUBMODULES = ("theory",)  # as `gpu_rsfd.theory.expected_mse`
+
+MAKERS["planned"] = lambda: importlib.import_module("gpu_rsfd.show.planned")

@@ -100,8 +100,8 @@ def rough(result: Result, postprocess: PostprocessLike) -> Any:
 def _each_cell(result: Result, function: Callable[..., Any], postprocess: PostprocessLike) -> Any:
     """A function of `theory`, of each protocol and epsilon."""
     attributes = theory.attributes_of(result.domain, result.frequencies)
-    rest = (result.n, attributes, result.plan.assignment, postprocess)
-    return np.array([[function(ms, *rest) for ms in row] for row in result.plan.mechanisms])
+    terms = theory.Terms(result.n, result.plan.assignment, str(postprocess))
+    return np.array([[function(ms, attributes, terms) for ms in row] for row in result.plan.mechanisms])
 
 
 def source_of(results: Results, name: str) -> str | None:
