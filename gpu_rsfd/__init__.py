@@ -125,7 +125,6 @@ def __dir__() -> list[str]:
 
 
 def _module(name: str) -> Any:
-    import importlib
 
     return importlib.import_module(f"gpu_rsfd.{name}")
 
@@ -135,5 +134,3 @@ MAKERS["notebook"] = lambda: _module("show.notebook")
 MAKERS["planned"] = lambda: _module("show.planned")
 
 _SUBMODULES = ("theory",)  # as `gpu_rsfd.theory.expected_mse`
-
-MAKERS["planned"] = lambda: importlib.import_module("gpu_rsfd.show.planned")

@@ -181,13 +181,22 @@ def numpydoc(options: Iterable[Option], command: str = "") -> str:
     )
 
 
-def with_keywords(options: Sequence[Option], command: str = "") -> Callable[[F], F]:
-    """The signature and the docstring of a function with `**options` or `**fields` name every option."""
+def with_keywords(
+    options: Sequence[Option], command: str = "", like: Callable[..., Any] | None = None
+) -> Callable[[F], F]:
+    """The signature and the docstring of a function with `**options` or `**fields` name every option.
+
+    `like`: a function that it passes the rest of its keywords on to.
+    """
 
     def named(function: F) -> F:
         signature = inspect.signature(function)
         fixed = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        parameters = [*fixed, *keywords(options, command)]
+        others = (
+            [] if like is None else [p for p in inspect.signature(like).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        )
+        named = {p.name: p for p in (*others, *keywords(options, command), *fixed)}
+        parameters = [*fixed, *(p for name, p in named.items() if p not in fixed)]
         function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         if function.__doc__ is not None:  # not with python -OO
             function.__doc__ = re.sub(r" {4}\*\*\w+\n {8}.*", lambda _: numpydoc(options, command), function.__doc__)

@@ -25,12 +25,7 @@ def documented() -> str:
     sections = {
         "Data": [option for option in SELECTION if option.name not in BY_NAME],
         "Your own tables": [option for option in SELECTION if option.name in BY_NAME],
-        "Simulation": [
-            *FIELDS,
-            *(o for kind in MEASUREMENTS.values() for o in options_of(kind)),
-            PROTOCOL_FROM,
-            SPEC_FILE,
-        ],
+        "Simulation": [*FIELDS, *own, PROTOCOL_FROM, SPEC_FILE],
         "Execution and output (`plan --help` has those of `plan`)": list(RUN),
     }
     return INTRODUCTION + "".join(f"\n## {title}\n\n{markdown(options)}\n" for title, options in sections.items())

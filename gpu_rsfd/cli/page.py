@@ -46,11 +46,11 @@ def page(
     metric = options["metric"] or "mse"
     as_metric(metric)
     attacks = None if attack is None else open_results(attack)
-    if attacks is not None and attacks.measurement == "frequencies":
+    if attacks is not None and attacks.has_errors:
         raise InputError(f"attack={attack} holds a sweep; a results file of gpu-rsfd attack is needed")
     charts.altair()  # fails before the work of reading
     results = render.selected(file, options)
-    if results.measurement != "frequencies":
+    if not results.has_errors:
         raise InputError(f"{file} holds an attack; give the file of the sweep, and this one as --attack")
     name = os.fsencode(file.name).decode(errors="replace")
     write_page(results, target, title_of(results, name), overwrite, attacks, metric)

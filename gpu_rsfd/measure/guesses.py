@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.measure.reports import Chunk, chunk_users
+from gpu_rsfd.measure.reports import Chunk
 from gpu_rsfd.planning import Counts, Plan
 from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Subsets, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.form import implementation
@@ -26,7 +26,6 @@ TIE = 1e-9  # probabilities closer than this, relatively, are equal: floating-po
 _NEVER = 1e-250  # stands for the probability 0 of a fake: the report then outweighs everything else
 
 STEPS = 32  # values that are looked at one by one: most users are done after a few
-BYTES_PER_RECIPE = 28  # of a user, while a chunk is attacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,11 +137,6 @@ LOOKS: dict[type, Callable[[Indices, Recipe, Floats, Indices], Seen]] = {
     Bits: _bits_seen,
     Subsets: _subset_seen,
 }
-
-
-def chunk_size(plan: Plan, n: int) -> int:
-    """Of n users, how many are attacked at a time."""
-    return chunk_users(16 * max(plan.domain) + BYTES_PER_RECIPE * sum(len(a.recipes) for a in plan.attributes), n)
 
 
 def right(plan: Plan, chunk: Chunk, marginals: Marginals) -> tuple[Counts, Counts]:

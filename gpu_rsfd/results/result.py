@@ -170,7 +170,7 @@ class Result(Header, Viewed):
     kept: Mapping[str, Any] = field(default_factory=dict)  # arrays, or functions that give them
 
     @classmethod
-    def of(
+    def made(
         cls, header: Header, repetitions: range, spec: Mapping[str, Any], layout: Layout, arrays: Mapping[str, Any]
     ) -> Result:
         """A result from a header and arrays, or functions that give them."""
@@ -214,7 +214,7 @@ class Result(Header, Viewed):
         return self.layout.columns
 
     def column(self, name: str, metric: MetricLike = "mse", postprocess: PostprocessLike = estimate.DEFAULT) -> Any:
-        """The numbers of a column, [protocol, epsilon, repetition, …]; errors are by a metric, after a post-processing."""
+        """The numbers of a column, [protocol, epsilon, repetition, …]; errors by a metric, after a post-processing."""
         if name == "error" and self.has_errors:
             return self.error(metric, postprocess)
         of = self.columns[name].of
@@ -378,6 +378,11 @@ class Results(Viewed, dict[str, Any]):
     def measurement(self) -> str:
         """What was measured: `frequencies` (a sweep), `inference` (an attack), or the name of a class of one's own."""
         return str(self.spec.get("measurement", "frequencies"))
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether there are errors of estimates in all results."""
+        return all(result.has_errors for result in self.values())
 
     def changed(self, results: Mapping[str, Any]) -> Results:
         """Other results with what is known about this run."""

@@ -153,7 +153,7 @@ def in_memory(run: Run, engine: Engine, progress: Any = None) -> Results:
         header = Header.of(data, plan)
         block = Block(0, 0, len(run.spec.repetitions), plan)
         arrays, _ = measured(engine, data, run.measurement, block, run.spec.seed, run.spec.repetitions, progress)
-        results[data.name] = Result.of(header, run.spec.repetitions, plain, run.measurement.layout(header), arrays)
+        results[data.name] = Result.made(header, run.spec.repetitions, plain, run.measurement.layout(header), arrays)
     return results
 
 
@@ -237,7 +237,7 @@ class _Collection:
         if lines:
             raise InputError(f"{where} holds another {self.what.measurement.command}; {other}\n  " + "\n  ".join(lines))
         if spec is not None and (lines := lacking(have, self.want)):
-            command = command_of(union(have, self.want), self.layouts and self.what.measurement.command, self.path)
+            command = command_of(union(have, self.want), self.what.measurement.command, self.path)
             hint = f"this extends it:\n  {command}" if command else "ask for that as well"
             raise InputError(f"{where} holds more than this command asks for; {hint}\n  " + "\n  ".join(lines))
 

@@ -192,17 +192,17 @@ def simulate(
     header = Header.of(found, plan)
     arrays = {"counts": plan.expand(counts), "reporters": plan.reporters(found.n, sampled)}
     plain = {key: value for key, value in what.want.items() if key != "datasets"}
-    return Result.of(header, spec.repetitions, plain, measurement.layout(header), arrays)
+    return Result.made(header, spec.repetitions, plain, measurement.layout(header), arrays)
 
 
-@with_keywords((*FIELDS, *options_of(Frequencies)), "sweep")
+def _measured(kind: type[Measurement], data: Any, spec: Spec | None, options: dict[str, Any]) -> Results:
+    own = {option.name: options.pop(option.name) for option in options_of(kind) if option.name in options}
+    return run(kind(**own), data, spec, **options)
+
+
+@with_keywords((*FIELDS, *options_of(Frequencies)), "sweep", run)
 def sweep(
-    data: Data | Sequence[Data],
-    spec: Spec | None = None,
-    *,
-    output: str | os.PathLike[str],
-    keep: str = "counts",
-    **options: Any,
+    data: Data | Sequence[Data], spec: Spec | None = None, *, output: str | os.PathLike[str], **options: Any
 ) -> Results:
     """Simulate data sets x protocols x epsilons x repetitions into one HDF5 file: `run` with counts and errors.
 
@@ -213,22 +213,22 @@ def sweep(
     spec : Spec, optional
         What to run.  Fields that are given as keywords replace its own.
     output : str or path
-        The results file.
-    keep : {'counts', 'mse'}
-        `mse` stores only the errors, in a much smaller file.
+        The results file, resumed and extended as in `run`.
+    overwrite, backend, workers, devices, save_every, part, cluster, progress, reporter
+        As in `run`.
     **options
-        The other keywords of `run`, and the fields of `Spec`.
+        The fields of `Spec`.
 
     Returns
     -------
     Results
         A `Result` for each data set.
     """
-    return run(Frequencies(keep), data, spec, output=output, **options)
+    return _measured(Frequencies, data, spec, {"output": output, **options})
 
 
-@with_keywords((*FIELDS, *options_of(Inference)), "attack")
-def attack(data: Any, spec: Spec | None = None, *, knowledge: str = "true", **options: Any) -> Any:
+@with_keywords((*FIELDS, *options_of(Inference)), "attack", run)
+def attack(data: Any, spec: Spec | None = None, **options: Any) -> Any:
     """Simulate an attacker who knows the marginals and guesses sampled attributes and values from the reports.
 
     The reports are those that `simulate` counts.  For the sampled attribute, no attacker does better.  For values, an
@@ -240,17 +240,17 @@ def attack(data: Any, spec: Spec | None = None, *, knowledge: str = "true", **op
         As in `simulate`.
     spec : Spec, optional
         What to run.  Fields that are given as keywords replace its own.
-    knowledge : {'true', 'estimated'}
-        The attacker knows the true marginal frequencies, or those that the server estimates from these reports.
+    output, overwrite, backend, workers, devices, save_every, part, cluster, progress, reporter
+        As in `run`.
     **options
-        The other keywords of `run`, and the fields of `Spec`.
+        The fields of `Spec`.
 
     Returns
     -------
     Result or Results
         The shares guessed correctly; with `output`, a result for each data set.
     """
-    results = run(Inference(knowledge), data, spec, **options)
+    results = _measured(Inference, data, spec, options)
     if options.get("output") is not None:
         return results
     if len(results) != 1:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.results.metrics import as_metric, average, mse
-from gpu_rsfd.results.result import AttackResult, Result, Results
+from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.running.command import own_data
 from gpu_rsfd.show.privacy import GOALS
 from gpu_rsfd.show.selection import part_of
@@ -95,11 +95,11 @@ def baselines(result: Result, metrics: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def guess_baselines(attack: AttackResult | None) -> Mapping[str, str]:
+def guess_baselines(attack: Result | None) -> Mapping[str, str]:
     """What is guessed without a report, by what it is compared with."""
     if attack is None:
         return {}
-    each = {goal: float(getattr(attack, f"{goal}_baseline")) for goal in GOALS}
+    each = {goal: float(attack.columns[f"{goal}_success"].baseline or 0) for goal in GOALS}
     return {f"{GOALS[goal]} guessed": f"Guessed without a report: {share:.3f}." for goal, share in each.items()}
 
 

@@ -141,9 +141,8 @@ class Contents:
         self.total = len(range(*want["repetitions"]))
         self.keys = {d["name"]: key_of(want, d) for d in want["datasets"]}
         self.seconds = {} if file is None else dict(file.seconds)
-        self.backend, self.device = (
-            ("", "") if file is None else (file.attributes["backend"], file.attributes["device"])
-        )
+        self.backend = "" if file is None else str(file.attributes["backend"])
+        self.device = "" if file is None else str(file.attributes["device"])
         self._pieces: dict[str, list[Piece]] = {name: [] for name in self.keys}
         if file is not None:
             for name, done in file.done.items():
@@ -266,12 +265,13 @@ class Contents:
         header, layout = self.headers[name], self.layouts[name]
         cells = (len(header.protocols), len(header.epsilons))
         out: Any = None
-        for place in itertools.product(*map(range, cells)):
+        for place in itertools.product(range(cells[0]), range(cells[1])):
             for piece, first, stop in self.cover(name, place, done):
                 rows = piece.rows(array, place, first, stop)
                 if out is None:
                     out = np.empty((*cells, done, *layout.sizes(header, array)), _dtype(rows))
-                out[(*place, slice(first, stop))] = rows
+                p, e = place
+                out[p, e, first:stop] = rows
         return out
 
 
@@ -347,7 +347,7 @@ def pack(contents: Contents, target: Path) -> None:
 def _pack_array(group: Any, contents: Contents, name: str, array: str, end: int, check: Callable[[], None]) -> None:
     header, layout = contents.headers[name], contents.layouts[name]
     cells, target = (len(header.protocols), len(header.epsilons)), None
-    for place in itertools.product(*map(range, cells)):
+    for place in itertools.product(range(cells[0]), range(cells[1])):
         cover = contents.cover(name, place, end)
         if target is None:
             dtype = _dtype(cover[0][0].array(array))
@@ -359,7 +359,7 @@ def _pack_array(group: Any, contents: Contents, name: str, array: str, end: int,
             try:
                 if len(here) > 1 or not _copied(target, here[0][0], array, place, first):
                     parts = [piece.rows(array, place, a, b) for piece, a, b in here]
-                    target[(*place, slice(first, stop))] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+                    target[place[0], place[1], first:stop] = parts[0] if len(parts) == 1 else np.concatenate(parts)
             except (OSError, KeyError, RuntimeError, ValueError) as error:
                 if isinstance(error, OSError) and error.errno is not None:
                     raise
@@ -661,7 +661,7 @@ def results_of(contents: Contents, path: Path) -> Results:
         header, layout = contents.headers[name], contents.layouts[name]
         columns = {} if kind is None else {n: c for n, c in kind.columns.items() if not isinstance(c, str) and c.of}
         late = _Late(path.absolute(), contents.keys[name], name, header, end)
-        result = results[name] = Result.of(
+        result = results[name] = Result.made(
             header,
             range(*spec["repetitions"])[:end],
             plain,

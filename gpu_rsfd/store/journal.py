@@ -115,7 +115,7 @@ class Journal:
         made = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         shapes = {name: [array.dtype.str, list(array.shape)] for name, array in made.items()}
         text = json.dumps({**key, "arrays": shapes}).encode()
-        parts = [MARK, LENGTHS.pack(len(text), sum(array.nbytes for array in made.values())), text]
+        parts: list[Any] = [MARK, LENGTHS.pack(len(text), sum(array.nbytes for array in made.values())), text]
         parts += [array.data.cast("B") for array in made.values() if array.size]
         digest = hashlib.blake2b(digest_size=CHECK)
         for part in parts:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.domain import Domain
-from gpu_rsfd.measure.guesses import LOOKS, chunk_size, right
-from gpu_rsfd.measure.reports import Chunk
+from gpu_rsfd.measure.guesses import LOOKS, right
+from gpu_rsfd.measure.reports import Chunk, chunk_size
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.tape import DECISION
 from gpu_rsfd.theory.expected import Floats
@@ -73,7 +73,7 @@ def guessed(
         size = chunk_size(part, users)
         for start in range(0, users, size):
             stop = min(start + size, users)
-            chunk = Chunk(data.column, plan.domain, users, 0, 0, plan.assignment, start, stop)
+            chunk = Chunk(data.column, part, users, 0, 0, start, stop)
             sampled, values = right(part, chunk, partial(_known, marginals))
             result.sampled[:] += sampled / users
             result.values[:] += values / users
