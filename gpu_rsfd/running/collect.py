@@ -266,12 +266,12 @@ class _Collection:
             with contextlib.suppress(FileNotFoundError):
                 path.unlink()
         with Journal(path) as journal:
-            journal.add(
-                {"kind": "head"}, {"image": np.frombuffer(head(self.want, self.headers, self.layouts), np.uint8)}
-            )
             self.reporter.begin(every, every - left)
             keys = [key_of(self.want, dataset) for dataset in self.want["datasets"]]
             try:
+                journal.add(
+                    {"kind": "head"}, {"image": np.frombuffer(head(self.want, self.headers, self.layouts), np.uint8)}
+                )
                 for block, arrays, about in self._blocks(todo):
                     journal.add(self._key(block, keys[block.number], about), arrays)
                     self.computed += block.stop - block.first

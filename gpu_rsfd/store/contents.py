@@ -238,7 +238,7 @@ class Contents:
 
     @property
     def ends(self) -> dict[str, int]:
-        return {name: end for name in self.keys if (end := self.end(name))}
+        return {name: end for name in self.keys if name in self.headers and (end := self.end(name))}
 
     @property
     def whole(self) -> bool:
