@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,23 +12,20 @@ from rich.table import Table
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
-from gpu_rsfd.results.estimate import NOT_NEGATIVE, SUM_TO_ONE, Floats, PostprocessLike, as_postprocess
-from gpu_rsfd.results.metrics import MetricLike, as_metric, name_of
+from gpu_rsfd.results.estimate import NOT_NEGATIVE, SUM_TO_ONE, Floats, PostprocessLike
+from gpu_rsfd.results.metrics import as_metric, name_of
 from gpu_rsfd.results.result import Result, Results
-from gpu_rsfd.show.comparison import among_best_of, differences, half_width
-from gpu_rsfd.show.selection import select
-from gpu_rsfd.show.summary import RUN, attribute_deviations, run_of, source_of, summary
+from gpu_rsfd.show.rows import How, Row, place_name, run_of, select, shown, source_of, value_name
+from gpu_rsfd.show.statistics import Means, among_best, attribute_means, differences, half_width
 from gpu_rsfd.show.tables import (
+    BRACKETS,
     concise,
     console_for,
     escaped,
     heading,
-    marked,
     plain_table,
-    repeated,
     scientific,
     starred,
-    stated,
     without_number,
     write,
 )
@@ -35,25 +33,11 @@ from gpu_rsfd.show.tables import (
 PER = ("attribute", "value")
 
 
-# ------------------------------------------------------------------------------------------- two protocols
-
-COMPARED = (
-    *("dataset", "users", "attributes", "protocol", "against", "epsilon", "metric", "postprocess", "repetitions"),
-    *("difference", "standard_error", "ratio", "ratio_standard_error", "significantly_different", "source", *RUN),
-)
+# ------------------------------------------------------------------------------------------------------- two protocols
 
 
-def compare(
-    results: Results,
-    first: str,
-    second: str,
-    postprocess: PostprocessLike,
-    form: str = "table",
-    metric: MetricLike = "mse",
-) -> None:
-    """Paired differences of errors with their standard errors; `form` is table, csv or json."""
-    postprocess = as_postprocess(postprocess)
-    as_metric(metric)
+def compare(results: Results, first: str, second: str, how: How, form: str = "table") -> None:
+    """Paired differences with their standard errors; `form` is table, csv or json."""
     for name in (first, second):
         for result in results.values():
             if name not in result.protocols:
@@ -61,68 +45,65 @@ def compare(
     if first == second:
         raise InputError(f"compare={first},{second} names the same protocol twice; two different ones are needed")
     if form != "table":
-        write(results, form, COMPARED, _compared(results, first, second, postprocess, metric))
+        write(results, form, _compared(results, first, second, how))
         return
     console = console_for(results)
     for name, result in select(results, protocols=[first, second]).items():  # the rest is not spoken of
-        found = differences(result, first, second, postprocess, metric)
-        mean, error = summary(result, postprocess, metric)
-        table = plain_table("epsilon", map(show_epsilon, result.epsilons))
-        looks = [result.look(protocol) for protocol in (first, second)]
-        for look in looks:
-            p = result.protocols.index(look.name)
-            cells = [f"{scientific(*x)} " for x in zip(mean[p], error[p], strict=True)]
-            table.add_row(escaped(look.label), *cells)
-        cells = [scientific(*x) for x in zip(found.difference, found.error, strict=True)]
-        table.add_row("difference", *starred(cells, found.significant))
-        table.add_row("ratio", *(f"{concise(*x)} " for x in zip(found.ratio, found.ratio_error, strict=True)))
-        console.print(heading(results, name, stated(postprocess, metric)), markup=False)
-        console.print(table)
-        console.print(
-            f"{as_metric(metric).label} of {looks[0].label} minus that of {looks[1].label}, repetition by repetition",
-            markup=False,
-        )
-        for line in without_number(result, postprocess):
-            console.print(line, markup=False)
-    noise = (
-        "* significantly different from 0 (95 %)" if repeated(results) else "a single repetition: no standard errors"
-    )
-    console.print(f"(standard error of the last digits); {noise}")
+        a, b = result.protocols.index(first), result.protocols.index(second)
+        labels = [result.plan.looks[p].label for p in (a, b)]
+        every = shown(name, result, how)
+        titles = ["; ".join(filter(None, (cells.column.label, place_name(cells.place)))) for cells in every]
+        console.print(heading(results, name, *(titles if len(every) == 1 else [])), markup=False)
+        for cells, title in zip(every, titles, strict=True):
+            if len(every) > 1:
+                console.print(title, markup=False)
+            found = differences(cells.means, a, b)
+            table = plain_table("epsilon", map(show_epsilon, result.epsilons))
+            for label, p in zip(labels, (a, b), strict=True):
+                pairs = zip(cells.mean[p], cells.error[p], strict=True)
+                table.add_row(escaped(label), *(f"{scientific(*x)} " for x in pairs))
+            texts = [scientific(*x) for x in zip(found.difference, found.error, strict=True)]
+            table.add_row("difference", *starred(texts, found.significant))
+            table.add_row("ratio", *(f"{concise(*x)} " for x in zip(found.ratio, found.ratio_error, strict=True)))
+            console.print(table)
+            what = cells.column.axis or cells.column.label
+            console.print(f"{what} of {labels[0]} minus that of {labels[1]}, repetition by repetition", markup=False)
+            for line in () if cells.how is None else without_number(result, how):
+                console.print(line, markup=False)
+    repeated = any(len(result.repetitions) > 1 for result in results.values())
+    noise = "* significantly different from 0 (95 %)" if repeated else "a single repetition: no standard errors"
+    console.print(f"{BRACKETS}; {noise}")
 
 
-def _compared(
-    results: Results, first: str, second: str, postprocess: PostprocessLike, metric: MetricLike
-) -> Iterator[dict[str, Any]]:
-    how = name_of(metric), name_of(postprocess)
+def _compared(results: Results, first: str, second: str, how: How) -> Iterator[Row]:
+    """One row per data set, column, place and epsilon."""
     for name, result in results.items():
-        found = differences(result, first, second, postprocess, metric)
-        for e, epsilon in enumerate(result.epsilons):
-            *numbers, significant = (column[e] for column in found)
-            row = (
-                *(name, result.n, len(result.domain), first, second, epsilon, *how, len(result.repetitions)),
-                *(float(number) for number in numbers),
-                *(bool(significant), source_of(results, name), *run_of(result).values()),
-            )
-            yield dict(zip(COMPARED, row, strict=True))
+        every = shown(name, result, how)
+        blank = {dim: None for cells in every for dim in cells.place}
+        for cells in every:
+            found = differences(cells.means, result.protocols.index(first), result.protocols.index(second))
+            for e, epsilon in enumerate(result.epsilons):
+                yield {
+                    **{"dataset": name, "users": result.n, "attributes": len(result.domain), "protocol": first},
+                    **{"against": second, "epsilon": epsilon},
+                    **({"column": cells.field} if cells.how is None else cells.how.names),
+                    **{"repetitions": len(result.repetitions), **blank, **cells.place},
+                    "difference": float(found.difference[e]),
+                    "standard_error": float(found.error[e]),
+                    "ratio": float(found.ratio[e]),
+                    "ratio_standard_error": float(found.ratio_error[e]),
+                    "significantly_different": bool(found.significant[e]),
+                    **{"source": source_of(results, name), **run_of(result)},
+                }
 
 
-# ---------------------------------------------------------------------------------- attributes and values
-
-PER_ATTRIBUTE = (
-    *("dataset", "users", "attribute", "values", "protocol", "epsilon", "metric", "postprocess", "repetitions"),
-    *("repetitions_with_estimate", "error", "standard_error", "largest_value_error", *RUN),
-)
-PER_VALUE = (
-    *("dataset", "users", "attribute", "value", "protocol", "epsilon", "postprocess", "repetitions"),
-    *("repetitions_with_estimate", "frequency", "estimate", "low", "high", "rmse", *RUN),
-)
+# ----------------------------------------------------------------------------------------------- attributes and values
 
 
 class Attributes(NamedTuple):
     """The error of each attribute, [protocol, epsilon, attribute]."""
 
-    mean: Floats
-    error: Floats  # its standard error
+    means: Means
     largest: Floats  # the largest absolute error of a value, mean over repetitions
     best: Any  # bool
 
@@ -136,14 +117,13 @@ class Values(NamedTuple):
     rmse: Floats
 
 
-def attributes_of(result: Result, postprocess: PostprocessLike, metric: MetricLike = "mse") -> Attributes:
+def attributes_of(result: Result, how: How) -> Attributes:
     """Means over repetitions."""
-    mean, deviation = attribute_deviations(result.error_per_attribute(metric, postprocess))
-    deviation = np.swapaxes(deviation, -1, -2)
-    largest, _ = attribute_deviations(result.error_per_attribute("max", postprocess))
-    known = (result.reporters > 0).sum(axis=2)
-    best = among_best_of(mean, deviation, known, as_metric(metric).larger_is_better)
-    return Attributes(mean, np.sqrt((deviation**2).sum(axis=-1)), largest, best)
+    found = attribute_means(result.error_per_attribute(how.metric, how.postprocess))
+    found = found._replace(known=(result.reporters > 0).sum(axis=2))
+    largest = attribute_means(result.error_per_attribute("max", how.postprocess)).mean
+    better = "larger" if as_metric(how.metric).larger_is_better else "smaller"
+    return Attributes(found, largest, among_best(found, better))
 
 
 def values_of(result: Result, postprocess: PostprocessLike) -> Values:
@@ -157,128 +137,106 @@ def values_of(result: Result, postprocess: PostprocessLike) -> Values:
         away = np.where(known, estimates - mean[:, :, None], 0)
         deviation = np.sqrt((away**2).sum(axis=2) / (numbers - 1))
         half = half_width(deviation * np.sqrt(1 + 1 / numbers), numbers)
-    return Values(mean, *cut(mean - half, mean + half, postprocess), np.sqrt(squares))
+    # without what a post-processing never gives: below 0, and, of frequencies that sum to 1, above 1
+    low = np.maximum(mean - half, 0) if postprocess in NOT_NEGATIVE else mean - half
+    high = np.minimum(mean + half, 1) if postprocess in SUM_TO_ONE else mean + half
+    return Values(mean, low, high, np.sqrt(squares))
 
 
-def cut(low: Floats, high: Floats, postprocess: PostprocessLike) -> tuple[Floats, Floats]:
-    """An interval without what a post-processing never gives: below 0, and, of frequencies that sum to 1, above 1."""
-    low = np.maximum(low, 0) if postprocess in NOT_NEGATIVE else low
-    return low, np.minimum(high, 1) if postprocess in SUM_TO_ONE else high
-
-
-def per(
-    results: Results, what: str, postprocess: PostprocessLike, form: str = "table", metric: MetricLike = "mse"
-) -> None:
+def per(results: Results, what: str, how: How, form: str = "table") -> None:
     """The error of each attribute or of each value; `form` is table, csv or json."""
-    postprocess = as_postprocess(postprocess)
     if what not in PER:
         raise InputError(f"per={what} must be one of {', '.join(PER)}")
-    attributes = what == "attribute"
-    if not attributes and name_of(metric) != "mse":
-        raise InputError(f"metric={name_of(metric)} is defined for a whole attribute; the error of a value is its RMSE")
+    attributes, metric, kind = what == "attribute", as_metric(how.metric), name_of(how.postprocess)
+    if not attributes and name_of(how.metric) != "mse":
+        raise InputError(
+            f"metric={name_of(how.metric)} is defined for a whole attribute; the error of a value is its RMSE"
+        )
     if form != "table":
-        rows = attribute_rows(results, postprocess, metric) if attributes else value_rows(results, postprocess)
-        write(results, form, PER_ATTRIBUTE if attributes else PER_VALUE, rows)
+        write(results, form, attribute_rows(results, how) if attributes else value_rows(results, how))
         return
     console = console_for(results)
-    shown = stated(postprocess, metric).replace("_avg", " of each attribute", 1) if attributes else None
+    title = f"{metric.label.replace('_avg', ' of each attribute', 1)}, " if attributes else ""
     for name, result in results.items():
-        console.print(heading(results, name, shown or f"postprocess={name_of(postprocess)}"), markup=False)
-        tables = _attribute_tables(result, postprocess, metric) if attributes else _value_tables(result, postprocess)
-        for line in tables:
-            console.print(line) if isinstance(line, Table) else console.print(line, markup=False)
-        for line in without_number(result, postprocess):
+        console.print(heading(results, name, f"{title}postprocess={kind}"), markup=False)
+        for part in _attribute_tables(result, how) if attributes else _value_tables(result, how):
+            console.print(part, markup=False)
+        for line in without_number(result, how):
             console.print(line, markup=False)
-    single = any(len(result.protocols) == 1 for result in results.values())
     if attributes:
-        explained = (
-            f"(standard error of the last digits); {marked(results, 'row', metric)}; "
-            "largest: the largest error of a value, mean over repetitions"
-        )
-    elif single:
+        extreme = "largest" if metric.larger_is_better else "smallest"
+        repeated = any(len(result.repetitions) > 1 for result in results.values())
+        noise = "not significantly worse than the best in its row (paired differences, 95 %)"
+        explained = f"{BRACKETS}; * {noise if repeated else f'the {extreme} in its row'}; "
+        explained += "largest: the largest error of a value, mean over repetitions"
+    elif any(len(result.protocols) == 1 for result in results.values()):
         explained = "estimate: mean over repetitions; interval: 95 % prediction interval for one more collection"
     else:
         explained = "root of the mean squared error; a single --protocol gives estimates with intervals"
     console.print(explained, markup=False)
 
 
-def _attribute_tables(result: Result, postprocess: PostprocessLike, metric: MetricLike) -> Iterator[Table | str]:
-    found = attributes_of(result, postprocess, metric)
+def _attribute_tables(result: Result, how: How) -> Iterator[Table]:
+    found = attributes_of(result, how)
     for e, epsilon in enumerate(result.epsilons):
         table = plain_table(f"ε = {show_epsilon(epsilon)}", (look.label for look in result.plan.looks))
         for j, (name, k) in enumerate(zip(result.names, result.domain, strict=True)):
-            cells = [scientific(*x) for x in zip(found.mean[:, e, j], found.error[:, e, j], strict=True)]
-            table.add_row(escaped(f"{name} (k = {k})"), *starred(cells, found.best[:, e, j]))
+            pairs = zip(found.means.mean[:, e, j], found.means.error[:, e, j], strict=True)
+            table.add_row(escaped(f"{name} (k = {k})"), *starred([scientific(*x) for x in pairs], found.best[:, e, j]))
             table.add_row("  largest", *(f"{_number(x)} " for x in found.largest[:, e, j]), style="dim")
         yield table
 
 
-def _value_tables(result: Result, postprocess: PostprocessLike) -> Iterator[Table | str]:
-    found, labels = values_of(result, postprocess), [look.label for look in result.plan.looks]
+def _value_tables(result: Result, how: How) -> Iterator[Table | str]:
+    found, labels = values_of(result, how.postprocess), [look.label for look in result.plan.looks]
+    alone = len(result.protocols) == 1
     for e, epsilon in enumerate(result.epsilons):
         for j, columns in enumerate(result.domain.slices):
-            title = f"{result.names[j]}, ε = {show_epsilon(epsilon)}"
-            if len(result.protocols) == 1:
-                yield f"{title}, {labels[0]}"
-                table = plain_table("value", ["truth", "estimate", "interval", "RMSE"])
-            else:
-                yield title
-                table = plain_table("value", ["truth", *labels])
+            yield f"{result.names[j]}, ε = {show_epsilon(epsilon)}" + (f", {labels[0]}" if alone else "")
+            table = plain_table("value", ["truth", *(["estimate", "interval", "RMSE"] if alone else labels)])
             for v in range(columns.start, columns.stop):
                 cells = [f"{result.frequencies[v]:.4f}"]
-                if len(result.protocols) == 1:
-                    low, high = found.low[0, e, v], found.high[0, e, v]
-                    cells += [_fixed(found.estimate[0, e, v]), f"{_fixed(low)} … {_fixed(high)}"]
+                if alone:
+                    mean, low, high = (_number(numbers[0, e, v], ".4f") for numbers in found[:3])
+                    cells += [mean, f"{low} … {high}"]
                 cells += [_number(x) for x in found.rmse[:, e, v]]
-                table.add_row(escaped(_value_name(result, j, v - columns.start)), *cells)
+                table.add_row(escaped(value_name(result, j, v - columns.start)), *cells)
             yield table
 
 
-def attribute_rows(
-    results: Results, postprocess: PostprocessLike, metric: MetricLike = "mse"
-) -> Iterator[dict[str, Any]]:
+def attribute_rows(results: Results, how: How) -> Iterator[Row]:
     """One row per data set, protocol, epsilon and attribute."""
-    how = name_of(metric), name_of(postprocess)
     for name, result in results.items():
-        found = attributes_of(result, postprocess, metric)
-        reported = (result.reporters > 0).sum(axis=2)
-        for p, protocol in enumerate(result.protocols):
-            for e, epsilon in enumerate(result.epsilons):
-                for j, attribute in enumerate(result.names):
-                    row = (
-                        *(name, result.n, attribute, result.domain[j], protocol, epsilon, *how),
-                        *(len(result.repetitions), int(reported[p, e, j])),
-                        *(float(numbers[p, e, j]) for numbers in found[:3]),
-                        *run_of(result).values(),
-                    )
-                    yield dict(zip(PER_ATTRIBUTE, row, strict=True))
+        found = attributes_of(result, how)
+        for p, e, j in product(*map(range, found.largest.shape)):
+            yield {
+                **{"dataset": name, "users": result.n, "attribute": result.names[j], "values": result.domain[j]},
+                **{"protocol": result.protocols[p], "epsilon": result.epsilons[e], **how.names},
+                **{
+                    "repetitions": len(result.repetitions),
+                    "repetitions_with_estimate": int(found.means.known[p, e, j]),
+                },
+                **{"error": float(found.means.mean[p, e, j]), "standard_error": float(found.means.error[p, e, j])},
+                **{"largest_value_error": float(found.largest[p, e, j]), **run_of(result)},
+            }
 
 
-def value_rows(results: Results, postprocess: PostprocessLike) -> Iterator[dict[str, Any]]:
+def value_rows(results: Results, how: How) -> Iterator[Row]:
     """One row per data set, protocol, epsilon and value."""
     for name, result in results.items():
-        found = values_of(result, postprocess)
-        reported = (result.reporters > 0).sum(axis=2)
-        for p, protocol in enumerate(result.protocols):
-            for e, epsilon in enumerate(result.epsilons):
-                for j, columns in enumerate(result.domain.slices):
-                    for v in range(columns.start, columns.stop):
-                        row = (
-                            *(name, result.n, result.names[j], _value_name(result, j, v - columns.start), protocol),
-                            *(epsilon, name_of(postprocess), len(result.repetitions), int(reported[p, e, j])),
-                            *(float(result.frequencies[v]), *(float(numbers[p, e, v]) for numbers in found)),
-                            *run_of(result).values(),
-                        )
-                        yield dict(zip(PER_VALUE, row, strict=True))
+        found, reported = values_of(result, how.postprocess), (result.reporters > 0).sum(axis=2)
+        values = [(j, v) for j, k in enumerate(result.domain) for v in range(k)]
+        for p, e, i in product(range(len(result.protocols)), range(len(result.epsilons)), range(len(values))):
+            j, v = values[i]
+            yield {
+                **{"dataset": name, "users": result.n, "attribute": result.names[j], "value": value_name(result, j, v)},
+                **{"protocol": result.protocols[p], "epsilon": result.epsilons[e]},
+                **{"postprocess": name_of(how.postprocess), "repetitions": len(result.repetitions)},
+                **{"repetitions_with_estimate": int(reported[p, e, j]), "frequency": float(result.frequencies[i])},
+                **{key: float(numbers[p, e, i]) for key, numbers in found._asdict().items()},
+                **run_of(result),
+            }
 
 
-def _value_name(result: Result, attribute: int, value: int) -> str:
-    return str(value) if result.labels is None else result.labels[attribute][value]
-
-
-def _number(value: float) -> str:
-    return f"{value:.3g}" if math.isfinite(value) else "–"
-
-
-def _fixed(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else "–"
+def _number(value: float, form: str = ".3g") -> str:
+    return f"{value:{form}}" if math.isfinite(value) else "–"

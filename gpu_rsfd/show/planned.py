@@ -16,8 +16,8 @@ from rich.table import Table
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.options import show_epsilon
-from gpu_rsfd.show.comparison import TIE
 from gpu_rsfd.show.panels import Page, epsilon_ticks
+from gpu_rsfd.show.statistics import TIE
 from gpu_rsfd.show.tables import PLAIN, WIDTH, escaped, plain_table
 from gpu_rsfd.theory import expected as theory
 from gpu_rsfd.theory.decision import Planned, Question

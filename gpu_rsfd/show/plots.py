@@ -6,24 +6,25 @@ import io
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
-from gpu_rsfd.protocols import REGISTRY
-from gpu_rsfd.results.estimate import DEFAULT, Floats, PostprocessLike, as_postprocess
-from gpu_rsfd.results.metrics import MetricLike, as_metric, name_of
+from gpu_rsfd.protocols import REGISTRY, Mechanism
+from gpu_rsfd.protocols.loss import losses
+from gpu_rsfd.results.estimate import Floats
+from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.running.command import Size, size_of
 from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.lettering import lettered
 from gpu_rsfd.show.panels import Page, epsilon_ticks, log_ticks, size_ticks
-from gpu_rsfd.show.published import caveats, published
-from gpu_rsfd.show.summary import expected, rough, summary, unusual
+from gpu_rsfd.show.published import caveats
+from gpu_rsfd.show.rows import Cells, How, place_name, shown, unusual
 from gpu_rsfd.store.files import FIGURES, replace_file
 
 MOST_LINES = 40  # of a surface, in each direction
@@ -33,6 +34,9 @@ MOST_LABELS, MOST_LABELS_WIDE = 20, 60  # of values, under a panel; more can't b
 LABEL_LETTERS, TITLE_LETTERS = 20, 40  # longer ones are cut
 RESULTS = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")  # how a results file's name may end
 
+MEANS = ("mean", "error")
+PAGES = (".html",)
+MOST_BESIDE = 4  # panels of a data set in a line
 AXES = {"n": "users n", "d": "attributes d", "k": "values k"}  # sizes of a data set
 
 # Every figure says who made it, so that no other file is ever replaced by one.
@@ -45,6 +49,7 @@ _MARKS = {
     ".png": b"tEXtSoftware\0gpu-rsfd",
     ".pdf": b"/Creator (gpu-rsfd)",
     ".svg": b"<dc:title>gpu-rsfd</dc:title>",
+    ".html": b'<meta name="generator" content="gpu-rsfd',
 }
 
 
@@ -91,17 +96,20 @@ def beside(file: Path, infix: str = "", suffix: str = ".png") -> Path:
     return file.with_name(f"{stem}{'-' * bool(infix)}{infix.replace('/', '_')}{suffix}")
 
 
-def check_target(path: Path, overwrite: bool = False, hint: str = "give another name, or --overwrite") -> Path:
-    """A figure that may be written: of a known format, in a folder that exists, over no file of somebody else's."""
-    if path.suffix.lower() not in FIGURES:
-        raise InputError(f"figure={path} must end in one of {', '.join(FIGURES)}")
+def check_target(
+    path: Path, overwrite: bool = False, hint: str = "give another name, or --overwrite", what: str = "figure"
+) -> Path:
+    """A file that may be written: of a known format, in a folder that exists, over no file of somebody else's."""
+    endings = FIGURES if what == "figure" else PAGES
+    if path.suffix.lower() not in endings:
+        raise InputError(f"{what}={path} must end in {'one of ' * (len(endings) > 1)}{', '.join(endings)}")
     if not path.parent.is_dir():
-        raise InputError(f"figure={path}: the folder {path.parent} does not exist")
+        raise InputError(f"{what}={path}: the folder {path.parent} does not exist")
     if path.exists():
         if not path.is_file():
-            raise InputError(f"figure={path} is not a regular file; give another name")
+            raise InputError(f"{what}={path} is not a regular file; give another name")
         if not overwrite and not _ours(path):
-            raise InputError(f"figure={path} exists and was not made by gpu-rsfd; {hint}")
+            raise InputError(f"{what}={path} exists and was not made by gpu-rsfd; {hint}")
     return path
 
 
@@ -126,24 +134,160 @@ def save_figure(figure: Any, path: Path, overwrite: bool = False) -> None:
     replace_file(target, image.getbuffer())
 
 
-def figure_of(
-    results: Results, postprocess: PostprocessLike = DEFAULT, x: str = "auto", metric: MetricLike = "mse"
-) -> Any:
-    """Errors against epsilon, a panel per data set; or against n, d or k, a panel per epsilon."""
-    postprocess = as_postprocess(postprocess)
-    as_metric(metric)
-    if not results:
-        raise InputError("the results file has no finished repetitions yet; nothing to plot")
+class Panel(NamedTuple):
+    """A curve for each protocol, [protocol, x] each."""
+
+    name: str  # of the data set
+    title: str
+    x: Any  # the same for all protocols, or a line for each
+    cells: Cells
+    mean: Floats
+    error: Floats
+    theory: Floats | None = None
+    points: Floats | None = None
+
+
+def figure_of(results: Results, how: How, x: str = "auto") -> Any:
+    """Every column against epsilon; against n, d or k of the data sets, or an axis of its own, a panel per epsilon."""
+    found = _found(results, how)
     x = {"users": "n"}.get(x, x)
-    if x not in ("auto", "epsilon", *AXES):
-        raise InputError(f"x={x} must be one of auto, epsilon, {', '.join(AXES)}")
     sizes = sizes_of(results)
-    varying = varying_in(sizes)
+    varying, own = varying_in(sizes), _own_axes(found)
+    if x not in ("auto", "epsilon", *AXES, *own):
+        raise InputError(f"x={x} must be one of auto, epsilon, {', '.join([*AXES, *own])}")
     if x in AXES and x not in varying:
         raise InputError(f"x={x} needs synthetic data sets, made by size, that differ in {AXES[x]}")
-    if x == "epsilon" or not varying:
-        return _against_epsilon(results, postprocess, metric)
-    return _against_size(results, sizes, varying[0] if x == "auto" else x, postprocess, metric)
+    if x == "auto":
+        x = next(iter([*varying, *own]), "epsilon")
+    panels = _over_sizes(results, found, sizes, x) if x in AXES else _over_own(results, found, x)
+    page = _drawn(results, found, panels, how, published=x == "epsilon")
+    names = ["ε" if x not in (*AXES, *panel.cells.place) else AXES.get(x, x) for panel in panels]
+    for axis, panel, name in zip(page.axes, panels, names, strict=True):
+        if name == "ε":
+            epsilon_ticks(axis, results[panel.name].epsilons)
+        elif x in AXES:
+            axis.set_xscale("log")
+            if x != "n":
+                size_ticks(axis, panel.x)
+    page.name_axes(names, _common(panel.cells.axis for panel in panels))
+    return page.figure
+
+
+def tradeoff(results: Results, how: How) -> Any:
+    """Every column against the exact privacy loss, a curve per protocol over epsilon: one attribute differs, or all."""
+    found = _found(results, how)
+    panels = [
+        Panel(name, _about(results[name], every, cells), loss, cells, cells.mean, cells.error)
+        for name, every in found.items()
+        for cells in every
+        for loss in exact_losses(results[name])
+    ]
+    page = _drawn(results, found, panels, None, loss_notes(next(iter(results.values()))), 2 * min(2, len(results)))
+    page.name_axes(
+        ("loss, users who differ in one attribute", "loss, any two users"),
+        _common(panel.cells.axis for panel in panels),
+    )
+    return page.figure
+
+
+def _found(results: Results, how: How) -> dict[str, list[Cells]]:
+    found = {name: shown(name, result, how) for name, result in results.items()}
+    if not any(found.values()):
+        raise InputError("the results file has no finished repetitions yet; nothing to plot")
+    return found
+
+
+def _own_axes(found: Mapping[str, list[Cells]]) -> list[str]:
+    """Axes of a measurement's own that are numbers."""
+    places = [cells.place.items() for every in found.values() for cells in every]
+    return list(dict.fromkeys(dim for place in places for dim, at in place if isinstance(at, int | float)))
+
+
+def _common(names: Iterable[str]) -> str:
+    """What the axes of all panels are called; nothing if they differ, since titles then say it."""
+    different = set(names)
+    return different.pop() if len(different) == 1 else ""
+
+
+def _about(result: Result, every: Sequence[Cells], cells: Cells, *more: str) -> str:
+    """What a panel's title says beside the data set: its size, or which of several columns and places."""
+    size = f"n = {result.n:,}, d = {len(result.domain)}"
+    several = len({one.name for one in every}) > 1
+    parts = [(cells.column.short or cells.column.label) if several else "", *more]
+    return ", ".join(filter(None, parts)) or size
+
+
+def _over_own(results: Results, found: Mapping[str, list[Cells]], x: str) -> list[Panel]:
+    """A panel for each column and place, against epsilon; where there is an axis `x`, against that at each epsilon."""
+    panels = []
+    for name, every in found.items():
+        result, alike = results[name], dict[Any, list[Cells]]()
+        for cells in every:
+            rest = {dim: at for dim, at in cells.place.items() if dim != x}
+            alike.setdefault((cells.name, place_name(rest)), []).append(cells)
+        for (_, place), some in alike.items():
+            cells = some[0]
+            if x not in cells.place:
+                numbers = cells.mean, cells.error, cells.drawn_theory, cells.published
+                panels.append(Panel(name, _about(result, every, cells, place), result.epsilons, cells, *numbers))
+                continue
+            for e, epsilon in enumerate(result.epsilons):
+                mean, error = (np.stack([getattr(one, what)[:, e] for one in some], axis=-1) for what in MEANS)
+                title = _about(result, every, cells, place, f"ε = {show_epsilon(epsilon)}")
+                panels.append(Panel(name, title, [one.place[x] for one in some], cells, mean, error))
+    return panels
+
+
+def _over_sizes(results: Results, found: Mapping[str, list[Cells]], sizes: Mapping[str, Size], x: str) -> list[Panel]:
+    """A panel for each epsilon, column and place, and for each size of data sets that differ in `x` alone."""
+    alike: dict[tuple[int | None, ...], list[str]] = {}
+    for name in sorted(results, key=lambda name: getattr(sizes[name], x)):
+        alike.setdefault(tuple(getattr(sizes[name], axis) for axis in AXES if axis != x), []).append(name)
+    epsilons, panels = next(iter(results.values())).epsilons, []
+    for names, e in product(alike.values(), range(len(epsilons))):
+        size, at = sizes[names[0]], [getattr(sizes[name], x) for name in names]
+        # beside epsilon: d, and all that is in a grid
+        fixed = [axis for axis in AXES if axis != x and (axis == "d" or size.k is not None)]
+        title = [f"ε = {show_epsilon(epsilons[e])}", *(f"{axis} = {getattr(size, axis):,}" for axis in fixed)]
+        for i, cells in enumerate(found[names[0]]):
+            own = [found[name][i] for name in names]
+            mean, error = (np.stack([getattr(one, what)[:, e] for one in own], axis=-1) for what in MEANS)
+            forms = [form[:, e] for one in own if (form := one.drawn_theory) is not None]
+            several = [cells.column.short or cells.column.label] if len(found[names[0]]) > 1 else []
+            theory = np.stack(forms, axis=-1) if forms else None
+            about = ", ".join(filter(None, [*title, *several, place_name(cells.place)]))
+            panels.append(Panel("", about, at, cells, mean, error, theory))
+    return panels
+
+
+def _drawn(
+    results: Results,
+    found: Mapping[str, list[Cells]],
+    panels: Sequence[Panel],
+    how: How | None,
+    notes: Sequence[str] = (),
+    columns: int | None = None,
+    published: bool = False,
+) -> Page:
+    """The page with the curves of all panels, and their titles."""
+    from matplotlib.lines import Line2D
+
+    first = next(iter(results.values()))
+    legend = {look.label: Line2D([], [], **style(first, p)) for p, look in enumerate(first.plan.looks)}
+    baseline: dict[str, Any] = {"color": "black", "linewidth": 0.8}
+    if any(panel.cells.column.baseline is not None for panel in panels):
+        legend["without a report"] = Line2D([], [], **baseline)
+    of_each = len(next(iter(found.values())))
+    if columns is None and of_each > 1 and len(panels) == of_each * len(results) <= MOST_BESIDE * len(results):
+        columns = of_each * min(2, len(results))
+    page = Page(len(panels), legend, [*explained(results, panels, how if published else None), *notes], columns)
+    for axis, panel in zip(page.axes, panels, strict=True):
+        curves(axis, results.get(panel.name, first), panel)
+        if panel.cells.column.baseline is not None:
+            axis.axhline(panel.cells.column.baseline, label="without a report", **baseline)
+        (title,), families = lettered([panel.name], TITLE_LETTERS)
+        axis.set_title(f"{title}: {panel.title}" if title else panel.title, fontsize=10, fontfamily=families)
+    return page
 
 
 def sizes_of(results: Results) -> dict[str, Size]:
@@ -161,73 +305,20 @@ def varying_in(sizes: Mapping[str, Size]) -> list[str]:
     return sorted((axis for axis in AXES if len(values[axis] - {None}) > 1), key=lambda axis: -len(values[axis]))
 
 
-def _against_epsilon(results: Results, postprocess: PostprocessLike, metric: MetricLike) -> Any:
-    points = {name: published(name, result, postprocess, metric) for name, result in results.items()}
-    theory = {name: _theory(result, postprocess, metric) for name, result in results.items()}
-    first = next(iter(results.values()))
-    page = Page(len(results), handles(first), explained(results, postprocess, theory.values(), points))
-    for axis, (name, result) in zip(page.axes, results.items(), strict=True):
-        found = summary(result, postprocess, metric)
-        curves(axis, result, result.epsilons, *found, theory[name], points[name], _logarithmic(metric))
-        entitle(axis, name, f"n = {result.n:,}, d = {len(result.domain)}")
-        epsilon_ticks(axis, result.epsilons)
-    page.name_axes("ε", axis_name(postprocess, metric))
-    return page.figure
+def curves(axis: Any, result: Result, panel: Panel) -> None:
+    """A curve with error bars for each protocol, closed forms as thin lines, published points as circles.
 
-
-def _against_size(
-    results: Results, sizes: Mapping[str, Size], x: str, postprocess: PostprocessLike, metric: MetricLike
-) -> Any:
-    """A panel for each epsilon, and for each size of data sets that differ in `x` alone."""
-    alike: dict[tuple[int | None, ...], list[str]] = {}
-    for name in sorted(results, key=lambda name: getattr(sizes[name], x)):
-        alike.setdefault(tuple(getattr(sizes[name], axis) for axis in AXES if axis != x), []).append(name)
-    found = {name: summary(result, postprocess, metric) for name, result in results.items()}
-    theory = {name: _theory(result, postprocess, metric) for name, result in results.items()}
-    first = next(iter(results.values()))
-    panels = [(names, e) for names in alike.values() for e in range(len(first.epsilons))]
-    page = Page(len(panels), handles(first), explained(results, postprocess, theory.values()))
-    for axis, (names, e) in zip(page.axes, panels, strict=True):
-        mean, error = (np.stack([found[name][i][:, e] for name in names], axis=-1) for i in (0, 1))
-        forms = [form[:, e] for name in names if (form := theory[name]) is not None]
-        at = [getattr(sizes[name], x) for name in names]
-        curves(axis, first, at, mean, error, np.stack(forms, axis=-1) if forms else None, log=_logarithmic(metric))
-        fixed = [f"{other} = {getattr(sizes[names[0]], other):,}" for other in _titled(sizes, x)]
-        axis.set_title(", ".join([f"ε = {show_epsilon(first.epsilons[e])}", *fixed]), fontsize=10)
-        axis.set_xscale("log")
-        if x != "n":
-            size_ticks(axis, at)
-    page.name_axes(AXES[x], axis_name(postprocess, metric))
-    return page.figure
-
-
-def _titled(sizes: Mapping[str, Size], x: str) -> list[str]:
-    """What a panel's title says beside epsilon: d, and all that is in a grid."""
-    first = next(iter(sizes.values()))
-    return [axis for axis in AXES if axis != x and (axis == "d" or first.k is not None)]
-
-
-def curves(
-    axis: Any,
-    result: Result,
-    x: Sequence[float] | Floats,
-    mean: Floats,
-    error: Floats,
-    theory: Floats | None = None,
-    points: Floats | None = None,
-    log: bool = True,
-) -> None:
-    """A panel: a curve with error bars for each protocol, closed forms as thin lines, published points as circles.
-
-    `x` is the same for all protocols, or has a line for each.
+    Errors span powers of ten; a score, of which more is better, does not.
     """
+    mean, error, theory, points = panel[4:]
     drawn = np.concatenate([part for part in (mean, theory, points) if part is not None], axis=None)
-    log = log and not (drawn < 0).any()  # a metric of the user's may be negative
+    log = panel.cells.column.better == "smaller" and not (drawn < 0).any()  # a metric of the user's may be negative
     for p, look in enumerate(result.plan.looks):
         if not log and not np.isfinite(mean[p]).any():
             continue
-        lines, at = style(result, p), x[p] if np.ndim(x) == 2 else x
-        axis.errorbar(at, mean[p], yerror(error[p]), label=look.label, capsize=2, **lines)
+        lines, at = style(result, p), panel.x[p] if np.ndim(panel.x) == 2 else panel.x
+        bars = error[p] if np.isfinite(error[p]).any() else None  # a single repetition has no standard error
+        axis.errorbar(at, mean[p], bars, label=look.label, capsize=2, **lines)
         if theory is not None:
             axis.plot(at, theory[p], color=lines["color"], linewidth=0.6)
         if points is not None and np.isfinite(points[p]).any():
@@ -239,65 +330,51 @@ def curves(
     axis.tick_params(which="both", labelsize=8)
 
 
-def _logarithmic(metric: MetricLike) -> bool:
-    """Errors span powers of ten; a score, of which more is better, does not."""
-    return not as_metric(metric).larger_is_better
-
-
-def entitle(axis: Any, name: str, rest: str) -> None:
-    """A panel's title: a data set's name, which may be long or of any alphabet, and what else there is to say."""
-    (title,), families = lettered([name], TITLE_LETTERS)
-    axis.set_title(f"{title}: {rest}", fontsize=10, fontfamily=families)
-
-
-def handles(result: Result) -> dict[str, Any]:
-    """A line of the legend for each protocol."""
-    from matplotlib.lines import Line2D
-
-    return {look.label: Line2D([], [], **style(result, p)) for p, look in enumerate(result.plan.looks)}
-
-
-def axis_name(postprocess: PostprocessLike, metric: MetricLike = "mse") -> str:
-    """What the axis of errors is called."""
-    name = name_of(postprocess)
-    label = as_metric(metric).label.replace("$", r"\$").replace("_avg", "$_{avg}$")
-    return label + ("" if name == "none" else f" ({name})")
-
-
-def _theory(result: Result, postprocess: PostprocessLike, metric: MetricLike) -> Floats | None:
-    """The closed form, [protocol, epsilon]; nothing (NaN) where it is no more than a guide."""
-    closed = expected(result, postprocess, metric)
-    return None if closed is None else np.where(rough(result, postprocess), np.nan, closed)
-
-
-def explained(
-    results: Results,
-    postprocess: PostprocessLike = "none",
-    theory: Iterable[Floats | None] = (),
-    points: Mapping[str, Floats | None] = MappingProxyType({}),
-) -> list[str]:
+def explained(results: Results, panels: Sequence[Panel], how: How | None) -> list[str]:
     """What the legend says of bars, lines, circles and an unusual run."""
     lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in results.values()) else []
     lines += unusual(next(iter(results.values())))
-    if any(form is not None for form in theory):
+    if any(panel.theory is not None for panel in panels):
         lines.append("thin lines: closed form")
-    known = [name for name, numbers in points.items() if numbers is not None]
+    known = [panel.name for panel in panels if panel.points is not None]
     if known:
         lines.append("open circles: the paper's points")
-        if postprocess == "clip-normalize":
+        if how is not None and how.postprocess == "clip-normalize":
             lines += caveats(known, results[known[0]].plan.looks)
         if any(results[name].plan.assignment != "balanced" for name in known):
             lines.append("the paper's users are in balanced groups, these are not")
     return lines
 
 
-def frequencies(results: Results, attribute: str, postprocess: PostprocessLike = DEFAULT) -> Any:
+def exact_losses(result: Result) -> tuple[Floats, Floats]:
+    """[protocol, epsilon] each: for one attribute, and for all; NaN where it is infinite or not known."""
+    table = np.array([[_losses(ms) for ms in row] for row in result.plan.mechanisms])
+    finite = np.where(np.isfinite(table), table, np.nan)
+    return finite[:, :, 0], finite[:, :, 1]
+
+
+def _losses(mechanisms: tuple[Mechanism, ...]) -> Floats:
+    hidden = any(m.recipe.unsampled.hides and not (m.plain and np.isfinite(m.p)) for m in mechanisms)
+    return np.full(2, np.nan) if hidden else losses(mechanisms, [1, len(mechanisms)])
+
+
+def loss_notes(result: Result) -> list[str]:
+    """The protocols whose losses are not what they seem: claimed, or those of one report of many."""
+    found: dict[str, list[str]] = {}
+    for look, row in zip(result.plan.looks, result.plan.mechanisms, strict=True):
+        if any(m.claimed for ms in row for m in ms):
+            found.setdefault("loss claimed by its author, not computed", []).append(look.label)
+        if any(m.spent < m.budget for ms in row for m in ms):
+            found.setdefault("loss of the first report alone", []).append(look.label)
+    return [f"{words}: {', '.join(labels)}" for words, labels in found.items()]
+
+
+def frequencies(results: Results, attribute: str, how: How) -> Any:
     """True and estimated frequencies of an attribute's values, a panel per data set and epsilon.
 
     Error bars are 95 % prediction intervals: where the estimate of one more collection falls.  The panels of a data set
     share their vertical axis.  Very many values leave no room for bars: means as lines, then.
     """
-    postprocess = as_postprocess(postprocess)
     having = {name: r for name, r in results.items() if attribute in r.names}
     if not having:
         names = dict.fromkeys(n for r in results.values() for n in r.names)
@@ -306,7 +383,7 @@ def frequencies(results: Results, attribute: str, postprocess: PostprocessLike =
     most = max(r.domain[r.names.index(attribute)] for r in having.values())
     wide, dense = most > MANY_VALUES, most > TOO_MANY_VALUES
     figure, axes = _measured_panels(len(panels), wide)
-    found = {name: values_of(r, postprocess) for name, r in having.items()}
+    found = {name: values_of(r, how.postprocess) for name, r in having.items()}
     shared: dict[str, Any] = {}
     for axis, (name, result, e) in zip(axes, panels, strict=True):
         a = result.plan.attributes[result.names.index(attribute)]
@@ -333,7 +410,7 @@ def frequencies(results: Results, attribute: str, postprocess: PostprocessLike =
         note = _name_values(axis, result.labels[a.index] if result.labels else None, a.k, wide)
         axis.set_xlabel(f"{words}{note}", fontfamily=families)
         axis.set_xlim(-0.5 - 0.02 * a.k, a.k - 0.5 + 0.02 * a.k)
-        axis.set_ylabel("frequency" + ("" if postprocess == "none" else f" ({name_of(postprocess)})"))
+        axis.set_ylabel("frequency" + ("" if how.postprocess == "none" else f" ({name_of(how.postprocess)})"))
         axis.tick_params(axis="y", labelsize=8)
     if max(len(r.repetitions) for r in having.values()) == 1:
         notes = ["a single repetition"]
@@ -370,11 +447,6 @@ def _name_values(axis: Any, labels: Sequence[str] | None, k: int, wide: bool) ->
     if labels is None:
         return f" (number of the value, 0 … {k - 1})"
     return "" if step == 1 else f" ({k} values, every {step}{'nd' if step == 2 else 'th'} named)"
-
-
-def yerror(error: Floats) -> Floats | None:
-    """Error bars, or none where a single repetition has no standard error."""
-    return error if np.isfinite(error).any() else None
 
 
 def _legend(figure: Any, axes: list[Any], explained: Sequence[str]) -> None:

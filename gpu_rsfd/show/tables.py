@@ -1,11 +1,14 @@
-"""Mean errors with their standard errors per protocol and epsilon: on the screen, as CSV, as JSON."""
+"""Means with their standard errors per protocol and epsilon: on the screen, as CSV, JSON, LaTeX and HTML."""
 
 from __future__ import annotations
 
 import csv
 import math
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from html import escape
+from itertools import chain
 from json import dumps
 from typing import Any
 
@@ -15,23 +18,26 @@ from rich.console import Console
 from rich.table import Table
 
 from gpu_rsfd.options import counted, show_epsilon
-from gpu_rsfd.results.estimate import PostprocessLike, as_postprocess
-from gpu_rsfd.results.metrics import MetricLike, as_metric, name_of
+from gpu_rsfd.planning import Look
+from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.result import Result, Results
-from gpu_rsfd.show.comparison import among_best
-from gpu_rsfd.show.summary import RUN, expected, rough, run_of, source_of, summary, unusual, with_estimate
+from gpu_rsfd.show.rows import Cells, How, Row, about_of, place_name, shown, source_of, tidy_rows, unusual
+from gpu_rsfd.show.statistics import with_estimate
 from gpu_rsfd.theory import expected as theory
 
-FIELDS = (
-    *("dataset", "users", "attributes", "protocol", "epsilon", "metric", "postprocess", "repetitions"),
-    *("error", "standard_error", "expected_error", "expected_is_rough"),
-    *("repetitions_with_estimate", "repetitions_with_every_estimate", "among_best", "source", *RUN),
-)
 WIDE = 1e4  # from this ratio of the largest to the smallest cell on, each has a power of ten of its own
 LOWEST_EXPONENT = -300  # smaller powers of ten are no ordinary numbers
 NO_ERROR = 1e-9  # relative: what is left of an error of nothing after rounding
 PLAIN: dict[str, Any] = {"box": box.SIMPLE_HEAD, "padding": 0, "show_edge": False, "pad_edge": False}
 WIDTH = 1000  # numbers are never cut: a line too long for the terminal is wrapped by the terminal
+BRACKETS = "(standard error of the last digits)"
+MOST_SHOWN = 20  # data sets in a notebook; more are counted
+SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {  # of LaTeX
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": "--",
+}
 
 
 def concise(mean: float, error: float) -> str:
@@ -56,41 +62,15 @@ def _exponent(number: float) -> int:
     return 0 if number == 0 else max(math.floor(math.log10(abs(number))), LOWEST_EXPONENT)
 
 
-def rows(results: Results, postprocess: PostprocessLike, metric: MetricLike = "mse") -> Iterator[dict[str, Any]]:
-    """One row per data set, protocol and epsilon."""
-    for name, result in results.items():
-        mean, error = summary(result, postprocess, metric)
-        closed, guide = _theory(result, postprocess, metric)
-        fewest, all_attributes = with_estimate(result)
-        best = among_best(result, postprocess, metric)
-        for p, protocol in enumerate(result.protocols):
-            for e, epsilon in enumerate(result.epsilons):
-                row = (
-                    *(name, result.n, len(result.domain), protocol, epsilon, name_of(metric), name_of(postprocess)),
-                    *(len(result.repetitions), float(mean[p, e]), float(error[p, e])),
-                    *(math.nan if closed is None else float(closed[p, e]), bool(guide[p, e])),
-                    *(int(fewest[p, e]), int(all_attributes[p, e]), bool(best[p, e]), source_of(results, name)),
-                    *run_of(result).values(),
-                )
-                yield dict(zip(FIELDS, row, strict=True))
-
-
-def _theory(result: Result, postprocess: PostprocessLike, metric: MetricLike) -> tuple[Any, Any]:
-    """What is expected, if there is theory, and where that is a guide only."""
-    closed = expected(result, postprocess, metric)
-    cells = len(result.protocols), len(result.epsilons)
-    return closed, np.zeros(cells, bool) if closed is None else rough(result, postprocess)
-
-
-def write(results: Results, form: str, fields: Sequence[str], rows: Iterator[dict[str, Any]]) -> None:
-    """Rows as CSV or JSON."""
-    if form == "csv":
-        writer = csv.DictWriter(sys.stdout, fieldnames=fields, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    else:
+def write(results: Results, form: str, rows: Iterator[Row]) -> None:
+    """Rows as CSV or JSON; all have the same entries."""
+    if form == "json":
         clean = [{k: None if v != v else v for k, v in row.items()} for row in rows]
         print(dumps({"complete": results.complete, "spec": results.spec, "rows": clean}, indent=2))
+    elif (first := next(rows, None)) is not None:
+        writer = csv.DictWriter(sys.stdout, fieldnames=list(first), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(chain([first], rows))
 
 
 def console_for(results: Results) -> Console:
@@ -104,50 +84,105 @@ def console_for(results: Results) -> Console:
 def heading(results: Results, name: str, *more: str) -> str:
     """What stands above a table: the data set, what the table has, what is unusual about the run."""
     result, source = results[name], source_of(results, name)
-    about = [
-        f"{name}: n = {result.n:,}, d = {len(result.domain)}, {counted(len(result.repetitions), 'repetition')}",
-        *more,
-    ]
-    about += [f"data: {source}"] if source else []
-    return "; ".join([*about, *unusual(result)])
+    about = f"{name}: n = {result.n:,}, d = {len(result.domain)}, {counted(len(result.repetitions), 'repetition')}"
+    return "; ".join(filter(None, [about, about_of(result), *more, source and f"data: {source}", *unusual(result)]))
 
 
-def stated(postprocess: PostprocessLike, metric: MetricLike = "mse") -> str:
-    """Which errors: `MSE_avg, postprocess=clip-normalize`."""
-    return f"{as_metric(metric).label}, postprocess={name_of(postprocess)}"
+# ------------------------------------------------------------------------------------------------------- one structure
 
 
-def show(results: Results, postprocess: PostprocessLike, form: str = "table", metric: MetricLike = "mse") -> None:
-    """Print the table; `form` is table, csv or json."""
-    postprocess = as_postprocess(postprocess)
-    as_metric(metric)
+def by_column(dataset: str, result: Result, how: How) -> list[list[Cells]]:
+    """What has a table of its own: each column, at all its places."""
+    found: dict[str, list[Cells]] = {}
+    for cells in shown(dataset, result, how):
+        found.setdefault(cells.name, []).append(cells)
+    return list(found.values())
+
+
+def lines_of(table: Sequence[Cells], looks: Sequence[Look]) -> Iterator[tuple[str, Cells | None, int]]:
+    """The lines of a table: each protocol; under it, each place of the column's own axes."""
+    for p, look in enumerate(looks):
+        alone = len(table) == 1 and not table[0].place
+        yield look.label, table[0] if alone else None, p
+        for cells in () if alone else table:
+            yield f"  {place_name(cells.place)}", cells, p
+
+
+def unit_of(table: Sequence[Cells]) -> int | None:
+    """The power of ten of a table; None if its numbers are too far apart for a common one."""
+    mean = np.concatenate([cells.mean for cells in table], axis=None)
+    sizes = np.abs(mean[np.isfinite(mean) & (mean != 0)])
+    plain = 1e-3 if table[0].how is None else 0.1  # shares, normalised errors: they are read as they are
+    if not sizes.size or (sizes.min() >= plain and sizes.max() < 1000):
+        return 0
+    return None if float(sizes.max()) >= WIDE * float(sizes.min()) else _exponent(float(sizes.min()))
+
+
+def writer_of(exponent: int | None) -> Callable[[float, float], str]:
+    """How numbers are written in units of 10^`exponent`; None: a power of ten in each."""
+    unit = 1.0 if exponent is None else 10.0**exponent
+    return scientific if exponent is None else lambda mean, error: concise(mean / unit, error / unit)
+
+
+def marked(found: Iterable[Cells], where: str) -> str:
+    """What the mark means; nothing if there are none."""
+    starred = [cells for cells in found if cells.best is not None]
+    where += "".join(f", {dim} by {dim}" for dim in dict.fromkeys(dim for cells in starred for dim in cells.place))
+    if any(cells.means.repeated for cells in starred):
+        return f"not significantly worse than the best in its {where} (paired differences, 95 %)"
+    kinds = {cells.column.better for cells in starred}
+    return f"the {f'{kinds.pop()[:-1]}st' if len(kinds) == 1 else 'best'} in its {where}" if kinds else ""
+
+
+# ------------------------------------------------------------------------------------------------------ on the screen
+
+
+def show(results: Results, how: How, form: str = "table") -> None:
+    """Print the table of each column; `form` is table, csv, json or latex."""
+    if form == "latex":
+        print(latex(results, how))
+        return
     if form != "table":
-        write(results, form, FIELDS, rows(results, postprocess, metric))
+        write(results, form, tidy_rows(results, how))
         return
     console = console_for(results)
-    guides = False
+    every: list[Cells] = []
     for name, result in results.items():
-        mean, error = summary(result, postprocess, metric)
-        exponent = unit_of(mean)
-        unit = f" in units of 1e{exponent:+03d}" if exponent else ""
-        console.print(heading(results, name, f"{stated(postprocess, metric)}{unit}"), markup=False)
-        closed, guide = _theory(result, postprocess, metric)
-        guides |= bool(guide.any())
-        best = among_best(result, postprocess, metric)
-        console.print(cells_table(result, mean, error, exponent, best, closed, guide))
-        for line in (*_without_estimate(result), *without_number(result, postprocess)):
-            console.print(line, markup=False)
-    console.print(f"(standard error of the last digits); {marked(results, 'column', metric)}")
-    if guides:
+        tables = by_column(name, result, how)
+        titles = []
+        for table in tables:
+            exponent = unit_of(table)
+            titles.append(table[0].label + (f" in units of 1e{exponent:+03d}" if exponent else ""))
+        console.print(heading(results, name, *(titles if len(tables) == 1 else [])), markup=False)
+        for table, title in zip(tables, titles, strict=True):
+            if len(tables) > 1:
+                console.print(title, markup=False)
+            console.print(_screen_table(result, table))
+            every += table
+            if table[0].how is not None:
+                for line in (*_without_estimate(result), *without_number(result, how)):
+                    console.print(line, markup=False)
+    stars = marked(every, "column")
+    undefined = any(cells.how is None and np.isnan(cells.mean).any() for cells in every)
+    console.print("; ".join([BRACKETS, *([f"* {stars}"] if stars else []), *(["– not applicable"] * undefined)]))
+    if any(cells.theory is not None and cells.rough.any() for cells in every):
         console.print(f"~ rough: some value has fewer than {theory.ENOUGH_REPORTS} expected reports")
 
 
-def unit_of(mean: Any) -> int | None:
-    """The power of ten of a table; None if its numbers are too far apart for a common one."""
-    sizes = np.abs(mean[np.isfinite(mean) & (mean != 0)])
-    if not sizes.size or (sizes.min() >= 0.1 and sizes.max() < 1000):
-        return 0  # shares, normalised errors: they are read as they are
-    return None if float(sizes.max()) >= WIDE * float(sizes.min()) else _exponent(float(sizes.min()))
+def _screen_table(result: Result, table: Sequence[Cells]) -> Table:
+    """A line per protocol and place, a column per epsilon; the best ones bold, with a star."""
+    number = writer_of(unit_of(table))
+    made = plain_table("epsilon", map(show_epsilon, result.epsilons))
+    for label, cells, p in lines_of(table, result.plan.looks):
+        if cells is None:
+            made.add_row(escaped(label))
+            continue
+        texts = [number(*x) for x in zip(cells.mean[p], cells.error[p], strict=True)]
+        made.add_row(escaped(label), *starred(texts, [False] * len(texts) if cells.best is None else cells.best[p]))
+        if cells.theory is not None:
+            closed = zip(cells.theory[p], cells.rough[p], strict=True)
+            made.add_row("  theory", *(f"{'~' if g else ''}{number(x, math.nan)} " for x, g in closed), style="dim")
+    return made
 
 
 def _without_estimate(result: Result) -> Iterator[str]:
@@ -164,47 +199,12 @@ def _without_estimate(result: Result) -> Iterator[str]:
             )
 
 
-def without_number(result: Result, postprocess: PostprocessLike) -> Iterator[str]:
+def without_number(result: Result, how: How) -> Iterator[str]:
     """A line for protocols that a post-processing is not defined for."""
-    reasons = result.undefined(postprocess)
+    reasons = result.undefined(how.postprocess)
     for reason in dict.fromkeys(reasons.values()):
         labels = [label for label, own in reasons.items() if own == reason]
-        yield f"{', '.join(labels)}: – where {name_of(postprocess)} is not defined: {reason}"
-
-
-def marked(results: Results, where: str, metric: MetricLike = "mse") -> str:
-    """What the mark means."""
-    if not repeated(results):
-        return f"* the {'largest' if as_metric(metric).larger_is_better else 'smallest'} in its {where}"
-    return f"* not significantly worse than the best in its {where} (paired differences, 95 %)"
-
-
-def repeated(results: Results) -> bool:
-    """Whether there is anything to tell noise from."""
-    return any(len(result.repetitions) > 1 for result in results.values())
-
-
-def cells_table(
-    result: Result,
-    mean: Any,
-    error: Any,
-    exponent: int | None = 0,
-    best: Any = None,
-    closed: Any = None,
-    guide: Any = None,
-) -> Table:
-    """A line per protocol, a column per epsilon, in units of 10^`exponent`; None: a power of ten in each."""
-    write, unit = (scientific, 1.0) if exponent is None else (concise, 10.0**exponent)
-    table = plain_table("epsilon", map(show_epsilon, result.epsilons))
-    for p, look in enumerate(result.plan.looks):
-        cells = [write(mean[p, e] / unit, error[p, e] / unit) for e in range(len(result.epsilons))]
-        table.add_row(escaped(look.label), *starred(cells, [False] * len(cells) if best is None else best[p]))
-        if closed is not None:
-            shown = [
-                f"{'~' if g else ''}{write(x / unit, math.nan)} " for x, g in zip(closed[p], guide[p], strict=True)
-            ]
-            table.add_row("  theory", *shown, style="dim")
-    return table
+        yield f"{', '.join(labels)}: – where {name_of(how.postprocess)} is not defined: {reason}"
 
 
 def starred(cells: Sequence[str], best: Iterable[Any]) -> list[str]:
@@ -224,3 +224,94 @@ def plain_table(first: str, columns: Iterable[str]) -> Table:
 def escaped(text: str) -> str:
     """Text of the user's or a protocol's, which may have brackets."""
     return text.replace("[", "\\[")
+
+
+# ----------------------------------------------------------------------------------------------------- LaTeX and HTML
+
+
+def latex(results: Results, how: How) -> str:
+    """A table for each data set and column, with the rules of booktabs."""
+    parts = ["% needs \\usepackage{booktabs}"]
+    tables = {name: by_column(name, result, how) for name, result in results.items()}
+    stars = marked([cells for some in tables.values() for table in some for cells in table], "column")
+    for name, some in tables.items():
+        for table in some:
+            caption = f"{heading(results, name, table[0].label)}. In brackets: standard error of the last digits."
+            caption += f" Bold: {stars}." if table[0].best is not None else ""
+            label = name if len(some) == 1 else f"{name}-{table[0].field}"
+            parts.append(_latex_table(results[name], label, caption, table))
+    return "\n\n".join(parts)
+
+
+def in_latex(text: str) -> str:
+    """Text that LaTeX shows as it is."""
+    return "".join(SPECIAL.get(character, character) for character in text)
+
+
+def _latex_table(result: Result, name: str, caption: str, table: Sequence[Cells]) -> str:
+    exponent = unit_of(table)
+    number = writer_of(exponent)
+    unit = f" $[10^{{{exponent}}}]$" if exponent else ""
+    heads = [f"$\\varepsilon = {show_epsilon(e).replace('ln', chr(92) + 'ln')}$" for e in result.epsilons]
+    lines = []
+    for text, cells, p in lines_of(table, result.plan.looks):
+        label = in_latex(text).replace("  ", r"\quad ", 1)
+        entries = [f"{{{label}}}" if label.startswith("[") else label, *([""] * len(heads) if cells is None else [])]
+        for e in range(0 if cells is None else len(heads)):
+            digits, _, power = number(float(cells.mean[p, e]), float(cells.error[p, e])).partition("e")
+            entry = f"${digits} \\cdot 10^{{{int(power)}}}$" if power else in_latex(digits)
+            entries.append(f"\\textbf{{{entry}}}" if cells.best is not None and cells.best[p, e] else entry)
+        lines.append(" & ".join(entries) + r" \\")
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            f"\\caption{{{in_latex(caption)}}}",
+            f"\\label{{tab:{re.sub(r'[^0-9A-Za-z]+', '-', name).strip('-').lower()}}}",
+            f"\\begin{{tabular}}{{l{'r' * len(heads)}}}",
+            r"\toprule",
+            " & ".join([f"protocol{unit}", *heads]) + r" \\",
+            r"\midrule",
+            *lines,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+        ]
+    )
+
+
+def html(results: Results, named: bool) -> str:
+    """A table for each data set and column; the user's own text is escaped."""
+    if not results:
+        return "<p>no results</p>"
+    parts, every = [], list[Cells]()
+    for name, result in list(results.items())[:MOST_SHOWN]:
+        about = f"n = {result.n:,}, d = {len(result.domain)}, {len(result.repetitions)} repetitions"
+        source = source_of(results, name)
+        title = [f"{name}: {about}" if named else about, *([f"data: {source}"] if source else []), *unusual(result)]
+        for table in by_column(name, result, How()):
+            corner = table[0].column.axis
+            label = table[0].column.label.removeprefix(f"{corner}, ")
+            parts.append(_html_table(result, "; ".join([*title, label]), corner, table))
+            every += table
+    stars = marked(every, "column")
+    notes = [BRACKETS, *([f"* {stars}"] if stars else [])]
+    notes += [f"{len(results) - MOST_SHOWN} more data sets"] if len(results) > MOST_SHOWN else []
+    notes += [] if results.complete else ["the file is not finished"]
+    return f"<div>{''.join(parts)}<p>{'; '.join(notes)}</p></div>"
+
+
+def _html_table(result: Result, title: str, corner: str, table: Sequence[Cells]) -> str:
+    heads = "".join(f"<th>ε = {show_epsilon(epsilon)}</th>" for epsilon in result.epsilons)
+    lines = []
+    for label, cells, p in lines_of(table, result.plan.looks):
+        entries = ["<td></td>"] * len(result.epsilons)
+        if cells is not None:
+            texts = [scientific(*x) for x in zip(cells.mean[p], cells.error[p], strict=True)]
+            stars = [False] * len(texts) if cells.best is None else cells.best[p]
+            entries = [f"<td><b>{t} *</b></td>" if b else f"<td>{t}</td>" for t, b in zip(texts, stars, strict=True)]
+        lines.append(f"<tr><th>{escape(label).replace('  ', '&emsp;', 1)}</th>{''.join(entries)}</tr>")
+    return (
+        f"<table><caption>{escape(title)}</caption><thead><tr><th>{escape(corner)}</th>{heads}</tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table>"
+    )

@@ -41,6 +41,7 @@ NUMBERS = {  # of each cell and attribute
     **dict.fromkeys(("base", "slope", "gain", "budget", "spent", "loss", "bits"), np.float64),
 }
 LOOKS = ("label", "colour", "marker", "summary")  # of each protocol, as protocol_label …
+COLUMN_TEXTS = ("label", "better", "short", "axis", "field")  # of what tables show
 
 Variables = dict[str, tuple[tuple[str, ...], Any]]  # name -> dimensions, content
 Cell = tuple[Recipe, Rates, Mechanism]
@@ -342,7 +343,8 @@ class HeaderReader(Fields):
 
 def layout_document(layout: Layout) -> dict[str, Any]:
     """A layout as plain data, without what only its class can work out."""
-    shown = {name: [c.label, c.better] for name, c in layout.columns.items() if c.of is None}
+    columns = {name: column for name, column in layout.columns.items() if column.of is None}
+    shown = {name: {text: getattr(column, text) for text in COLUMN_TEXTS} for name, column in columns.items()}
     arrays = {name: list(dims) for name, dims in layout.arrays.items()}
     return {**layout._asdict(), "arrays": arrays, "coords": dict(layout.coords), "columns": shown}
 
@@ -353,7 +355,10 @@ def read_layout(fields: Fields, document: Any) -> Layout:
     def made() -> Layout:
         arrays = {str(name): tuple(map(str, dims)) for name, dims in document["arrays"].items()}
         coords = {str(dim): list(values) for dim, values in document["coords"].items()}
-        columns = {str(name): Column(str(label), str(better)) for name, (label, better) in document["columns"].items()}
+        columns = {
+            str(name): Column(**{text: str(column[text]) for text in COLUMN_TEXTS})
+            for name, column in document["columns"].items()
+        }
         for name, dims in arrays.items():
             if not name.isidentifier() or not set(dims) <= {"value", "attribute", *coords}:
                 raise ValueError(f"array {name}")
@@ -361,6 +366,7 @@ def read_layout(fields: Fields, document: Any) -> Layout:
             raise ValueError("columns")
         if not all(isinstance(x, (int, float, str)) for values in coords.values() for x in values):
             raise ValueError("coordinates")
-        return Layout(str(document["name"]), str(document["command"]), arrays, coords, columns)
+        about = str(document["about"])
+        return Layout(str(document["name"]), str(document["command"]), arrays, coords, columns, about)
 
     return fields.read("layout", made)
