@@ -45,7 +45,7 @@ def page(
     metric = options["metric"] or "mse"
     as_metric(metric)
     attacks = None if attack is None else open_results(attack)
-    charts.altair()  # fails before the work of reading
+    charts.vega()  # fails before the work of reading
     results = render.selected(file, options)
     name = os.fsencode(file.name).decode(errors="replace")
     write_page(results, target, title_of(results, name), overwrite, attacks, metric)

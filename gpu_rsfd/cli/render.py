@@ -30,15 +30,15 @@ def table(
     per: str | None = None,
 ) -> None:
     """Print a table; `form` is table, csv, json or latex."""
-    from gpu_rsfd.show import details, tables
+    from gpu_rsfd.show import tables
     from gpu_rsfd.show.rows import How, check_how
 
     check_how(results, postprocess=postprocess, metric=metric, per=per)
     how = How.of(postprocess, metric)
     if compare:
-        details.compare(results, compare[0], compare[1], how, form)
+        tables.compare(results, compare[0], compare[1], how, form)
     elif per is not None:
-        details.per(results, per, how, form)
+        tables.per(results, per, how, form)
     else:
         tables.show(results, how, form)
 

@@ -49,7 +49,7 @@ def html(results: Results | Result) -> str:
 def to_dataframe(
     results: Results | Result, per: str = "cell", postprocess: PostprocessLike = DEFAULT, metric: MetricLike = "mse"
 ) -> Any:
-    from gpu_rsfd.show import details
+    from gpu_rsfd.show import tables
 
     pandas, how, several = _library("pandas"), How.of(postprocess, metric), _several(results)
     if per not in PER:
@@ -57,7 +57,7 @@ def to_dataframe(
     if per in ("cell", "repetition"):
         rows = tidy_rows(several, how, repetitions=per == "repetition")
     else:
-        rows = details.attribute_rows(several, how) if per == "attribute" else details.value_rows(several, how)
+        rows = tables.attribute_rows(several, how) if per == "attribute" else tables.value_rows(several, how)
     frame = pandas.DataFrame.from_records(list(rows))
     return frame.drop(columns=["dataset", "source"], errors="ignore") if isinstance(results, Result) else frame
 

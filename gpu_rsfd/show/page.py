@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from importlib import resources
-from itertools import groupby, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +20,25 @@ from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import DEFAULT_SETTINGS
 from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED
-from gpu_rsfd.results.metrics import Metric, as_metric, average, first_line, metric_names, mse, name_of
+from gpu_rsfd.results.metrics import as_metric, average, first_line, metric_names, mse, name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.running.command import command_of, own_data, reads_files
 from gpu_rsfd.show import charts
-from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.plots import AXES, check_target, exact_losses, loss_notes, sizes_of, varying_in
-from gpu_rsfd.show.published import caveats, published
 from gpu_rsfd.show.rows import (
     Cells,
     How,
+    caveats,
     error_cells,
     is_error,
     part_of,
     promised,
+    published,
     run_of,
     shown,
     source_of,
 )
-from gpu_rsfd.show.tables import without_number
+from gpu_rsfd.show.tables import values_of, without_number
 from gpu_rsfd.store.files import replace_file
 from gpu_rsfd.theory.decision import recommended
 from gpu_rsfd.theory.words import Decision, points
@@ -49,8 +49,6 @@ MOST_NUMBERS = 450_000  # of estimates and their intervals: 1.2 MB of text
 MOST_NAMES = 3  # data sets that a title names
 MOST_RANKED = 6  # protocols that a sentence names
 LEVELS = 65_535  # an estimate is kept to this part of the range of its data set
-LIGHT, DARK = "#ffffff", "#15181c"  # backgrounds that colours must stand out from
-CONTRAST = 3.0  # of lines and points, as WCAG 2.2 asks for graphics
 
 PAIRING = {  # what protocols share in a repetition, by sampler
     "users": (
@@ -94,7 +92,7 @@ def page(results: Results, title: str, attacks: Results | None = None, metric: s
         raise InputError(
             "the results have no errors of estimates, which a page is about; add them to a page by --attack"
         )
-    charts.altair()
+    charts.vega()
     content = document(results, title, attacks, metric)
     folder = resources.files("gpu_rsfd.show").joinpath("resources")
     parts = {name: folder.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
@@ -159,7 +157,7 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
                 for x, y in product(("epsilon", *axes), ("log", "linear"))
             },
             **{f"{x}-{y}": charts.loss_chart(x, y, looks) for x, y in product(losses, ("log", "linear"))},
-            "frequencies": charts.frequency_chart(),
+            "frequencies": charts.template("frequencies"),
         },
         "command": command_of(results.spec),
         "readsFiles": reads_files(results.spec),
@@ -204,12 +202,10 @@ def _dataset(
     result = results[name]
     for kind in kinds if result.has_counts else ():
         result.compute([as_metric(m) for m in metrics], kind)  # estimates are processed once for all metrics
-    said: dict[tuple[str, str], str] = {}
 
     def errors(metric: str, kind: str) -> dict[str, Any]:
         """[protocol][epsilon] each."""
         cells = error_cells(name, result, How(kind, metric))
-        said[metric, kind] = of_dataset(name, result, cells)
         return {
             "mean": _numbers(cells.mean),
             "error": _numbers(cells.error),
@@ -218,7 +214,6 @@ def _dataset(
             "best": cells.best.astype(int).tolist(),
         }
 
-    found = _tables(metrics, kinds, errors)
     guessed = [] if attack is None else [c for c in shown(name, attack, How()) if c.how is None and not c.place]
     one, any_two = exact_losses(result)
     losses = {**({ONE: one} if len(result.domain) > 1 else {}), ANY: any_two}
@@ -234,8 +229,7 @@ def _dataset(
         "domain": list(result.domain),
         "labels": None if result.labels is None else [list(row) for row in result.labels],
         "truth": [_short(f) for f in result.frequencies],
-        "headlines": _tables(metrics, kinds, lambda metric, kind: said[metric, kind]),
-        "errors": found,
+        "errors": _tables(metrics, kinds, errors),
         "estimates": {kind: _estimates(result, kind) for kind in kept},
         "losses": {kind: _numbers(values) for kind, values in losses.items()},
         "undefined": {kind: lines for kind in kinds if (lines := list(without_number(result, How(kind))))},
@@ -272,7 +266,11 @@ def overall(results: Results, metric: str, bests: Sequence[Any]) -> str:
     if len(tally) == 1:
         return f"{next(iter(tally))} alone: nothing to compare it with."
     noise = all(len(result.repetitions) > 1 for result in results.values())
-    verb = "is not significantly worse than the best" if noise else f"has the {_extreme(how)} {how.label}"
+    verb = (
+        "is not significantly worse than the best"
+        if noise
+        else f"has the {'largest' if how.larger_is_better else 'smallest'} {how.label}"
+    )
     ranked = sorted(tally.items(), key=lambda item: -item[1])[:MOST_RANKED]
     (best, number), *rest = [(label, number) for label, number in ranked if number]
     said = [f"{best} {verb} in {number} of {cases} case{'s' * (cases > 1)}"]
@@ -281,29 +279,6 @@ def overall(results: Results, metric: str, bests: Sequence[Any]) -> str:
     if noise:
         return f"{', '.join(said)} ({counts}, each case at 95\u00a0%)."
     return f"{', '.join(said)} ({counts}). A single repetition says nothing about chance."
-
-
-def of_dataset(name: str, result: Result, cells: Cells) -> str:
-    """Which protocol has the best mean from where to where."""
-    if len(result.protocols) < 2:
-        return ""
-    how = as_metric(cells.how.metric if cells.how else "mse")
-    cost = np.where(cells.best, -cells.mean if how.larger_is_better else cells.mean, np.inf)
-    order = [e for e in np.argsort(result.epsilons).tolist() if cells.best[:, e].any()]
-    if not order:
-        return f"On {name}, no protocol has an estimate of every attribute."
-    parts = []
-    for p, some in groupby(order, key=lambda e: int(cost[:, e].argmin())):
-        ends = [show_epsilon(result.epsilons[e]) for e in some]
-        where = f"at ε = {ends[0]}" if len(ends) == 1 else f"from ε = {ends[0]} to {ends[-1]}"
-        parts.append(f"{result.plan.looks[p].label} has the {_extreme(how)} {how.label} {where}")
-    if not cells.means.repeated:
-        return f"On {name}, {'; '.join(parts)}. A single repetition says nothing about chance."
-    return f"On {name}, {'; '.join(parts)}; the table marks those that are not significantly worse."
-
-
-def _extreme(metric: Metric) -> str:
-    return "largest" if metric.larger_is_better else "smallest"
 
 
 def decision_of(results: Results, name: str) -> dict[str, Any] | None:
@@ -457,46 +432,10 @@ def _short(x: float) -> float | None:
 
 
 def colours(looks: Sequence[Look]) -> str:
-    """The protocols' colours as custom properties, each so that it stands out from the background."""
+    """The protocols' colours as custom properties, in a shade (page.css) that stands out from the background."""
+    from matplotlib.colors import is_color_like, to_hex
 
-    def rules(background: str, dark: bool) -> str:
-        each = enumerate(readable(look.colour, background, dark) for look in looks)
-        return "".join(f"--protocol-{p}:{colour};" for p, colour in each)
-
-    light, night = rules(LIGHT, False), rules(DARK, True)
-    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{night}}}}}\n"
-
-
-def readable(colour: str, background: str, dark: bool) -> str:
-    """The colour, mixed with white on a dark background or with black on a light one, as far as it must be.
-
-    A dark grey becomes a light one on a dark background: mixed, it would be the grey of another protocol.
-    """
-    rgb = _rgb(colour)
-    if dark and max(rgb) < 64 and max(rgb) - min(rgb) < 16:
-        rgb = tuple(255 - c for c in rgb)
-    mixed = rgb
-    for share in range(0, 101, 4):
-        target = 255 if dark else 0
-        mixed = tuple(round(c + (target - c) * share / 100) for c in rgb)
-        if contrast(mixed, _rgb(background)) >= CONTRAST:
-            break
-    return "#" + "".join(f"{c:02x}" for c in mixed)
-
-
-def contrast(one: Sequence[int], other: Sequence[int]) -> float:
-    """As WCAG reckons it, 1 … 21."""
-
-    def light(rgb: Sequence[int]) -> float:
-        parts = [c / 255 / 12.92 if c / 255 <= 0.04045 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in rgb]
-        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
-
-    lights = sorted(map(light, (one, other)))
-    return (lights[1] + 0.05) / (lights[0] + 0.05)
-
-
-def _rgb(colour: str) -> tuple[int, ...]:
-    """Of any colour that Matplotlib knows; grey for what is none."""
-    from matplotlib.colors import is_color_like, to_rgb
-
-    return tuple(round(255 * part) for part in to_rgb(colour if is_color_like(colour) else "#555555"))
+    own = [to_hex(look.colour) if is_color_like(look.colour) else "#555555" for look in looks]
+    plain = "".join(f"--protocol-{p}:{colour};" for p, colour in enumerate(own))
+    shades = "".join(f"--protocol-{p}:oklch(from {colour} var(--shade));" for p, colour in enumerate(own))
+    return f":root{{{plain}}}\n@supports (color: oklch(from red l c h)){{:root{{{shades}}}}}\n"

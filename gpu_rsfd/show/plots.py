@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,11 +19,9 @@ from gpu_rsfd.results.estimate import Floats
 from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.running.command import Size, size_of
-from gpu_rsfd.show.details import values_of
-from gpu_rsfd.show.lettering import lettered
-from gpu_rsfd.show.panels import Page, epsilon_ticks, log_ticks, size_ticks
-from gpu_rsfd.show.published import caveats
-from gpu_rsfd.show.rows import Cells, How, place_name, shown, unusual
+from gpu_rsfd.show.panels import Page, epsilon_ticks, lettered, log_ticks, size_ticks
+from gpu_rsfd.show.rows import Cells, How, caveats, place_name, shown, unusual
+from gpu_rsfd.show.tables import values_of
 from gpu_rsfd.store.files import FIGURES, replace_file
 
 MOST_LINES = 40  # of a surface, in each direction
@@ -34,7 +31,6 @@ MOST_LABELS, MOST_LABELS_WIDE = 20, 60  # of values, under a panel; more can't b
 LABEL_LETTERS, TITLE_LETTERS = 20, 40  # longer ones are cut
 RESULTS = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")  # how a results file's name may end
 
-MEANS = ("mean", "error")
 PAGES = (".html",)
 MOST_BESIDE = 4  # panels of a data set in a line
 AXES = {"n": "users n", "d": "attributes d", "k": "values k"}  # sizes of a data set
@@ -152,15 +148,17 @@ def figure_of(results: Results, how: How, x: str = "auto") -> Any:
     found = _found(results, how)
     x = {"users": "n"}.get(x, x)
     sizes = sizes_of(results)
-    varying, own = varying_in(sizes), _own_axes(found)
+    places = [cells.place.items() for every in found.values() for cells in every]
+    own = list(dict.fromkeys(dim for place in places for dim, at in place if isinstance(at, int | float)))
+    varying = varying_in(sizes)
     if x not in ("auto", "epsilon", *AXES, *own):
         raise InputError(f"x={x} must be one of auto, epsilon, {', '.join([*AXES, *own])}")
     if x in AXES and x not in varying:
         raise InputError(f"x={x} needs synthetic data sets, made by size, that differ in {AXES[x]}")
     if x == "auto":
         x = next(iter([*varying, *own]), "epsilon")
-    panels = _over_sizes(results, found, sizes, x) if x in AXES else _over_own(results, found, x)
-    page = _drawn(results, found, panels, how, published=x == "epsilon")
+    panels = _panels(results, found, x, sizes)
+    page = _drawn(results, panels, how)
     names = ["ε" if x not in (*AXES, *panel.cells.place) else AXES.get(x, x) for panel in panels]
     for axis, panel, name in zip(page.axes, panels, names, strict=True):
         if name == "ε":
@@ -169,24 +167,22 @@ def figure_of(results: Results, how: How, x: str = "auto") -> Any:
             axis.set_xscale("log")
             if x != "n":
                 size_ticks(axis, panel.x)
-    page.name_axes(names, _common(panel.cells.axis for panel in panels))
+        elif all(isinstance(at, int) for at in panel.x):
+            axis.xaxis.get_major_locator().set_params(integer=True)
+    page.name_axes(names, _common(panels))
     return page.figure
 
 
 def tradeoff(results: Results, how: How) -> Any:
     """Every column against the exact privacy loss, a curve per protocol over epsilon: one attribute differs, or all."""
-    found = _found(results, how)
     panels = [
-        Panel(name, _about(results[name], every, cells), loss, cells, cells.mean, cells.error)
-        for name, every in found.items()
+        Panel(name, _title(results[name], cells), loss, cells, cells.mean, cells.error)
+        for name, every in _found(results, how).items()
         for cells in every
         for loss in exact_losses(results[name])
     ]
-    page = _drawn(results, found, panels, None, loss_notes(next(iter(results.values()))), 2 * min(2, len(results)))
-    page.name_axes(
-        ("loss, users who differ in one attribute", "loss, any two users"),
-        _common(panel.cells.axis for panel in panels),
-    )
+    page = _drawn(results, panels, how, loss_notes(next(iter(results.values()))), 2 * min(2, len(results)))
+    page.name_axes(("loss, users who differ in one attribute", "loss, any two users"), _common(panels))
     return page.figure
 
 
@@ -197,77 +193,47 @@ def _found(results: Results, how: How) -> dict[str, list[Cells]]:
     return found
 
 
-def _own_axes(found: Mapping[str, list[Cells]]) -> list[str]:
-    """Axes of a measurement's own that are numbers."""
-    places = [cells.place.items() for every in found.values() for cells in every]
-    return list(dict.fromkeys(dim for place in places for dim, at in place if isinstance(at, int | float)))
-
-
-def _common(names: Iterable[str]) -> str:
+def _common(panels: Sequence[Panel]) -> str:
     """What the axes of all panels are called; nothing if they differ, since titles then say it."""
-    different = set(names)
-    return different.pop() if len(different) == 1 else ""
+    names = {panel.cells.axis for panel in panels}
+    return names.pop() if len(names) == 1 else ""
 
 
-def _about(result: Result, every: Sequence[Cells], cells: Cells, *more: str) -> str:
-    """What a panel's title says beside the data set: its size, or which of several columns and places."""
-    size = f"n = {result.n:,}, d = {len(result.domain)}"
-    several = len({one.name for one in every}) > 1
-    parts = [(cells.column.short or cells.column.label) if several else "", *more]
-    return ", ".join(filter(None, parts)) or size
+def _title(result: Result, cells: Cells, *more: str) -> str:
+    """What a panel says beside the data set: what it has of several things, or the size of the data."""
+    column = (cells.column.short or cells.column.label) if len(result.columns) > 1 else ""
+    return ", ".join(filter(None, [*more, column])) or f"n = {result.n:,}, d = {len(result.domain)}"
 
 
-def _over_own(results: Results, found: Mapping[str, list[Cells]], x: str) -> list[Panel]:
-    """A panel for each column and place, against epsilon; where there is an axis `x`, against that at each epsilon."""
+def _panels(results: Results, found: Mapping[str, list[Cells]], x: str, sizes: Mapping[str, Size]) -> list[Panel]:
+    """Against epsilon; where there is an `x`, a size of data sets or an axis of a column, against that, by epsilon."""
+    alike: dict[Any, list[tuple[Any, str, Cells]]] = {}  # what differs in x alone
+    for name in sorted(found, key=lambda name: getattr(sizes[name], x)) if x in AXES else found:
+        size = {axis: getattr(sizes[name], axis) for axis in AXES} if x in AXES else {}
+        for cells in found[name]:
+            at = {**size, **cells.place}
+            rest = tuple((dim, value) for dim, value in at.items() if dim != x)
+            alike.setdefault((cells.name, None if size else name, rest), []).append((at.get(x), name, cells))
     panels = []
-    for name, every in found.items():
-        result, alike = results[name], dict[Any, list[Cells]]()
-        for cells in every:
-            rest = {dim: at for dim, at in cells.place.items() if dim != x}
-            alike.setdefault((cells.name, place_name(rest)), []).append(cells)
-        for (_, place), some in alike.items():
-            cells = some[0]
-            if x not in cells.place:
-                numbers = cells.mean, cells.error, cells.drawn_theory, cells.published
-                panels.append(Panel(name, _about(result, every, cells, place), result.epsilons, cells, *numbers))
-                continue
-            for e, epsilon in enumerate(result.epsilons):
-                mean, error = (np.stack([getattr(one, what)[:, e] for one in some], axis=-1) for what in MEANS)
-                title = _about(result, every, cells, place, f"ε = {show_epsilon(epsilon)}")
-                panels.append(Panel(name, title, [one.place[x] for one in some], cells, mean, error))
-    return panels
-
-
-def _over_sizes(results: Results, found: Mapping[str, list[Cells]], sizes: Mapping[str, Size], x: str) -> list[Panel]:
-    """A panel for each epsilon, column and place, and for each size of data sets that differ in `x` alone."""
-    alike: dict[tuple[int | None, ...], list[str]] = {}
-    for name in sorted(results, key=lambda name: getattr(sizes[name], x)):
-        alike.setdefault(tuple(getattr(sizes[name], axis) for axis in AXES if axis != x), []).append(name)
-    epsilons, panels = next(iter(results.values())).epsilons, []
-    for names, e in product(alike.values(), range(len(epsilons))):
-        size, at = sizes[names[0]], [getattr(sizes[name], x) for name in names]
-        # beside epsilon: d, and all that is in a grid
-        fixed = [axis for axis in AXES if axis != x and (axis == "d" or size.k is not None)]
-        title = [f"ε = {show_epsilon(epsilons[e])}", *(f"{axis} = {getattr(size, axis):,}" for axis in fixed)]
-        for i, cells in enumerate(found[names[0]]):
-            own = [found[name][i] for name in names]
-            mean, error = (np.stack([getattr(one, what)[:, e] for one in own], axis=-1) for what in MEANS)
-            forms = [form[:, e] for one in own if (form := one.drawn_theory) is not None]
-            several = [cells.column.short or cells.column.label] if len(found[names[0]]) > 1 else []
-            theory = np.stack(forms, axis=-1) if forms else None
-            about = ", ".join(filter(None, [*title, *several, place_name(cells.place)]))
-            panels.append(Panel("", about, at, cells, mean, error, theory))
+    for (_, name, rest), some in alike.items():
+        _, first, cells = some[0]
+        known = [dim for dim in AXES if name is None and (dim == "d" or sizes[first].k is not None)]
+        words = [f"{dim} = {value:,}" for dim, value in rest if dim in known]
+        words.append(place_name({dim: value for dim, value in rest if dim in cells.place}))
+        if some[0][0] is None:
+            numbers = cells.mean, cells.error, cells.drawn_theory, cells.published
+            panels.append(Panel(first, _title(results[first], cells, *words), results[first].epsilons, cells, *numbers))
+            continue
+        for e, epsilon in enumerate(results[first].epsilons):
+            each = ([getattr(one, what) for *_, one in some] for what in ("mean", "error", "drawn_theory"))
+            stacked = (None if of[0] is None else np.stack([part[:, e] for part in of], axis=-1) for of in each)
+            title = _title(results[first], cells, f"ε = {show_epsilon(epsilon)}", *words)
+            panels.append(Panel(name or "", title, [at for at, *_ in some], cells, *stacked))
     return panels
 
 
 def _drawn(
-    results: Results,
-    found: Mapping[str, list[Cells]],
-    panels: Sequence[Panel],
-    how: How | None,
-    notes: Sequence[str] = (),
-    columns: int | None = None,
-    published: bool = False,
+    results: Results, panels: Sequence[Panel], how: How, notes: Sequence[str] = (), columns: int | None = None
 ) -> Page:
     """The page with the curves of all panels, and their titles."""
     from matplotlib.lines import Line2D
@@ -277,10 +243,10 @@ def _drawn(
     baseline: dict[str, Any] = {"color": "black", "linewidth": 0.8}
     if any(panel.cells.column.baseline is not None for panel in panels):
         legend["without a report"] = Line2D([], [], **baseline)
-    of_each = len(next(iter(found.values())))
-    if columns is None and of_each > 1 and len(panels) == of_each * len(results) <= MOST_BESIDE * len(results):
+    of_each = len([panel for panel in panels if panel.name == panels[0].name and panel.x is panels[0].x])
+    if columns is None and 1 < of_each <= MOST_BESIDE and len(panels) == of_each * len(results):
         columns = of_each * min(2, len(results))
-    page = Page(len(panels), legend, [*explained(results, panels, how if published else None), *notes], columns)
+    page = Page(len(panels), legend, [*explained(results, panels, how), *notes], columns)
     for axis, panel in zip(page.axes, panels, strict=True):
         curves(axis, results.get(panel.name, first), panel)
         if panel.cells.column.baseline is not None:
@@ -330,7 +296,7 @@ def curves(axis: Any, result: Result, panel: Panel) -> None:
     axis.tick_params(which="both", labelsize=8)
 
 
-def explained(results: Results, panels: Sequence[Panel], how: How | None) -> list[str]:
+def explained(results: Results, panels: Sequence[Panel], how: How) -> list[str]:
     """What the legend says of bars, lines, circles and an unusual run."""
     lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in results.values()) else []
     lines += unusual(next(iter(results.values())))
@@ -339,7 +305,7 @@ def explained(results: Results, panels: Sequence[Panel], how: How | None) -> lis
     known = [panel.name for panel in panels if panel.points is not None]
     if known:
         lines.append("open circles: the paper's points")
-        if how is not None and how.postprocess == "clip-normalize":
+        if how.postprocess == "clip-normalize":
             lines += caveats(known, results[known[0]].plan.looks)
         if any(results[name].plan.assignment != "balanced" for name in known):
             lines.append("the paper's users are in balanced groups, these are not")

@@ -263,7 +263,6 @@
   function drawHeadline() {
     $("headline").textContent = page.headlines[metric().name][postprocess()];
     $("guarantee").textContent = page.guarantee && `${page.guarantee[0].toUpperCase()}${page.guarantee.slice(1)}.`;
-    $("dataset-headline").textContent = dataset().headlines[metric().name][postprocess()];
   }
 
   function drawDecision() {
