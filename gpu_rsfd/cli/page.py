@@ -35,6 +35,7 @@ def page(
 ) -> None:
     """Write one HTML file to explore and share; it opens offline in any browser.  Needs the extra `page`."""
     from gpu_rsfd.show import charts, plots
+    from gpu_rsfd.show.page import page as made
     from gpu_rsfd.show.page import title_of, write_page
     from gpu_rsfd.store.contents import open_results
 
@@ -48,5 +49,5 @@ def page(
     charts.vega()  # fails before the work of reading
     results = render.selected(file, options)
     name = os.fsencode(file.name).decode(errors="replace")
-    write_page(results, target, title_of(results, name), overwrite, attacks, metric)
+    write_page(target, made(results, title_of(results, name), attacks, metric), overwrite)
     print(f"{target} written ({target.stat().st_size / 1e6:.1f} MB)")

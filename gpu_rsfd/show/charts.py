@@ -17,25 +17,6 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.planning import Look
 
-SHAPES = {  # Matplotlib's markers: names of Vega, or paths within -1 … 1
-    **{"o": "circle", "s": "square", "D": "diamond", "^": "triangle-up", "v": "triangle-down"},
-    **{"<": "triangle-left", ">": "triangle-right", "P": "cross"},
-    "d": "M0,-1.1L.5,0L0,1.1L-.5,0Z",
-    "X": "M-.7,-1L0,-.3L.7,-1L1,-.7L.3,0L1,.7L.7,1L0,.3L-.7,1L-1,.7L-.3,0L-1,-.7Z",
-    "x": "M-.85,-1L0,-.15L.85,-1L1,-.85L.15,0L1,.85L.85,1L0,.15L-.85,1L-1,.85L-.15,0L-1,-.85Z",
-    "+": "M-1.1,-.12H-.12V-1.1H.12V-.12H1.1V.12H.12V1.1H-.12V.12H-1.1Z",
-    "*": "M0,-1L.25,-.3L1,-.3L.4,.15L.6,.85L0,.4L-.6,.85L-.4,.15L-1,-.3L-.25,-.3Z",
-    "p": "M0,-1L.95,-.31L.59,.81L-.59,.81L-.95,-.31Z",
-    "h": "M0,-1L.87,-.5L.87,.5L0,1L-.87,.5L-.87,-.5Z",
-    "H": "M-1,0L-.5,-.87L.5,-.87L1,0L.5,.87L-.5,.87Z",
-    "8": "M-.38,-.92H.38L.92,-.38V.38L.38,.92H-.38L-.92,.38V-.38Z",
-    "1": "M-.12,-.1L-.9,-.6L-.78,-.8L0,-.3L.78,-.8L.9,-.6L.12,-.1V1H-.12Z",
-    "2": "M-.12,.1L-.9,.6L-.78,.8L0,.3L.78,.8L.9,.6L.12,.1V-1H-.12Z",
-    "3": "M.1,-.12L.6,-.9L.8,-.78L.3,0L.8,.78L.6,.9L.1,.12H-1V-.12Z",
-    "4": "M-.1,-.12L-.6,-.9L-.8,-.78L-.3,0L-.8,.78L-.6,.9L-.1,.12H1V-.12Z",
-    "|": "M-.15,-1.1H.15V1.1H-.15Z",
-    "_": "M-1.1,-.15H1.1V.15H-1.1Z",
-}
 ERROR = "error"  # the page puts the metric's label in its place
 OTHER_SHAPE = "M-1,-.4H1V.4H-1Z"
 
@@ -69,8 +50,8 @@ def bundle() -> str:
 
 
 def shape(look: Look) -> str:
-    """A name of Vega, or a path within -1 … 1."""
-    return SHAPES.get(look.marker, OTHER_SHAPE)
+    """Of a Matplotlib marker: a name of Vega, or a path within -1 … 1."""
+    return str(template("shapes").get(look.marker, OTHER_SHAPE))
 
 
 def error_chart(x: str, y: str, looks: Sequence[Look], epsilons: Sequence[float]) -> dict[str, Any]:
@@ -117,7 +98,7 @@ def _curves(
 
 
 def template(name: str) -> dict[str, Any]:
-    """A chart without what depends on the results; the page leaves out named layers that have nothing to draw."""
+    """A chart without what depends on the results.  The page leaves out named layers that have nothing to draw."""
     text = resources.files("gpu_rsfd.show").joinpath("resources/charts.json").read_text("utf-8")
     chart: dict[str, Any] = json.loads(text)[name]
     return chart

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import counted, show_epsilon
-from gpu_rsfd.results.estimate import DEFAULT, PostprocessLike
+from gpu_rsfd.results.estimate import PostprocessLike
 from gpu_rsfd.results.metrics import MetricLike
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.rows import How, tidy_rows, value_name, value_names
@@ -46,9 +46,7 @@ def html(results: Results | Result) -> str:
     return tables.html(_several(results), named=isinstance(results, Results))
 
 
-def to_dataframe(
-    results: Results | Result, per: str = "cell", postprocess: PostprocessLike = DEFAULT, metric: MetricLike = "mse"
-) -> Any:
+def to_dataframe(results: Results | Result, per: str, postprocess: PostprocessLike, metric: MetricLike) -> Any:
     from gpu_rsfd.show import tables
 
     pandas, how, several = _library("pandas"), How.of(postprocess, metric), _several(results)
@@ -57,7 +55,7 @@ def to_dataframe(
     if per in ("cell", "repetition"):
         rows = tidy_rows(several, how, repetitions=per == "repetition")
     else:
-        rows = tables.attribute_rows(several, how) if per == "attribute" else tables.value_rows(several, how)
+        rows = tables.detail_rows(several, per, how)
     frame = pandas.DataFrame.from_records(list(rows))
     return frame.drop(columns=["dataset", "source"], errors="ignore") if isinstance(results, Result) else frame
 
@@ -88,13 +86,7 @@ def to_xarray(results: Results | Result) -> Any:
     return xarray.Dataset(variables, scales, {"users": result.n})
 
 
-def plot(
-    results: Results | Result,
-    postprocess: PostprocessLike = DEFAULT,
-    x: str = "auto",
-    attribute: str | None = None,
-    metric: MetricLike = "mse",
-) -> Any:
+def plot(results: Any, postprocess: PostprocessLike, x: str, attribute: str | None, metric: MetricLike) -> Any:
     from gpu_rsfd.show import plots
 
     several, how = _several(results), How.of(postprocess, metric)

@@ -23,46 +23,20 @@ from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED
 from gpu_rsfd.results.metrics import as_metric, average, first_line, metric_names, mse, name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.running.command import command_of, own_data, reads_files
-from gpu_rsfd.show import charts
+from gpu_rsfd.show import charts, rows
 from gpu_rsfd.show.plots import AXES, check_target, exact_losses, loss_notes, sizes_of, varying_in
-from gpu_rsfd.show.rows import (
-    Cells,
-    How,
-    caveats,
-    error_cells,
-    is_error,
-    part_of,
-    promised,
-    published,
-    run_of,
-    shown,
-    source_of,
-)
+from gpu_rsfd.show.rows import Cells, How, is_error, part_of, run_of, shown, source_of
 from gpu_rsfd.show.tables import values_of, without_number
 from gpu_rsfd.store.files import replace_file
 from gpu_rsfd.theory.decision import recommended
-from gpu_rsfd.theory.words import Decision, points
+from gpu_rsfd.theory.words import Decision, Forecast, points
 from gpu_rsfd.version import __version__
 
 MOST_ERRORS = 150_000  # means after all metrics and post-processings: 3 MB of text
 MOST_NUMBERS = 450_000  # of estimates and their intervals: 1.2 MB of text
 MOST_NAMES = 3  # data sets that a title names
-MOST_RANKED = 6  # protocols that a sentence names
 LEVELS = 65_535  # an estimate is kept to this part of the range of its data set
 
-PAIRING = {  # what protocols share in a repetition, by sampler
-    "users": (
-        "the same users and the same random numbers. Differences are taken in pairs, which takes out the shared noise"
-    ),
-    "counts": (
-        "the same users, who sample the same attributes; other random numbers are their own. Differences are taken in "
-        "pairs, which takes out less noise than with the sampler users"
-    ),
-    "marginals": (
-        "the same users, but random numbers of their own. Differences are taken in pairs, which is valid but takes out "
-        "hardly any noise"
-    ),
-}
 ONE, ANY = "privacy loss, one attribute differs", "privacy loss, any two users"
 
 
@@ -71,17 +45,9 @@ def title_of(results: Results, file: str) -> str:
     return ", ".join(results) if 0 < len(results) <= MOST_NAMES else file
 
 
-def write_page(
-    results: Results,
-    path: Path,
-    title: str,
-    overwrite: bool = False,
-    attacks: Results | None = None,
-    metric: str = "mse",
-) -> None:
-    """The page of results, wholly or not at all."""
-    check_target(path, overwrite, what="page")
-    replace_file(path, page(results, title, attacks, metric).encode())
+def write_page(path: Path, text: str, overwrite: bool = False) -> None:
+    """A page, wholly or not at all."""
+    replace_file(check_target(path, overwrite, what="page"), text.encode())
 
 
 def page(results: Results, title: str, attacks: Results | None = None, metric: str = "mse") -> str:
@@ -118,7 +84,7 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
     axes, matched = varying_in(sizes), {} if attacks is None else matching(results, attacks)
     datasets = [
         {
-            **_dataset(results, name, metrics, kinds, kept, matched.get(name)),
+            **_dataset(results, name, (metrics, kinds, kept), matched.get(name)),
             "size": {axis: getattr(sizes[name], axis) for axis in AXES} if name in sizes else None,
         }
         for name in results
@@ -141,12 +107,8 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
         "kept": kept,
         "default": {"metric": metric, "postprocess": DEFAULT},
         "axes": {axis: AXES[axis] for axis in axes},
-        "headlines": _tables(
-            metrics, kinds, lambda m, kind: overall(results, m, [d["errors"][m][kind]["best"] for d in datasets])
-        ),
-        "guarantee": promised(first),
+        "guarantee": rows.promised(first),
         "guaranteeName": f"Guarantee: {first.spec.get('guarantee', DEFAULT_SETTINGS.guarantee)}.",
-        "pairing": PAIRING[first.spec.get("sampler", "users")],
         "run": run_of(first),
         "datasets": datasets,
         "losses": losses,
@@ -184,28 +146,21 @@ def _shown(results: Results, metric: str) -> tuple[list[str], list[str]]:
     as_metric(metric)
     cells = sum(len(r.protocols) * len(r.epsilons) for r in results.values())
     metrics = list(dict.fromkeys([*metric_names(), metric]))
-    if all(result.has_counts for result in results.values()):
-        for kinds in (list(POSTPROCESS), list(STORED)):
-            if cells * len(metrics) * len(kinds) <= MOST_ERRORS:
-                return metrics, kinds
+    for kinds in (list(POSTPROCESS), list(STORED)) if all(result.has_counts for result in results.values()) else ():
+        if cells * len(metrics) * len(kinds) <= MOST_ERRORS:
+            return metrics, kinds
     return [metric], list(STORED)
 
 
-def _dataset(
-    results: Results,
-    name: str,
-    metrics: Sequence[str],
-    kinds: Sequence[str],
-    kept: Sequence[str],
-    attack: Result | None,
-) -> dict[str, Any]:
+def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attack: Result | None) -> dict[str, Any]:
+    metrics, kinds, kept = chosen
     result = results[name]
     for kind in kinds if result.has_counts else ():
         result.compute([as_metric(m) for m in metrics], kind)  # estimates are processed once for all metrics
 
     def errors(metric: str, kind: str) -> dict[str, Any]:
         """[protocol][epsilon] each."""
-        cells = error_cells(name, result, How(kind, metric))
+        cells = rows.error_cells(name, result, How(kind, metric))
         return {
             "mean": _numbers(cells.mean),
             "error": _numbers(cells.error),
@@ -214,10 +169,11 @@ def _dataset(
             "best": cells.best.astype(int).tolist(),
         }
 
-    guessed = [] if attack is None else [c for c in shown(name, attack, How()) if c.how is None and not c.place]
+    other = attack or result
+    guessed = [c for c in shown(name, other, How()) if c.how is None and not c.place]
     one, any_two = exact_losses(result)
     losses = {**({ONE: one} if len(result.domain) > 1 else {}), ANY: any_two}
-    losses |= {_title(c): there for c in guessed if np.isfinite(there := _where(result, attack, c)).any()}
+    losses |= {_title(c): there for c in guessed if np.isfinite(there := _where(result, other, c)).any()}
     baselines = {_title(c): c.column.baseline for c in guessed if c.column.baseline is not None}
     return {
         "name": name,
@@ -233,7 +189,7 @@ def _dataset(
         "estimates": {kind: _estimates(result, kind) for kind in kept},
         "losses": {kind: _numbers(values) for kind, values in losses.items()},
         "undefined": {kind: lines for kind in kinds if (lines := list(without_number(result, How(kind))))},
-        "caveats": caveats([name], result.plan.looks) if published(name, result, DEFAULT) is not None else [],
+        "caveats": rows.caveats([name], result.plan.looks) if rows.published(name, result, DEFAULT) is not None else [],
         "balanced": result.plan.assignment == "balanced",
         "decision": decision_of(results, name),
         "baselines": {metric: _baseline(result, metric) for metric in metrics},
@@ -245,40 +201,11 @@ def _title(cells: Cells) -> str:
     return cells.column.short or cells.column.label
 
 
-def _where(result: Result, other: Result | None, cells: Cells) -> Any:
+def _where(result: Result, other: Result, cells: Cells) -> list[list[float]]:
     """The means of another result's column at the protocols and epsilons of this one; NaN where it has none."""
-    assert other is not None
-    known = {
-        (protocol, epsilon): cells.mean[p, e]
-        for (p, protocol), (e, epsilon) in product(enumerate(other.protocols), enumerate(other.epsilons))
-    }
-    return [[known.get((p, e), math.nan) for e in result.epsilons] for p in result.protocols]
-
-
-def overall(results: Results, metric: str, bests: Sequence[Any]) -> str:
-    """One sentence over all data sets and epsilons."""
-    sets, first = len(results), next(iter(results.values()))
-    tables, how = [np.array(best) for best in bests], as_metric(metric)
-    tally = {look.label: sum(int(best[p].sum()) for best in tables) for p, look in enumerate(first.plan.looks)}
-    cases = sum(int(best.any(axis=0).sum()) for best in tables)
-    if not cases:
-        return "No protocol has an estimate of every attribute."
-    if len(tally) == 1:
-        return f"{next(iter(tally))} alone: nothing to compare it with."
-    noise = all(len(result.repetitions) > 1 for result in results.values())
-    verb = (
-        "is not significantly worse than the best"
-        if noise
-        else f"has the {'largest' if how.larger_is_better else 'smallest'} {how.label}"
-    )
-    ranked = sorted(tally.items(), key=lambda item: -item[1])[:MOST_RANKED]
-    (best, number), *rest = [(label, number) for label, number in ranked if number]
-    said = [f"{best} {verb} in {number} of {cases} case{'s' * (cases > 1)}"]
-    said += [f"{label} in {number}" for label, number in rest]
-    counts = f"{sets} data set{'s' * (sets > 1)} × {len(first.epsilons)} epsilon{'s' * (len(first.epsilons) > 1)}"
-    if noise:
-        return f"{', '.join(said)} ({counts}, each case at 95\u00a0%)."
-    return f"{', '.join(said)} ({counts}). A single repetition says nothing about chance."
+    p, e = ({name: i for i, name in enumerate(names)} for names in (other.protocols, other.epsilons))
+    return [[cells.mean[p[a], e[b]] if a in p and b in e else math.nan for b in result.epsilons]
+            for a in result.protocols]  # fmt: skip
 
 
 def decision_of(results: Results, name: str) -> dict[str, Any] | None:
@@ -296,20 +223,14 @@ def decision_of(results: Results, name: str) -> dict[str, Any] | None:
         "protocol": result.protocols.index(decision.protocol or result.protocols[0]),
         "epsilon": result.epsilons.index(decision.epsilon),
         "entries": [{"title": title, "text": unbroken(text)} for title, text in entries if text],
-        "columns": [
-            {
-                "name": column.name,
-                "numbers": [
-                    f"{column.values:,}",
-                    column.noise,
-                    *map(points, (column.margin, column.rmse, column.uniform_error, column.sample_error)),
-                    f"{column.hidden:,} of {column.held:,}",
-                ],
-                "useful": column.useful,
-            }
-            for column in decision.columns
-        ],
+        "columns": [_forecast(column) for column in decision.columns],
     }
+
+
+def _forecast(column: Forecast) -> dict[str, Any]:
+    shares = map(points, (column.margin, column.rmse, column.uniform_error, column.sample_error))
+    numbers = [f"{column.values:,}", column.noise, *shares, f"{column.hidden:,} of {column.held:,}"]
+    return {"name": column.name, "numbers": numbers, "useful": column.useful}
 
 
 def unbroken(text: str) -> str:
@@ -354,50 +275,32 @@ def matching(results: Results, attacks: Results) -> dict[str, Result]:
     InputError
         If an attack is on other data or other protocols, at other epsilons, or with other settings; it says which.
     """
-    known = {d.get("name") for d in results.spec.get("datasets", [])} | set(results)
-    found = {}
-    for name, attack in attacks.items():
-        if all(is_error(attack, column) for column in attack.columns):
-            raise InputError(f"attack on {name!r} holds errors; a results file of gpu-rsfd attack is needed")
-        if name not in known:
-            raise InputError(f"attack on data set {name!r}: not in the results; data sets: {', '.join(results)}")
-        if name in results:
-            _check_attack(name, results[name], attack)
-            found[name] = attack
+    found = {name: attack for name, attack in attacks.items() if name in results}
     if not found:
         raise InputError(f"attack on {', '.join(attacks) or 'nothing'}: the page shows {', '.join(results)}")
+    for name, attack in found.items():
+        if all(is_error(attack, column) for column in attack.columns):
+            raise InputError(f"attack on {name!r} holds errors; a results file of gpu-rsfd attack is needed")
+        theirs, ours = (_identity(r) for r in (attack, results[name]))
+        common = [what for what in theirs if what in ours]
+        if not any("epsilon" in what for what in common):
+            raise InputError(f"attack on {name!r} has no protocol and epsilon of the results")
+        for what in common:
+            if theirs[what] != ours[what]:
+                raise InputError(f"attack on {name!r} has another {what}; it doesn't belong to the results")
     return found
 
 
-def _check_attack(name: str, result: Result, attack: Result) -> None:
-    """One line on what differs, if anything that decides about a number does."""
-
-    def settings(r: Result) -> dict[str, Any]:
-        options = (("guarantee", "paper"), ("prior", "uniform"), ("assignment", "uniform"))
-        chosen = {option: r.spec.get(option, usual) for option, usual in options}
-        return {"users": r.n, "domain": tuple(r.domain), "columns": r.names, **chosen}
-
-    def cells(r: Result) -> dict[tuple[str, float], str]:
-        each = product(enumerate(r.protocols), enumerate(r.epsilons))
-        return {(protocol, epsilon): r.plan.digest(p, e) for (p, protocol), (e, epsilon) in each}
-
-    theirs, ours = settings(attack), settings(result)
-    differ = [(what, theirs[what], ours[what]) for what in ours if theirs[what] != ours[what]]
-    if not differ and not np.array_equal(attack.frequencies, result.frequencies):
-        differ = [("frequencies of values", "of its own", "others")]
-    mine, known = cells(attack), cells(result)
-    common = [cell for cell in mine if cell in known]
-    if not common:
-        words = (f"{', '.join(r.protocols)} at {', '.join(map(show_epsilon, r.epsilons))}" for r in (attack, result))
-        differ.append(("protocols", *words))
-    differ += [
-        (f"another mechanism {p} at epsilon", show_epsilon(e), "their own")
-        for p, e in common
-        if mine[p, e] != known[p, e]
-    ]
-    if differ:
-        what, its, others = differ[0]
-        raise InputError(f"attack on {name!r} has {what} {its}, the results have {others}; they don't belong together")
+def _identity(result: Result) -> dict[str, Any]:
+    """What decides about numbers."""
+    options = {"guarantee": "paper", "prior": "uniform", "assignment": "uniform"}
+    each = product(enumerate(result.protocols), enumerate(result.epsilons))
+    return {
+        **{"number of users": result.n, "domain": tuple(result.domain), "set of columns": result.names},
+        "truth": result.frequencies.tolist(),
+        **{option: result.spec.get(option, usual) for option, usual in options.items()},
+        **{f"{name} at epsilon {show_epsilon(epsilon)}": result.plan.digest(p, e) for (p, name), (e, epsilon) in each},
+    }
 
 
 def _kept(results: Results, kinds: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
@@ -86,14 +86,14 @@ class Page:
         )
         drawn.get_title().set_multialignment("center")
 
-    def name_axes(self, x: str | Sequence[str], y: str) -> None:
-        """Once each: under the lowest panel of a column, beside the first of a line.  Several names take turns."""
-        names = [x] if isinstance(x, str) else list(x)
+    def name_axes(self, x: Sequence[str], y: Collection[str]) -> None:
+        """Once each: under the lowest panel of a column, names of x taking turns; beside the first of a line, if all
+        have the same name of y: else titles must say what panels show."""
         for i, axis in enumerate(self.axes):
-            if i % self.columns == 0:
-                axis.set_ylabel(y)
+            if i % self.columns == 0 and len(y) == 1:
+                axis.set_ylabel(*y)
             if i + self.columns >= len(self.axes):
-                axis.set_xlabel(names[i % len(names)])
+                axis.set_xlabel(x[i % len(x)])
 
 
 def epsilon_ticks(axis: Any, epsilons: Sequence[float]) -> None:
@@ -144,27 +144,19 @@ def log_ticks(axis: Any, values: Any) -> bool:
     # locators, not set_yticks: that makes every tick and its text twice
     axis.yaxis.set_major_locator(FixedLocator([10.0**e for e in decades]))
     axis.yaxis.set_major_formatter(FixedFormatter([power(e) for e in decades]))
-    between, names = [], []
-    if high - low < 8:
-        for e in range(math.floor(low), math.ceil(high)):
-            for m in range(2, 10):
-                if low <= e + math.log10(m) <= high:
-                    between.append(m * 10.0**e)
-                    names.append(_between(m, e, decades))
+    between = [(m, e) for e in range(math.floor(low), math.ceil(high)) for m in range(2, 10)] if high - low < 8 else []
+    between = [(m, e) for m, e in between if low <= e + math.log10(m) <= high]
+    ticks = [m * 10.0**e for m, e in between]
+    # the more names between powers of ten, the fewer powers there are
+    named = {0: (2, 3, 5, 7), 1: (2, 5)}.get(len(decades), ())
+    names = [_number(m * 10.0**e, 0) if m in named else "" for m, e in between]
     if sum(map(bool, names)) + len(decades) < 2:  # a narrow range: three ticks of its own
-        between = [10.0 ** (low + share * (high - low)) for share in (0.2, 0.5, 0.8)]
-        names = [_number(value) for value in between]
+        ticks = [10.0 ** (low + share * (high - low)) for share in (0.2, 0.5, 0.8)]
+        names = [_number(value) for value in ticks]
         axis.yaxis.set_major_locator(FixedLocator([]))  # a power of ten among them would collide
-    axis.yaxis.set_minor_locator(FixedLocator(between))
+    axis.yaxis.set_minor_locator(FixedLocator(ticks))
     axis.yaxis.set_minor_formatter(FixedFormatter(names))
     return True
-
-
-def _between(m: int, e: int, decades: Sequence[int]) -> str:
-    """What a tick between powers of ten says: the more, the fewer powers there are."""
-    if len(decades) < 2 and (m in (2, 5) or (m in (3, 7) and not decades)):
-        return _number(m * 10.0**e, 0)
-    return ""
 
 
 def _number(value: float, digits: int = 2) -> str:
@@ -192,21 +184,12 @@ def lettered(texts: Iterable[str], most: int) -> tuple[list[str], list[str]]:
 
 def _drawn(text: str, unknown: frozenset[str], most: int) -> str:
     pieces = [c.encode("unicode_escape").decode() if c in unknown else c for c in text]
-    if _width("".join(pieces)) > most:  # the beginning and the end: similar labels differ in either
-        last = _fitting(pieces[::-1], most // 3)[::-1]
-        pieces = [*_fitting(pieces, most - 1 - _width("".join(last))), ELLIPSIS, *last]
+    wide = [len(piece) + (unicodedata.east_asian_width(piece[0]) in "WF") for piece in pieces]
+    if sum(wide) > most:  # the beginning and the end: similar labels differ in either
+        first = sum(end < most - most // 3 for end in accumulate(wide))
+        last = sum(end <= most // 3 for end in accumulate(wide[::-1]))
+        pieces = [*pieces[:first], ELLIPSIS, *pieces[len(pieces) - last :]]
     return "".join(pieces).replace("$", r"\$")  # a dollar sign, not the start of a formula
-
-
-def _fitting(pieces: list[str], most: int) -> list[str]:
-    """As many as are no wider than `most` together."""
-    widths = accumulate(map(_width, pieces))
-    return [piece for piece, width in zip(pieces, widths, strict=True) if width <= most]
-
-
-def _width(piece: str) -> int:
-    """In letters: East Asian characters are as wide as two."""
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in piece)
 
 
 @lru_cache(maxsize=256)

@@ -18,7 +18,7 @@ from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.show.panels import Page, epsilon_ticks
 from gpu_rsfd.show.statistics import TIE
-from gpu_rsfd.show.tables import PLAIN, WIDTH, escaped, plain_table
+from gpu_rsfd.show.tables import PLAIN, WIDTH, escaped, finite, plain_table
 from gpu_rsfd.theory import expected as theory
 from gpu_rsfd.theory.decision import Planned, Question
 from gpu_rsfd.theory.needs import PlanRow
@@ -101,20 +101,9 @@ def _document(decision: Decision, rows: Sequence[PlanRow], data: Dataset, asked:
         "guarantee": decision.guarantee,
         "target": asked.target,
         "target_rmse": asked.target_rmse,
-        "decision": {**_finite(plain), "columns": [_finite(column._asdict()) for column in decision.columns]},
-        "rows": [_finite(row._asdict()) for row in rows],
+        "decision": {**finite(plain), "columns": [finite(column._asdict()) for column in decision.columns]},
+        "rows": [finite(row._asdict()) for row in rows],
     }
-
-
-def _finite(entry: dict[str, Any]) -> dict[str, Any]:
-    """As JSON has it: null where there is no number, or an infinite one."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return [plain(one) for one in value]
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    return {key: plain(value) for key, value in entry.items()}
 
 
 def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[str]:
@@ -216,16 +205,10 @@ def figure(found: Planned) -> Any:
     case, decision = found.candidates[0], found.decisions[0]
     chosen, (p, e) = case.choice, case.cell
     kept = [j for j in range(case.plan.d) if not chosen or j in chosen.columns]
-    alike: dict[tuple[str, ...], list[int]] = {}  # columns whose curves would lie on each other
-    for j in sorted(kept, key=lambda j: -case.accuracy(p, e, j).margin):
-        ends = [points(case.accuracy(p, i, j).margin) for i in (e, case.ascending[0])]
-        alike.setdefault((*ends, str(case.targets.get(j))), []).append(j)
-    shown = list(alike.values())[:MOST_CURVES]
+    shown = sorted(kept, key=lambda j: -case.accuracy(p, e, j).margin)[:MOST_CURVES]
     tints = [colormaps["tab10"](i) for i in range(len(shown))]
-    handles = {
-        cut(case.names[js[0]]) + f" and {len(js) - 1} more" * (len(js) > 1): Line2D([], [], color=tint, marker=".")
-        for js, tint in zip(shown, tints, strict=True)
-    }
+    named = zip(shown, tints, strict=True)
+    handles = {cut(case.names[j]): Line2D([], [], color=tint, marker=".") for j, tint in named}
     quiet: dict[str, Any] = {"color": "#555555", "linewidth": 1}
     if case.targets:
         handles["target"] = Line2D([], [], linestyle="--", **quiet)
@@ -238,7 +221,7 @@ def figure(found: Planned) -> Any:
     left, middle, right = page.axes
     epsilons = [case.plan.epsilons[i] for i in case.ascending]
     users = np.unique(np.geomspace(max(case.terms.n / 10, 1), case.terms.n * 100, 25).astype(np.int64)).tolist()
-    for (j, *_), tint in zip(shown, tints, strict=True):
+    for j, tint in zip(shown, tints, strict=True):
         left.plot(epsilons, [100 * case.accuracy(p, i, j).margin for i in case.ascending], color=tint, marker=".")
         middle.plot(users, [100 * case.accuracy(p, e, j, n).margin for n in users], color=tint)
         for axis in (left, middle) if j in case.targets else ():
@@ -267,7 +250,7 @@ def figure(found: Planned) -> Any:
         axis.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
         axis.yaxis.set_minor_formatter(NullFormatter())
     epsilon_ticks(left, epsilons)
-    page.name_axes(("ε", "users n", "loss, any two users"), "± points (95 %)")
+    page.name_axes(("ε", "users n", "loss, any two users"), ["± points (95 %)"])
     return page.figure
 
 

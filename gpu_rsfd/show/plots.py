@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
-from gpu_rsfd.protocols import REGISTRY, Mechanism
+from gpu_rsfd.protocols import Mechanism
 from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.results.estimate import Floats
 from gpu_rsfd.results.metrics import name_of
@@ -24,13 +23,10 @@ from gpu_rsfd.show.rows import Cells, How, caveats, place_name, shown, unusual
 from gpu_rsfd.show.tables import values_of
 from gpu_rsfd.store.files import FIGURES, replace_file
 
-MOST_LINES = 40  # of a surface, in each direction
 MANY_VALUES = 30  # more than these need a panel as wide as the page
-TOO_MANY_VALUES = 100  # more than these leave no room for error bars
 MOST_LABELS, MOST_LABELS_WIDE = 20, 60  # of values, under a panel; more can't be read
 LABEL_LETTERS, TITLE_LETTERS = 20, 40  # longer ones are cut
 RESULTS = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")  # how a results file's name may end
-
 PAGES = (".html",)
 MOST_BESIDE = 4  # panels of a data set in a line
 AXES = {"n": "users n", "d": "attributes d", "k": "values k"}  # sizes of a data set
@@ -169,7 +165,7 @@ def figure_of(results: Results, how: How, x: str = "auto") -> Any:
                 size_ticks(axis, panel.x)
         elif all(isinstance(at, int) for at in panel.x):
             axis.xaxis.get_major_locator().set_params(integer=True)
-    page.name_axes(names, _common(panels))
+    page.name_axes(names, {panel.cells.axis for panel in panels})
     return page.figure
 
 
@@ -182,7 +178,9 @@ def tradeoff(results: Results, how: How) -> Any:
         for loss in exact_losses(results[name])
     ]
     page = _drawn(results, panels, how, loss_notes(next(iter(results.values()))), 2 * min(2, len(results)))
-    page.name_axes(("loss, users who differ in one attribute", "loss, any two users"), _common(panels))
+    page.name_axes(
+        ("loss, users who differ in one attribute", "loss, any two users"), {panel.cells.axis for panel in panels}
+    )
     return page.figure
 
 
@@ -191,12 +189,6 @@ def _found(results: Results, how: How) -> dict[str, list[Cells]]:
     if not any(found.values()):
         raise InputError("the results file has no finished repetitions yet; nothing to plot")
     return found
-
-
-def _common(panels: Sequence[Panel]) -> str:
-    """What the axes of all panels are called; nothing if they differ, since titles then say it."""
-    names = {panel.cells.axis for panel in panels}
-    return names.pop() if len(names) == 1 else ""
 
 
 def _title(result: Result, cells: Cells, *more: str) -> str:
@@ -339,38 +331,44 @@ def frequencies(results: Results, attribute: str, how: How) -> Any:
     """True and estimated frequencies of an attribute's values, a panel per data set and epsilon.
 
     Error bars are 95 % prediction intervals: where the estimate of one more collection falls.  The panels of a data set
-    share their vertical axis.  Very many values leave no room for bars: means as lines, then.
+    share their vertical axis.
     """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     having = {name: r for name, r in results.items() if attribute in r.names}
     if not having:
         names = dict.fromkeys(n for r in results.values() for n in r.names)
         raise InputError(f"no attribute {attribute!r} in the results; attributes: {', '.join(names)}")
     panels = [(name, r, e) for name, r in having.items() for e in range(len(r.epsilons))]
     most = max(r.domain[r.names.index(attribute)] for r in having.values())
-    wide, dense = most > MANY_VALUES, most > TOO_MANY_VALUES
-    figure, axes = _measured_panels(len(panels), wide)
+    wide = most > MANY_VALUES
+    count = len(panels)
+    columns = (1 if count <= 12 else 2) if wide else min(count, 3 if count <= 9 else 4)
+    lines = -(-count // columns)
+    # labels of any length must be measured before there can be a layout
+    figure = Figure(figsize=(1.2 + (12.0 if wide else 3.9) * columns, 0.9 + 3.1 * lines), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = [figure.add_subplot(lines, columns, i + 1) for i in range(count)]
     found = {name: values_of(r, how.postprocess) for name, r in having.items()}
     shared: dict[str, Any] = {}
     for axis, (name, result, e) in zip(axes, panels, strict=True):
         a = result.plan.attributes[result.names.index(attribute)]
-        columns = slice(a.offset, a.offset + a.k)
+        values = slice(a.offset, a.offset + a.k)
         if shared.setdefault(name, axis) is not axis:
             axis.sharey(shared[name])
-        estimates, low, high = (numbers[:, e, columns] for numbers in found[name][:3])
-        where, edges, truth = np.arange(a.k), np.arange(a.k + 1) - 0.5, result.frequencies[columns]
+        estimates, low, high = (numbers[:, e, values] for numbers in found[name][:3])
+        where, edges, truth = np.arange(a.k), np.arange(a.k + 1) - 0.5, result.frequencies[values]
         axis.stairs(truth, edges, fill=True, color="#e4e4e4", zorder=1)
         for p, entry in enumerate(result.plan.looks):
             look = {**style(result, p), "zorder": 2, "label": entry.label}
             if not np.isfinite(estimates[p]).any():  # Smp on tiny data: nobody ever reported
                 continue
-            if dense:
-                axis.plot(where, estimates[p], **{**look, "marker": "none", "linewidth": 0.8})
-            else:
-                shift = (p + 1) / (len(result.protocols) + 1) - 0.5
-                look |= {"linestyle": "none", "markersize": 4, "elinewidth": 1}
-                bars = np.maximum([estimates[p] - low[p], high[p] - estimates[p]], 0)
-                axis.errorbar(where + 0.8 * shift, estimates[p], bars if np.isfinite(bars).any() else None, **look)
-        axis.stairs(truth, edges, color="black", linewidth=1.8 if dense else 1.0, zorder=3, label="truth")
+            shift = (p + 1) / (len(result.protocols) + 1) - 0.5
+            look |= {"linestyle": "none", "markersize": 4, "elinewidth": 1}
+            bars = np.maximum([estimates[p] - low[p], high[p] - estimates[p]], 0)
+            axis.errorbar(where + 0.8 * shift, estimates[p], bars if np.isfinite(bars).any() else None, **look)
+        axis.stairs(truth, edges, color="black", linewidth=1.0, zorder=3, label="truth")
         (title, words), families = lettered([name, attribute], TITLE_LETTERS)
         axis.set_title(f"{title}, ε = {show_epsilon(result.epsilons[e])}", fontsize=10, fontfamily=families)
         note = _name_values(axis, result.labels[a.index] if result.labels else None, a.k, wide)
@@ -378,26 +376,14 @@ def frequencies(results: Results, attribute: str, how: How) -> Any:
         axis.set_xlim(-0.5 - 0.02 * a.k, a.k - 0.5 + 0.02 * a.k)
         axis.set_ylabel("frequency" + ("" if how.postprocess == "none" else f" ({name_of(how.postprocess)})"))
         axis.tick_params(axis="y", labelsize=8)
+    notes = ["error bars: 95 % prediction", "intervals of one collection"]
     if max(len(r.repetitions) for r in having.values()) == 1:
         notes = ["a single repetition"]
-    elif dense:
-        notes = ["means over repetitions;", "too many values for error bars"]
-    else:
-        notes = ["error bars: 95 % prediction", "intervals of one collection"]
-    _legend(figure, axes, [*notes, *(line.replace(" (", "\n(") for line in unusual(next(iter(having.values()))))])
+    notes += [line.replace(" (", "\n(") for line in unusual(next(iter(having.values())))]
+    legend = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
+    look = {"loc": "outside right upper", "fontsize": 8, "title_fontsize": 8, "frameon": False}
+    figure.legend(legend.values(), legend.keys(), title="\n".join(notes), **look)
     return figure
-
-
-def _measured_panels(count: int, wide: bool) -> tuple[Any, list[Any]]:
-    """Panels for labels of any length, which must be measured before there can be a layout."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    columns = (1 if count <= 12 else 2) if wide else min(count, 3 if count <= 9 else 4)
-    lines = -(-count // columns)
-    figure = Figure(figsize=(1.2 + (12.0 if wide else 3.9) * columns, 0.9 + 3.1 * lines), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, [figure.add_subplot(lines, columns, i + 1) for i in range(count)]
 
 
 def _name_values(axis: Any, labels: Sequence[str] | None, k: int, wide: bool) -> str:
@@ -413,54 +399,6 @@ def _name_values(axis: Any, labels: Sequence[str] | None, k: int, wide: bool) ->
     if labels is None:
         return f" (number of the value, 0 … {k - 1})"
     return "" if step == 1 else f" ({k} values, every {step}{'nd' if step == 2 else 'th'} named)"
-
-
-def _legend(figure: Any, axes: list[Any], explained: Sequence[str]) -> None:
-    shown = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
-    figure.legend(
-        shown.values(),
-        shown.keys(),
-        loc="outside right upper",
-        fontsize=8,
-        title="\n".join(explained) or None,
-        title_fontsize=8,
-        frameon=False,
-    )
-
-
-def surface(
-    budget: float = math.log(3),
-    n: int = 20_000,
-    attributes: tuple[int, int] = (2, 10),
-    values: tuple[int, int] = (2, 20),
-) -> Any:
-    """VAR1 - VAR2 of eq. (12) over ranges of d and k: where it is <= 0, RS+FD[ADP] takes GRR."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    d, k = np.meshgrid(*(np.unique(np.linspace(*ends, MOST_LINES).round()) for ends in (attributes, values)))
-    oue, grr = REGISTRY["rsfd-adp"].variants
-    difference = np.vectorize(
-        lambda d, k: grr.variance_at_zero(budget, int(d), int(k), n) - oue.variance_at_zero(budget, int(d), int(k), n)
-    )(d, k)
-    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
-    FigureCanvasAgg(figure)
-    axis: Any = figure.add_subplot(projection="3d")
-    limit = float(np.abs(difference).max())
-    drawn = axis.plot_surface(
-        d, k, difference, cmap="RdBu_r", vmin=-limit, vmax=limit, edgecolor="#444444", linewidth=0.3
-    )
-    if difference.min() < 0 < difference.max():
-        axis.contour(d, k, difference, levels=[0.0], colors="black", linewidths=1.5, offset=float(difference.min()))
-    axis.set_xlabel("d")
-    axis.set_ylabel("k")
-    axis.set_yticks([2, 5, 10, 15, 20] if values == (2, 20) else np.unique(np.linspace(*values, 5).round()))
-    axis.set_title(
-        f"VAR$_1$ − VAR$_2$ at ε′ = {show_epsilon(budget)}, n = {n:,}\n(≤ 0: GRR; > 0: OUE-z; black: zero)", fontsize=10
-    )
-    axis.view_init(elev=22, azim=-130)
-    figure.colorbar(drawn, shrink=0.6, pad=0.12)
-    return figure
 
 
 def outdated(figure: Path, file: Path) -> bool:

@@ -59,21 +59,15 @@ class Cells(NamedTuple):
     name: str
     column: Column
     place: Place
-    means: Means
+    mean: Floats
+    error: Floats  # its standard error
+    means: Means  # with what else there is of them
     best: Any  # bool; None for a column that does not say which numbers are better
     how: How | None = None  # of errors of estimates
     complete: Any = None  # repetitions that have an estimate of every attribute
     theory: Floats | None = None  # what is expected, where there is theory
     rough: Any = None  # bool: where that is no more than a guide
     published: Floats | None = None  # the paper's points
-
-    @property
-    def mean(self) -> Floats:
-        return self.means.mean
-
-    @property
-    def error(self) -> Floats:
-        return self.means.error
 
     @property
     def field(self) -> str:
@@ -98,8 +92,10 @@ class Cells(NamedTuple):
         """The closed form where it is more than a guide, else NaN."""
         return None if self.theory is None else np.where(self.rough, np.nan, self.theory)
 
-    def numbers(self, p: int, e: int) -> Row:
-        """A cell as entries of a row."""
+    def numbers(self, p: int, e: int, repetition: int | None = None) -> Row:
+        """A cell, or one repetition of it, as entries of a row."""
+        if repetition is not None:
+            return {self.field: float(self.means.each[p, e, repetition])}
         mean, error = float(self.mean[p, e]), float(self.error[p, e])
         best = {} if self.best is None else {"among_best": bool(self.best[p, e])}
         if self.how is not None:
@@ -158,7 +154,7 @@ def cells_of(dataset: str, result: Result, name: str, how: How) -> Iterator[Cell
     best = among_best(found, column.better) if column.better else None
     for i, place in enumerate(places):
         part = Means(*(numbers[:, :, i] for numbers in found))
-        yield Cells(name, column, place, part, None if best is None else best[:, :, i])
+        yield Cells(name, column, place, part.mean, part.error, part, None if best is None else best[:, :, i])
 
 
 def error_cells(dataset: str, result: Result, how: How) -> Cells:
@@ -168,11 +164,10 @@ def error_cells(dataset: str, result: Result, how: How) -> Cells:
     column = Column(f"{metric.label}, postprocess={name_of(how.postprocess)}", better, axis=metric.label)
     closed = rough = None
     if how.postprocess in theory.POSTPROCESS and metric.function is mse:
-        closed = _each_cell(result, theory.mse_of, how)
-        rough = _each_cell(result, theory.is_rough, how)
+        closed, rough = (_each_cell(result, function, how) for function in (theory.mse_of, theory.is_rough))
     points = published(dataset, result, how.postprocess, how.metric)
     best, complete = among_best(found, better), with_estimate(result)[1]
-    return Cells("error", column, {}, found, best, how, complete, closed, rough, points)
+    return Cells("error", column, {}, found.mean, found.error, found, best, how, complete, closed, rough, points)
 
 
 def _each_cell(result: Result, function: Callable[..., Any], how: How) -> Any:
@@ -202,40 +197,27 @@ def place_name(place: Place) -> str:
 def tidy_rows(results: Results, how: How, repetitions: bool = False) -> Iterator[Row]:
     """One row per data set, protocol, epsilon and place, with all columns that have this place; or per repetition."""
     for dataset, result in results.items():
-        entries: dict[tuple[Any, ...], list[Callable[..., Row]]] = {}  # by place; of a cell, or a repetition of it
-        for name, column in result.columns.items():
-            if repetitions:
-                each, places = numbers_of(result, name, how)
-                for i, place in enumerate(places):
-                    entries.setdefault(tuple(place.items()), []).append(_one(column.field or name, each[..., i]))
-            else:
-                for cells in cells_of(dataset, result, name, how):
-                    entries.setdefault(tuple(cells.place.items()), []).append(cells.numbers)
-        first = (0, 0, 0) if repetitions else (0, 0)
-        blank = {dim: None for place in entries for dim, _ in place}
-        blank |= {key: None for some in entries.values() for entry in some for key in entry(*first)}
+        found: dict[tuple[Any, ...], list[Cells]] = {}  # by place
+        for cells in shown(dataset, result, how):
+            found.setdefault(tuple(cells.place.items()), []).append(cells)
+        count, per = len(result.repetitions), "repetition" if repetitions else "repetitions"
+        blank = {dim: None for place in found for dim, _ in place}
+        blank |= {
+            key: None for some in found.values() for cells in some for key in cells.numbers(0, 0, *[0][:repetitions])
+        }
         own = {key: result.spec.get(key) for key in re.findall(r"\{(\w+)\}", result.layout.about)}
         own |= how.names if any(is_error(result, name) for name in result.columns) else {}
-        begin = {"dataset": dataset, "users": result.n, "attributes": len(result.domain)}
-        source, count = {"source": source_of(results, dataset)}, len(result.repetitions)
-        for p, e in itertools.product(range(len(result.protocols)), range(len(result.epsilons))):
-            cell = {**begin, "protocol": result.protocols[p], "epsilon": result.epsilons[e], **own}
-            for at in [(p, e, r) for r in range(count)] if repetitions else [(p, e)]:
-                row = {**cell, **({"repetition": result.repetitions[at[2]]} if repetitions else {"repetitions": count})}
-                for place, some in entries.items():
-                    numbers = {key: value for entry in some for key, value in entry(*at).items()}
-                    yield {
-                        **row,
-                        **blank,
-                        **dict(place),
-                        **numbers,
-                        **({} if repetitions else source),
-                        **run_of(result),
-                    }
-
-
-def _one(field: str, numbers: Any) -> Callable[..., Row]:
-    return lambda *at: {field: float(numbers[at])}
+        end = {**({} if repetitions else {"source": source_of(results, dataset)}), **run_of(result)}
+        every = itertools.product(
+            range(len(result.protocols)), range(len(result.epsilons)), *[range(count)][:repetitions]
+        )
+        for (p, e, *r), (place, some) in itertools.product(every, found.items()):
+            row = {"dataset": dataset, "users": result.n, "attributes": len(result.domain)}
+            row |= {"protocol": result.protocols[p], "epsilon": result.epsilons[e], **own}
+            row |= {per: result.repetitions[r[0]] if r else count, **blank, **dict(place)}
+            for cells in some:
+                row |= cells.numbers(p, e, *r)
+            yield row | end
 
 
 # ----------------------------------------------------------------------------------------------------- about a result

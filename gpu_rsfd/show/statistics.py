@@ -27,6 +27,7 @@ class Means(NamedTuple):
     error: Floats  # its standard error
     deviation: Floats  # [protocol, …, repetition]: what each repetition adds to the standard error, see `means`
     known: Any  # how many repetitions are behind each mean
+    each: Any  # the numbers themselves, [protocol, …, repetition]
 
     @property
     def repeated(self) -> bool:
@@ -44,7 +45,7 @@ def means(each: Any) -> Means:
         mean = each.sum(axis=-1) / count
         away = each - mean[..., None]
         error = np.sqrt((away**2).sum(axis=-1) / (count - 1) / count)
-        return Means(mean, error, away / np.sqrt(count * (count - 1.0)), np.full(mean.shape, count))
+        return Means(mean, error, away / np.sqrt(count * (count - 1.0)), np.full(mean.shape, count), each)
 
 
 def error_means(result: Result, metric: Any, postprocess: Any) -> Means:
@@ -80,7 +81,7 @@ def attribute_means(each: Any) -> Means:
         mean = np.where(defined, each, 0).sum(axis=-2) / counts
         deviation = np.where(defined, each - mean[..., None, :], 0) / np.sqrt(counts * (counts - 1.0))[..., None, :]
     deviation = np.swapaxes(deviation, -1, -2)
-    return Means(mean, _length(deviation), deviation, counts)
+    return Means(mean, _length(deviation), deviation, counts, np.swapaxes(each, -1, -2))
 
 
 def with_estimate(result: Result) -> tuple[Any, Any]:
@@ -89,30 +90,18 @@ def with_estimate(result: Result) -> tuple[Any, Any]:
     return reported.sum(axis=2).min(axis=-1), reported.all(axis=-1).sum(axis=-1)
 
 
-class Difference(NamedTuple):
-    """Of the means of two protocols, [epsilon] each; standard errors are those of paired differences."""
-
-    difference: Floats
-    error: Floats
-    ratio: Floats
-    ratio_error: Floats
-    significant: Any  # bool: significantly different from zero
-
-
-def differences(found: Means, a: int, b: int) -> Difference:
-    """Protocol `a` minus and over `b`."""
+def differences(found: Means, a: int, b: int) -> dict[str, Any]:
+    """Protocol `a` minus and over `b`, [epsilon] each; the ratio's standard error by the delta method."""
     difference, error = found.mean[a] - found.mean[b], _length(found.deviation[a] - found.deviation[b])
     bound = half_width(error, np.minimum(found.known[a], found.known[b]))
-    with np.errstate(invalid="ignore"):  # an unknown standard error: not significant
+    with np.errstate(divide="ignore", invalid="ignore"):  # an unknown standard error: not significant
         significant = (np.abs(difference) > bound) & (np.abs(difference) > TIE * np.abs(found.mean[b]))
-    return Difference(difference, error, *ratio_of(found, a, b), significant)
-
-
-def ratio_of(found: Means, a: Any, b: Any) -> tuple[Any, Any]:
-    """The ratio of two means with its standard error, by the delta method."""
-    with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.asarray(found.mean[a] / found.mean[b])
-        return ratio, _length(found.deviation[a] - ratio[..., None] * found.deviation[b]) / np.abs(found.mean[b])
+        ratio_error = _length(found.deviation[a] - ratio[..., None] * found.deviation[b]) / np.abs(found.mean[b])
+    return {
+        **{"difference": difference, "standard_error": error},
+        **{"ratio": ratio, "ratio_standard_error": ratio_error, "significantly_different": significant},
+    }
 
 
 def among_best(found: Means, better: str) -> Any:
@@ -123,7 +112,7 @@ def among_best(found: Means, better: str) -> Any:
     whoever is not marked is worse than the best mean's protocol.  An unknown standard error excludes nobody.  A single
     repetition says nothing about chance: the best and its equals.
     """
-    mean, _, deviation, known = found
+    mean, _, deviation, known, _ = found
     cost = np.where(np.isfinite(mean), -mean if better == "larger" else mean, np.inf)
     best = cost.argmin(axis=0)[None]
     lowest = np.take_along_axis(cost, best, axis=0)

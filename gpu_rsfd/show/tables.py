@@ -9,7 +9,7 @@ import csv
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from html import escape
 from itertools import chain, product
 from json import dumps
@@ -26,20 +26,8 @@ from gpu_rsfd.planning import Look
 from gpu_rsfd.results.estimate import NOT_NEGATIVE, SUM_TO_ONE, Floats, PostprocessLike
 from gpu_rsfd.results.metrics import as_metric, name_of
 from gpu_rsfd.results.result import Result, Results
-from gpu_rsfd.show.rows import (
-    Cells,
-    How,
-    Row,
-    about_of,
-    place_name,
-    run_of,
-    select,
-    shown,
-    source_of,
-    tidy_rows,
-    unusual,
-    value_name,
-)
+from gpu_rsfd.show import rows
+from gpu_rsfd.show.rows import Cells, How, Row, place_name, run_of, shown, source_of
 from gpu_rsfd.show.statistics import Means, among_best, attribute_means, differences, half_width, with_estimate
 from gpu_rsfd.theory import expected as theory
 
@@ -50,7 +38,18 @@ PLAIN: dict[str, Any] = {"box": box.SIMPLE_HEAD, "padding": 0, "show_edge": Fals
 WIDTH = 1000  # numbers are never cut: a line too long for the terminal is wrapped by the terminal
 BRACKETS = "(standard error of the last digits)"
 MOST_SHOWN = 20  # data sets in a notebook; more are counted
-PER = ("attribute", "value")
+LATEX = r"""\begin{table}
+\centering
+\caption{%s}
+\label{tab:%s}
+\begin{tabular}{l%s}
+\toprule
+%s \\
+\midrule
+%s
+\bottomrule
+\end{tabular}
+\end{table}"""
 SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {  # of LaTeX
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -81,15 +80,24 @@ def _exponent(number: float) -> int:
     return 0 if number == 0 else max(math.floor(math.log10(abs(number))), LOWEST_EXPONENT)
 
 
-def write(results: Results, form: str, rows: Iterator[Row]) -> None:
+def write(results: Results, form: str, found: Iterator[Row]) -> None:
     """Rows as CSV or JSON; all have the same entries."""
     if form == "json":
-        clean = [{k: None if v != v else v for k, v in row.items()} for row in rows]
+        clean = [finite(row) for row in found]
         print(dumps({"complete": results.complete, "spec": results.spec, "rows": clean}, indent=2))
-    elif (first := next(rows, None)) is not None:
+    elif (first := next(found, None)) is not None:
         writer = csv.DictWriter(sys.stdout, fieldnames=list(first), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(chain([first], rows))
+        writer.writerows(chain([first], found))
+
+
+def finite(entry: Any) -> Any:
+    """As JSON has it: null where there is no number, or an infinite one."""
+    if isinstance(entry, dict):
+        return {key: finite(value) for key, value in entry.items()}
+    if isinstance(entry, tuple):
+        return [finite(one) for one in entry]
+    return None if isinstance(entry, float) and not math.isfinite(entry) else entry
 
 
 def console_for(results: Results) -> Console:
@@ -104,7 +112,9 @@ def heading(results: Results, name: str, *more: str) -> str:
     """What stands above a table: the data set, what the table has, what is unusual about the run."""
     result, source = results[name], source_of(results, name)
     about = f"{name}: n = {result.n:,}, d = {len(result.domain)}, {counted(len(result.repetitions), 'repetition')}"
-    return "; ".join(filter(None, [about, about_of(result), *more, source and f"data: {source}", *unusual(result)]))
+    return "; ".join(
+        filter(None, [about, rows.about_of(result), *more, source and f"data: {source}", *rows.unusual(result)])
+    )
 
 
 # ------------------------------------------------------------------------------------------------------- one structure
@@ -143,14 +153,18 @@ def writer_of(exponent: int | None) -> Callable[[float, float], str]:
     return scientific if exponent is None else lambda mean, error: concise(mean / unit, error / unit)
 
 
-def marked(found: Iterable[Cells], where: str) -> str:
+def marked(found: Iterable[Cells]) -> str:
     """What the mark means; nothing if there are none."""
-    starred = [cells for cells in found if cells.best is not None]
-    where += "".join(f", {dim} by {dim}" for dim in dict.fromkeys(dim for cells in starred for dim in cells.place))
-    if any(cells.means.repeated for cells in starred):
+    best = [cells for cells in found if cells.best is not None]
+    where = ["column", *(f"{dim} by {dim}" for dim in dict.fromkeys(dim for cells in best for dim in cells.place))]
+    kinds = {cells.column.better for cells in best}
+    return star(any(cells.means.repeated for cells in best), kinds, ", ".join(where)) if best else ""
+
+
+def star(repeated: bool, better: Collection[str], where: str) -> str:
+    if repeated:
         return f"not significantly worse than the best in its {where} (paired differences, 95 %)"
-    kinds = {cells.column.better for cells in starred}
-    return f"the {f'{kinds.pop()[:-1]}st' if len(kinds) == 1 else 'best'} in its {where}" if kinds else ""
+    return f"the {'best' if len(better) > 1 else f'{next(iter(better))[:-1]}st'} in its {where}"
 
 
 # ------------------------------------------------------------------------------------------------------ on the screen
@@ -162,7 +176,7 @@ def show(results: Results, how: How, form: str = "table") -> None:
         print(latex(results, how))
         return
     if form != "table":
-        write(results, form, tidy_rows(results, how))
+        write(results, form, rows.tidy_rows(results, how))
         return
     console = console_for(results)
     every: list[Cells] = []
@@ -181,7 +195,7 @@ def show(results: Results, how: How, form: str = "table") -> None:
             if table[0].how is not None:
                 for line in (*_without_estimate(result), *without_number(result, how)):
                     console.print(line, markup=False)
-    stars = marked(every, "column")
+    stars = marked(every)
     undefined = any(cells.how is None and np.isnan(cells.mean).any() for cells in every)
     console.print("; ".join([BRACKETS, *([f"* {stars}"] if stars else []), *(["– not applicable"] * undefined)]))
     if any(cells.theory is not None and cells.rough.any() for cells in every):
@@ -252,7 +266,7 @@ def latex(results: Results, how: How) -> str:
     """A table for each data set and column, with the rules of booktabs."""
     parts = ["% needs \\usepackage{booktabs}"]
     tables = {name: by_column(name, result, how) for name, result in results.items()}
-    stars = marked([cells for some in tables.values() for table in some for cells in table], "column")
+    stars = marked([cells for some in tables.values() for table in some for cells in table])
     for name, some in tables.items():
         for table in some:
             caption = f"{heading(results, name, table[0].label)}. In brackets: standard error of the last digits."
@@ -281,22 +295,9 @@ def _latex_table(result: Result, name: str, caption: str, table: Sequence[Cells]
             entry = f"${digits} \\cdot 10^{{{int(power)}}}$" if power else in_latex(digits)
             entries.append(f"\\textbf{{{entry}}}" if cells.best is not None and cells.best[p, e] else entry)
         lines.append(" & ".join(entries) + r" \\")
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering",
-            f"\\caption{{{in_latex(caption)}}}",
-            f"\\label{{tab:{re.sub(r'[^0-9A-Za-z]+', '-', name).strip('-').lower()}}}",
-            f"\\begin{{tabular}}{{l{'r' * len(heads)}}}",
-            r"\toprule",
-            " & ".join([f"protocol{unit}", *heads]) + r" \\",
-            r"\midrule",
-            *lines,
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-        ]
-    )
+    label = re.sub(r"[^0-9A-Za-z]+", "-", name).strip("-").lower()
+    head = " & ".join([f"protocol{unit}", *heads])
+    return LATEX % (in_latex(caption), label, "r" * len(heads), head, "\n".join(lines))
 
 
 def html(results: Results, named: bool) -> str:
@@ -305,15 +306,12 @@ def html(results: Results, named: bool) -> str:
         return "<p>no results</p>"
     parts, every = [], list[Cells]()
     for name, result in list(results.items())[:MOST_SHOWN]:
-        about = f"n = {result.n:,}, d = {len(result.domain)}, {len(result.repetitions)} repetitions"
-        source = source_of(results, name)
-        title = [f"{name}: {about}" if named else about, *([f"data: {source}"] if source else []), *unusual(result)]
         for table in by_column(name, result, How()):
             corner = table[0].column.axis
-            label = table[0].column.label.removeprefix(f"{corner}, ")
-            parts.append(_html_table(result, "; ".join([*title, label]), corner, table))
+            title = heading(results, name, table[0].label.removeprefix(f"{corner}, "))
+            parts.append(_html_table(result, title if named else title.removeprefix(f"{name}: "), corner, table))
             every += table
-    stars = marked(every, "column")
+    stars = marked(every)
     notes = [BRACKETS, *([f"* {stars}"] if stars else [])]
     notes += [f"{len(results) - MOST_SHOWN} more data sets"] if len(results) > MOST_SHOWN else []
     notes += [] if results.complete else ["the file is not finished"]
@@ -351,7 +349,7 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
         write(results, form, _compared(results, first, second, how))
         return
     console = console_for(results)
-    for name, result in select(results, protocols=[first, second]).items():  # the rest is not spoken of
+    for name, result in rows.select(results, protocols=[first, second]).items():  # the rest is not spoken of
         a, b = result.protocols.index(first), result.protocols.index(second)
         labels = [result.plan.looks[p].label for p in (a, b)]
         every = shown(name, result, how)
@@ -360,14 +358,14 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
         for cells, title in zip(every, titles, strict=True):
             if len(every) > 1:
                 console.print(title, markup=False)
-            found = differences(cells.means, a, b)
+            difference, error, ratio, ratio_error, significant = differences(cells.means, a, b).values()
             table = plain_table("epsilon", map(show_epsilon, result.epsilons))
             for label, p in zip(labels, (a, b), strict=True):
                 pairs = zip(cells.mean[p], cells.error[p], strict=True)
                 table.add_row(escaped(label), *(f"{scientific(*x)} " for x in pairs))
-            texts = [scientific(*x) for x in zip(found.difference, found.error, strict=True)]
-            table.add_row("difference", *starred(texts, found.significant))
-            table.add_row("ratio", *(f"{concise(*x)} " for x in zip(found.ratio, found.ratio_error, strict=True)))
+            texts = [scientific(*x) for x in zip(difference, error, strict=True)]
+            table.add_row("difference", *starred(texts, significant))
+            table.add_row("ratio", *(f"{concise(*x)} " for x in zip(ratio, ratio_error, strict=True)))
             console.print(table)
             what = cells.column.axis or cells.column.label
             console.print(f"{what} of {labels[0]} minus that of {labels[1]}, repetition by repetition", markup=False)
@@ -391,24 +389,12 @@ def _compared(results: Results, first: str, second: str, how: How) -> Iterator[R
                     **{"against": second, "epsilon": epsilon},
                     **({"column": cells.field} if cells.how is None else cells.how.names),
                     **{"repetitions": len(result.repetitions), **blank, **cells.place},
-                    "difference": float(found.difference[e]),
-                    "standard_error": float(found.error[e]),
-                    "ratio": float(found.ratio[e]),
-                    "ratio_standard_error": float(found.ratio_error[e]),
-                    "significantly_different": bool(found.significant[e]),
+                    **{key: numbers[e].item() for key, numbers in found.items()},
                     **{"source": source_of(results, name), **run_of(result)},
                 }
 
 
 # ----------------------------------------------------------------------------------------------- attributes and values
-
-
-class Attributes(NamedTuple):
-    """The error of each attribute, [protocol, epsilon, attribute]."""
-
-    means: Means
-    largest: Floats  # the largest absolute error of a value, mean over repetitions
-    best: Any  # bool
 
 
 class Values(NamedTuple):
@@ -420,13 +406,12 @@ class Values(NamedTuple):
     rmse: Floats
 
 
-def attributes_of(result: Result, how: How) -> Attributes:
-    """Means over repetitions."""
+def attributes_of(result: Result, how: How) -> tuple[Means, Floats, Any]:
+    """Of the error of each attribute: means, the largest error of a value (mean over repetitions), the best ones."""
     found = attribute_means(result.error_per_attribute(how.metric, how.postprocess))
     found = found._replace(known=(result.reporters > 0).sum(axis=2))
     largest = attribute_means(result.error_per_attribute("max", how.postprocess)).mean
-    better = "larger" if as_metric(how.metric).larger_is_better else "smaller"
-    return Attributes(found, largest, among_best(found, better))
+    return found, largest, among_best(found, "larger" if as_metric(how.metric).larger_is_better else "smaller")
 
 
 def values_of(result: Result, postprocess: PostprocessLike) -> Values:
@@ -448,45 +433,38 @@ def values_of(result: Result, postprocess: PostprocessLike) -> Values:
 
 def per(results: Results, what: str, how: How, form: str = "table") -> None:
     """The error of each attribute or of each value; `form` is table, csv or json."""
-    if what not in PER:
-        raise InputError(f"per={what} must be one of {', '.join(PER)}")
-    attributes, metric, kind = what == "attribute", as_metric(how.metric), name_of(how.postprocess)
-    if not attributes and name_of(how.metric) != "mse":
-        raise InputError(
-            f"metric={name_of(how.metric)} is defined for a whole attribute; the error of a value is its RMSE"
-        )
+    attributes, metric, names = what == "attribute", as_metric(how.metric), how.names
+    if not attributes and names["metric"] != "mse":
+        raise InputError(f"metric={names['metric']} is defined for a whole attribute; the error of a value is its RMSE")
     if form != "table":
-        write(results, form, attribute_rows(results, how) if attributes else value_rows(results, how))
+        write(results, form, detail_rows(results, what, how))
         return
     console = console_for(results)
     title = f"{metric.label.replace('_avg', ' of each attribute', 1)}, " if attributes else ""
     for name, result in results.items():
-        console.print(heading(results, name, f"{title}postprocess={kind}"), markup=False)
+        console.print(heading(results, name, f"{title}postprocess={names['postprocess']}"), markup=False)
         for part in _attribute_tables(result, how) if attributes else _value_tables(result, how):
-            console.print(part, markup=False)
+            console.print(part if isinstance(part, Table) else escaped(part))
         for line in without_number(result, how):
             console.print(line, markup=False)
+    repeated = any(len(result.repetitions) > 1 for result in results.values())
+    explained = "root of the mean squared error; a single --protocol gives estimates with intervals"
     if attributes:
-        extreme = "largest" if metric.larger_is_better else "smallest"
-        repeated = any(len(result.repetitions) > 1 for result in results.values())
-        noise = "not significantly worse than the best in its row (paired differences, 95 %)"
-        explained = f"{BRACKETS}; * {noise if repeated else f'the {extreme} in its row'}; "
-        explained += "largest: the largest error of a value, mean over repetitions"
+        stars = star(repeated, {"larger" if metric.larger_is_better else "smaller"}, "row")
+        explained = f"{BRACKETS}; * {stars}; largest: the largest error of a value, mean over repetitions"
     elif any(len(result.protocols) == 1 for result in results.values()):
         explained = "estimate: mean over repetitions; interval: 95 % prediction interval for one more collection"
-    else:
-        explained = "root of the mean squared error; a single --protocol gives estimates with intervals"
     console.print(explained, markup=False)
 
 
 def _attribute_tables(result: Result, how: How) -> Iterator[Table]:
-    found = attributes_of(result, how)
+    found, largest, best = attributes_of(result, how)
     for e, epsilon in enumerate(result.epsilons):
         table = plain_table(f"ε = {show_epsilon(epsilon)}", (look.label for look in result.plan.looks))
         for j, (name, k) in enumerate(zip(result.names, result.domain, strict=True)):
-            pairs = zip(found.means.mean[:, e, j], found.means.error[:, e, j], strict=True)
-            table.add_row(escaped(f"{name} (k = {k})"), *starred([scientific(*x) for x in pairs], found.best[:, e, j]))
-            table.add_row("  largest", *(f"{_number(x)} " for x in found.largest[:, e, j]), style="dim")
+            texts = [scientific(*x) for x in zip(found.mean[:, e, j], found.error[:, e, j], strict=True)]
+            table.add_row(escaped(f"{name} (k = {k})"), *starred(texts, best[:, e, j]))
+            table.add_row("  largest", *(f"{_number(x)} " for x in largest[:, e, j]), style="dim")
         yield table
 
 
@@ -503,40 +481,31 @@ def _value_tables(result: Result, how: How) -> Iterator[Table | str]:
                     mean, low, high = (_number(numbers[0, e, v], ".4f") for numbers in found[:3])
                     cells += [mean, f"{low} … {high}"]
                 cells += [_number(x) for x in found.rmse[:, e, v]]
-                table.add_row(escaped(value_name(result, j, v - columns.start)), *cells)
+                table.add_row(escaped(rows.value_name(result, j, v - columns.start)), *cells)
             yield table
 
 
-def attribute_rows(results: Results, how: How) -> Iterator[Row]:
-    """One row per data set, protocol, epsilon and attribute."""
+def detail_rows(results: Results, what: str, how: How) -> Iterator[Row]:
+    """One row per data set, protocol, epsilon and attribute or value."""
     for name, result in results.items():
-        found = attributes_of(result, how)
-        for p, e, j in product(*map(range, found.largest.shape)):
+        each = [(j, v) for j, k in enumerate(result.domain) for v in range(k if what == "value" else 1)]
+        names, reported = how.names, (result.reporters > 0).sum(axis=2)
+        if what == "attribute":
+            means, largest, _ = attributes_of(result, how)
+            numbers = {"error": means.mean, "standard_error": means.error, "largest_value_error": largest}
+            words = [{"attribute": result.names[j], "values": result.domain[j]} for j, _ in each]
+        else:
+            del names["metric"]
+            estimates = values_of(result, how.postprocess)
+            truth = np.broadcast_to(result.frequencies, estimates.rmse.shape)
+            numbers = {"frequency": truth, **estimates._asdict()}
+            words = [{"attribute": result.names[j], "value": rows.value_name(result, j, v)} for j, v in each]
+        for p, e, i in product(range(len(result.protocols)), range(len(result.epsilons)), range(len(each))):
             yield {
-                **{"dataset": name, "users": result.n, "attribute": result.names[j], "values": result.domain[j]},
-                **{"protocol": result.protocols[p], "epsilon": result.epsilons[e], **how.names},
-                **{
-                    "repetitions": len(result.repetitions),
-                    "repetitions_with_estimate": int(found.means.known[p, e, j]),
-                },
-                **{"error": float(found.means.mean[p, e, j]), "standard_error": float(found.means.error[p, e, j])},
-                **{"largest_value_error": float(found.largest[p, e, j]), **run_of(result)},
-            }
-
-
-def value_rows(results: Results, how: How) -> Iterator[Row]:
-    """One row per data set, protocol, epsilon and value."""
-    for name, result in results.items():
-        found, reported = values_of(result, how.postprocess), (result.reporters > 0).sum(axis=2)
-        values = [(j, v) for j, k in enumerate(result.domain) for v in range(k)]
-        for p, e, i in product(range(len(result.protocols)), range(len(result.epsilons)), range(len(values))):
-            j, v = values[i]
-            yield {
-                **{"dataset": name, "users": result.n, "attribute": result.names[j], "value": value_name(result, j, v)},
-                **{"protocol": result.protocols[p], "epsilon": result.epsilons[e]},
-                **{"postprocess": name_of(how.postprocess), "repetitions": len(result.repetitions)},
-                **{"repetitions_with_estimate": int(reported[p, e, j]), "frequency": float(result.frequencies[i])},
-                **{key: float(numbers[p, e, i]) for key, numbers in found._asdict().items()},
+                **{"dataset": name, "users": result.n, **words[i], "protocol": result.protocols[p]},
+                **{"epsilon": result.epsilons[e], **names, "repetitions": len(result.repetitions)},
+                "repetitions_with_estimate": int(reported[p, e, each[i][0]]),
+                **{key: float(found[p, e, i]) for key, found in numbers.items()},
                 **run_of(result),
             }
 
