@@ -71,9 +71,8 @@ def error_chart(x: str, y: str, looks: Sequence[Look], epsilons: Sequence[float]
 
 def loss_chart(x: str, y: str, looks: Sequence[Look]) -> dict[str, Any]:
     """Errors against what a report gives away: `x` is its title."""
-    return _curves(
-        f"error against the {x}", 320, {"title": x, "scale": {"zero": False, "padding": 15}}, y, looks, bars=True
-    )
+    at = {"title": x, "scale": {"zero": False, "padding": 15}}
+    return _curves(f"error against the {x}", 320, at, y, looks, bars=True)
 
 
 def _curves(

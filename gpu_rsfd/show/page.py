@@ -172,7 +172,7 @@ def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attack: R
     other = attack or result
     guessed = [c for c in shown(name, other, How()) if c.how is None and not c.place]
     one, any_two = exact_losses(result)
-    losses = {**({ONE: one} if len(result.domain) > 1 else {}), ANY: any_two}
+    losses: dict[str, Any] = {**({ONE: one} if len(result.domain) > 1 else {}), ANY: any_two}
     losses |= {_title(c): there for c in guessed if np.isfinite(there := _where(result, other, c)).any()}
     baselines = {_title(c): c.column.baseline for c in guessed if c.column.baseline is not None}
     return {

@@ -51,17 +51,16 @@ class Page:
         panel_width, panel_height = SIZES.get(count, SIZE)
         width = LEFT + self.columns * (panel_width + BETWEEN) - BETWEEN + RIGHT
         text = "\n".join(textwrap.wrap("; ".join(explained), int((width - 0.4) / LETTER)))
-        across = int((width - 0.2) // (max(map(len, legend), default=1) * LETTER + HANDLE)) or 1
-        across = (
-            -(-len(legend) // -(-len(legend) // min(across, len(legend)))) if legend else 1
-        )  # lines of equal length
+        most = int((width - 0.2) // (max(map(len, legend), default=1) * LETTER + HANDLE)) or 1
+        rows = -(-len(legend) // most) or 1
+        across = -(-len(legend) // rows) or 1  # lines of equal length
         rows = -(-len(legend) // across) + (text.count("\n") + 1 if text else 0)
         foot = 0.5 + rows * LINE + 0.1  # tick labels, the axis' name, the legend
         line = ABOVE + panel_height + BELOW
         height = TOP + self.lines * line - BELOW + foot
         self.figure = Figure(figsize=(width, height))
         FigureCanvasAgg(self.figure)
-        self.axes = []
+        self.axes: list[Any] = []
         for i in range(count):
             row, column = divmod(i, self.columns)
             left = LEFT + column * (panel_width + BETWEEN)

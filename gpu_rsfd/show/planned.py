@@ -205,10 +205,14 @@ def figure(found: Planned) -> Any:
     case, decision = found.candidates[0], found.decisions[0]
     chosen, (p, e) = case.choice, case.cell
     kept = [j for j in range(case.plan.d) if not chosen or j in chosen.columns]
-    shown = sorted(kept, key=lambda j: -case.accuracy(p, e, j).margin)[:MOST_CURVES]
-    tints = [colormaps["tab10"](i) for i in range(len(shown))]
-    named = zip(shown, tints, strict=True)
-    handles = {cut(case.names[j]): Line2D([], [], color=tint, marker=".") for j, tint in named}
+    alike: dict[tuple[str, ...], list[int]] = {}  # columns whose curves would lie on each other
+    for j in sorted(kept, key=lambda j: -case.accuracy(p, e, j).margin):
+        ends = [points(case.accuracy(p, i, j).margin) for i in (e, case.ascending[0])]
+        alike.setdefault((*ends, str(case.targets.get(j))), []).append(j)
+    shown = list(alike.values())[:MOST_CURVES]
+    tints, names = [colormaps["tab10"](i) for i in range(len(shown))], [cut(case.names[js[0]]) for js in shown]
+    names = [name + f" and {len(js) - 1} more" * (len(js) > 1) for name, js in zip(names, shown, strict=True)]
+    handles = {name: Line2D([], [], color=tint, marker=".") for name, tint in zip(names, tints, strict=True)}
     quiet: dict[str, Any] = {"color": "#555555", "linewidth": 1}
     if case.targets:
         handles["target"] = Line2D([], [], linestyle="--", **quiet)
@@ -221,7 +225,7 @@ def figure(found: Planned) -> Any:
     left, middle, right = page.axes
     epsilons = [case.plan.epsilons[i] for i in case.ascending]
     users = np.unique(np.geomspace(max(case.terms.n / 10, 1), case.terms.n * 100, 25).astype(np.int64)).tolist()
-    for j, tint in zip(shown, tints, strict=True):
+    for (j, *_), tint in zip(shown, tints, strict=True):
         left.plot(epsilons, [100 * case.accuracy(p, i, j).margin for i in case.ascending], color=tint, marker=".")
         middle.plot(users, [100 * case.accuracy(p, e, j, n).margin for n in users], color=tint)
         for axis in (left, middle) if j in case.targets else ():
@@ -238,12 +242,8 @@ def figure(found: Planned) -> Any:
         loss = round(row.loss_all, 4)  # a budget is found to about 1e-7, which no axis should show
         right.plot(loss, 100 * row.rmse, marker=look.marker, **style)
     right.plot(*zip(*pareto([(row.loss_all, 100 * row.rmse) for row in rows]), strict=True), color="#999999", zorder=0)
-    titles = (
-        f"n = {case.terms.n:,}",
-        f"ε = {show_epsilon(case.plan.epsilons[e])}",
-        "all protocols: RMSE of all columns, in points",
-    )
-    for axis, title in zip(page.axes, titles, strict=True):
+    at, everything = show_epsilon(case.plan.epsilons[e]), "all protocols: RMSE of all columns, in points"
+    for axis, title in zip(page.axes, (f"n = {case.terms.n:,}", f"ε = {at}", everything), strict=True):
         axis.set_title(title, fontsize=9)
         axis.set_yscale("log")
         axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -67,11 +67,9 @@ def style(result: Result, protocol: int) -> dict[str, Any]:
     from matplotlib.colors import is_color_like
     from matplotlib.markers import MarkerStyle
 
-    look, plan = result.plan.looks[protocol], result.plan
+    look, plan, before = result.plan.looks[protocol], result.plan, range(protocol)
     colour = look.colour if is_color_like(look.colour) else _PLAIN[0]
-    follows = any(
-        plan.digest(protocol, e) == plan.digest(p, e) for e in range(len(plan.epsilons)) for p in range(protocol)
-    )
+    follows = any(plan.digest(protocol, e) == plan.digest(p, e) for e in range(len(plan.epsilons)) for p in before)
     return {
         "marker": look.marker if look.marker in MarkerStyle.markers else _PLAIN[1],
         "linestyle": _DASHES[protocol % len(_DASHES)],
@@ -217,8 +215,8 @@ def _panels(results: Results, found: Mapping[str, list[Cells]], x: str, sizes: M
             panels.append(Panel(first, _title(results[first], cells, *words), results[first].epsilons, cells, *numbers))
             continue
         for e, epsilon in enumerate(results[first].epsilons):
-            each = ([getattr(one, what) for *_, one in some] for what in ("mean", "error", "drawn_theory"))
-            stacked = (None if of[0] is None else np.stack([part[:, e] for part in of], axis=-1) for of in each)
+            each: Any = ([getattr(one, what) for *_, one in some] for what in ("mean", "error", "drawn_theory"))
+            stacked: Any = (None if of[0] is None else np.stack([part[:, e] for part in of], axis=-1) for of in each)
             title = _title(results[first], cells, f"ε = {show_epsilon(epsilon)}", *words)
             panels.append(Panel(name or "", title, [at for at, *_ in some], cells, *stacked))
     return panels
@@ -241,8 +239,9 @@ def _drawn(
     page = Page(len(panels), legend, [*explained(results, panels, how), *notes], columns)
     for axis, panel in zip(page.axes, panels, strict=True):
         curves(axis, results.get(panel.name, first), panel)
-        if panel.cells.column.baseline is not None:
-            axis.axhline(panel.cells.column.baseline, label="without a report", **baseline)
+        at: Any = panel.cells.column.baseline
+        if at is not None:
+            axis.axhline(at, label="without a report", **baseline)
         (title,), families = lettered([panel.name], TITLE_LETTERS)
         axis.set_title(f"{title}: {panel.title}" if title else panel.title, fontsize=10, fontfamily=families)
     return page

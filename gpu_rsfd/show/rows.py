@@ -92,6 +92,10 @@ class Cells(NamedTuple):
         """The closed form where it is more than a guide, else NaN."""
         return None if self.theory is None else np.where(self.rough, np.nan, self.theory)
 
+    def stars(self, p: int) -> Sequence[bool]:
+        """Of a protocol, for each epsilon."""
+        return [False] * self.mean.shape[1] if self.best is None else self.best[p].tolist()
+
     def numbers(self, p: int, e: int, repetition: int | None = None) -> Row:
         """A cell, or one repetition of it, as entries of a row."""
         if repetition is not None:
@@ -135,7 +139,7 @@ def numbers_of(result: Result, name: str, how: How) -> tuple[Any, list[Place]]:
         dims = tuple(f"axis {i + 1}" for i in range(len(sizes)))
     known: dict[str, Sequence[Any]] = {"attribute": result.names, "value": value_names(result), **result.coords}
     coords = [known.get(dim, range(size)) for dim, size in zip(dims, sizes, strict=True)]
-    places = [dict(zip(dims, at, strict=True)) for at in itertools.product(*coords)]
+    places: list[Place] = [dict(zip(dims, at, strict=True)) for at in itertools.product(*coords)]
     return each.reshape(*each.shape[: len(CELL)], len(places)), places
 
 

@@ -182,10 +182,8 @@ def show(results: Results, how: How, form: str = "table") -> None:
     every: list[Cells] = []
     for name, result in results.items():
         tables = by_column(name, result, how)
-        titles = []
-        for table in tables:
-            exponent = unit_of(table)
-            titles.append(table[0].label + (f" in units of 1e{exponent:+03d}" if exponent else ""))
+        units = [f" in units of 1e{exponent:+03d}" if exponent else "" for exponent in map(unit_of, tables)]
+        titles = [table[0].label + unit for table, unit in zip(tables, units, strict=True)]
         console.print(heading(results, name, *(titles if len(tables) == 1 else [])), markup=False)
         for table, title in zip(tables, titles, strict=True):
             if len(tables) > 1:
@@ -211,7 +209,7 @@ def _screen_table(result: Result, table: Sequence[Cells]) -> Table:
             made.add_row(escaped(label))
             continue
         texts = [number(*x) for x in zip(cells.mean[p], cells.error[p], strict=True)]
-        made.add_row(escaped(label), *starred(texts, [False] * len(texts) if cells.best is None else cells.best[p]))
+        made.add_row(escaped(label), *starred(texts, cells.stars(p)))
         if cells.theory is not None:
             closed = zip(cells.theory[p], cells.rough[p], strict=True)
             made.add_row("  theory", *(f"{'~' if g else ''}{number(x, math.nan)} " for x, g in closed), style="dim")
@@ -289,12 +287,13 @@ def _latex_table(result: Result, name: str, caption: str, table: Sequence[Cells]
     lines = []
     for text, cells, p in lines_of(table, result.plan.looks):
         label = in_latex(text).replace("  ", r"\quad ", 1)
-        entries = [f"{{{label}}}" if label.startswith("[") else label, *([""] * len(heads) if cells is None else [])]
-        for e in range(0 if cells is None else len(heads)):
-            digits, _, power = number(float(cells.mean[p, e]), float(cells.error[p, e])).partition("e")
-            entry = f"${digits} \\cdot 10^{{{int(power)}}}$" if power else in_latex(digits)
-            entries.append(f"\\textbf{{{entry}}}" if cells.best is not None and cells.best[p, e] else entry)
-        lines.append(" & ".join(entries) + r" \\")
+        entries = [""] * len(heads)
+        if cells is not None:
+            digits = [number(*x).partition("e") for x in zip(cells.mean[p], cells.error[p], strict=True)]
+            entries = [f"${d} \\cdot 10^{{{int(power)}}}$" if power else in_latex(d) for d, _, power in digits]
+            stars = cells.stars(p)
+            entries = [f"\\textbf{{{x}}}" if b else x for x, b in zip(entries, stars, strict=True)]
+        lines.append(" & ".join([f"{{{label}}}" if label.startswith("[") else label, *entries]) + r" \\")
     label = re.sub(r"[^0-9A-Za-z]+", "-", name).strip("-").lower()
     head = " & ".join([f"protocol{unit}", *heads])
     return LATEX % (in_latex(caption), label, "r" * len(heads), head, "\n".join(lines))
@@ -325,7 +324,7 @@ def _html_table(result: Result, title: str, corner: str, table: Sequence[Cells])
         entries = ["<td></td>"] * len(result.epsilons)
         if cells is not None:
             texts = [scientific(*x) for x in zip(cells.mean[p], cells.error[p], strict=True)]
-            stars = [False] * len(texts) if cells.best is None else cells.best[p]
+            stars = cells.stars(p)
             entries = [f"<td><b>{t} *</b></td>" if b else f"<td>{t}</td>" for t, b in zip(texts, stars, strict=True)]
         lines.append(f"<tr><th>{escape(label).replace('  ', '&emsp;', 1)}</th>{''.join(entries)}</tr>")
     return (

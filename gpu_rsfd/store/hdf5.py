@@ -355,10 +355,11 @@ def read_layout(fields: Fields, document: Any) -> Layout:
     def made() -> Layout:
         arrays = {str(name): tuple(map(str, dims)) for name, dims in document["arrays"].items()}
         coords = {str(dim): list(values) for dim, values in document["coords"].items()}
-        columns = {
-            str(name): Column(**{text: str(column[text]) for text in COLUMN_TEXTS})
+        texts: Any = {
+            str(name): {text: str(column[text]) for text in COLUMN_TEXTS}
             for name, column in document["columns"].items()
         }
+        columns = {name: Column(**column) for name, column in texts.items()}
         for name, dims in arrays.items():
             if not name.isidentifier() or not set(dims) <= {"value", "attribute", *coords}:
                 raise ValueError(f"array {name}")
