@@ -41,10 +41,6 @@ class Engine:
         """Repetitions that use it fully: a good multiple for a block of work."""
         return 1
 
-    def work(self, dataset: Dataset, plan: Plan) -> int:
-        """Positions of a repetition."""
-        return plan.positions(dataset.n)
-
 
 def noises_of(attributes: Iterable[AttributePlan]) -> frozenset[type]:
     """The noises of some attributes of a plan."""
@@ -105,15 +101,6 @@ class Backend(Protocol):
 
     def batch_multiple(self, n: int) -> int:
         """Repetitions that use it fully: a good multiple for a block of work."""
-
-    def work(self, dataset: Dataset, plan: Plan) -> int:
-        """Units of a repetition's work, which its time grows with: positions, or what a sampler looks at and draws."""
-
-    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
-        """Expected from a timed sample (timing.py); what is compiled or read once only is not timed."""
-
-    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
-        """Bytes that all its processes together are expected to need, the results aside."""
 
     def close(self) -> None:
         """Gives back what it holds: processes, threads, a device."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpu_rsfd.backends import timing
 from gpu_rsfd.backends.base import Engine, Progress, check_noises
 from gpu_rsfd.backends.literal import LITERAL, literal, reported
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.planning import Counts, Plan
 
 
@@ -38,13 +36,3 @@ class ReferenceBackend(Engine):
             if progress is not None:
                 progress(plan.positions(dataset.n))
         return counts, sampled
-
-    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
-        part, users = timing.small(plan, 2, 8), min(dataset.n, 200)
-        data = SyntheticDataset(users, part.domain)
-        seconds = timing.timed(lambda: self.count(part, data, 0, range(1)))
-        return seconds * plan.positions(dataset.n) / part.positions(users)
-
-    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
-        """Bytes: every report of every user."""
-        return (80 << 20) + 16 * plan.positions(dataset.n)

@@ -7,20 +7,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpu_rsfd.backends import timing
 from gpu_rsfd.backends.base import Engine, Progress, check_noises
 from gpu_rsfd.backends.cpu.counting import COUNTERS, Task, TaskCounts, run
-from gpu_rsfd.backends.pool import COMMAND_BYTES, WORKER_BYTES, Columns, Pool, Work, code_bytes
+from gpu_rsfd.backends.pool import Columns, Pool, Work
 from gpu_rsfd.checks import MAX_USERS, integer
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.planning import AttributePlan, Counts, Plan
 from gpu_rsfd.tape import LANES
 
 WORDS_PER_OPERATION = 8192  # long enough to hide NumPy's call overhead, short enough for the cache
 CHUNK_GROUPS = 2048  # of 64 users: the rest of an operation is repetitions, if there are enough of them
 POSITIONS_PER_TASK = 1 << 27
-SAMPLE_POSITIONS = 1 << 23  # timed to tell the speed: a twentieth of a second or so
 INLINE_POSITIONS = 1 << 25  # less work than this is not worth starting processes for
 
 
@@ -80,28 +77,6 @@ class NumpyBackend(Engine):
         chunks = -(-n // (groups * LANES))
         size = -(-n // (chunks * LANES)) * LANES
         return size, self._batch or max(1, WORDS_PER_OPERATION // (size // LANES))
-
-    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
-        """Expected from a timed sample: one task with a few attributes."""
-        size, batch = self.shape(dataset.n, repetitions)
-        batch, stop = min(batch, repetitions), min(size, dataset.n)
-        part = timing.small(plan, timing.SAMPLE_ATTRIBUTES, SAMPLE_POSITIONS // (size * batch))
-        repeated = tuple(range(batch))
-        task = Task(0, stop, dataset.n, part.d, plan.assignment, repeated, part.attributes, plan.needs_reporters)
-        columns = Columns(SyntheticDataset(stop, part.domain))
-        run(task, 0, columns)
-        each = timing.timed(lambda: run(task, 0, columns)) / batch / stop
-        return each * dataset.n * timing.words(plan) / timing.words(part) / self.workers
-
-    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
-        """Bytes that all processes are expected to need: interpreters, words and planes of a task, codes."""
-        size, batch = self.shape(dataset.n, repetitions)
-        drawn = isinstance(dataset, SyntheticDataset)
-        each = 40 * size * min(batch, repetitions) + drawn * code_bytes(dataset)
-        stored = 2 * (not drawn) * code_bytes(dataset)  # here, and mapped by the workers
-        tasks = 1000 * plan.d * (dataset.n // size) // max(1, POSITIONS_PER_TASK // (size * batch))
-        workers = self.workers if self.workers > 1 and not self._small(plan, dataset, repetitions) else 0
-        return COMMAND_BYTES + stored + each + workers * (WORKER_BYTES + each) + tasks
 
     def _small(self, plan: Plan, dataset: Dataset, repetitions: int) -> bool:
         return plan.positions(dataset.n) * repetitions < INLINE_POSITIONS and self._requested is None

@@ -21,17 +21,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.backends import timing
 from gpu_rsfd.backends.base import Engine, Progress, check_noises
 from gpu_rsfd.backends.cpu.backend import cores
 from gpu_rsfd.backends.exact import draws
 from gpu_rsfd.backends.exact.known import DRAWS, Known
 from gpu_rsfd.backends.exact.substreams import BLOCK, SAMPLED, Group, Streams, Tables, groups_of
-from gpu_rsfd.backends.pool import COMMAND_BYTES, WORKER_BYTES, Columns, Pool, code_bytes
+from gpu_rsfd.backends.pool import Columns, Pool
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset, check_rows
-from gpu_rsfd.datasets.counted import CountedDataset
-from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.planning import AttributePlan, Counts, Plan
 from gpu_rsfd.tape import COUNTS, MARGINALS, Tape, code_dtype
 
@@ -65,10 +62,6 @@ class Sampler(Engine, ABC):
         """Repetitions that use it fully: a good multiple for a block of work."""
         return BLOCK if self.name == "marginals" else self.workers
 
-    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
-        """Bytes that it is expected to need: the interpreter; the draws of a block are few."""
-        return COMMAND_BYTES
-
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
     ) -> tuple[list[Counts], Counts]:
@@ -86,14 +79,6 @@ class Sampler(Engine, ABC):
             self.close()
             raise
         return tables.counts(plan.d), sampled
-
-    @abstractmethod
-    def work(self, dataset: Dataset, plan: Plan) -> int:
-        """Units of a repetition's work: the users it looks at, the counts it draws."""
-
-    @abstractmethod
-    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
-        """Expected from a timed sample."""
 
     @abstractmethod
     def _fill(
@@ -136,16 +121,6 @@ class CountsSampler(Sampler):
     def device(self) -> str:
         return f"{self.workers} CPU process{'es' if self.workers > 1 else ''}"
 
-    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
-        """Bytes that all processes are expected to need: interpreters, table of values and words it is made of."""
-        users = min(dataset.n, self._users_at_a_time(plan))
-        stored = 0 if isinstance(dataset, SyntheticDataset) else 2 * code_bytes(dataset)  # here, and mapped by workers
-        words = 14 * users if isinstance(dataset, SyntheticDataset) else 0
-        each = users * plan.d * code_dtype(plan.values).itemsize + words
-        many = self.workers > 1 and repetitions > 1 and dataset.n * repetitions >= INLINE_USERS
-        threads = min(self.workers, plan.d)
-        return COMMAND_BYTES + stored + each + (threads - 1) * words + many * self.workers * (WORKER_BYTES + each)
-
     @staticmethod
     def _users_at_a_time(plan: Plan) -> int:
         return max(TABLE_BYTES // (plan.d * code_dtype(plan.values).itemsize) // 4 * 4, 4)
@@ -172,24 +147,6 @@ class CountsSampler(Sampler):
             if progress is not None:
                 progress(plan.positions(dataset.n) * len(batch))
         return counts, sampled
-
-    def work(self, dataset: Dataset, plan: Plan) -> int:
-        return dataset.n + timing.draws(plan)
-
-    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
-        part = timing.small(plan, timing.SAMPLE_ATTRIBUTES, timing.SAMPLE_VALUES)
-        with CountsSampler(workers=1) as one:
-
-            def again(users: int) -> float:
-                data = SyntheticDataset(users, part.domain)
-                one.count(part, data, 0, range(1))  # reads the users' values, which are then kept
-                return timing.timed(lambda: one.count(part, data, 0, range(1)))
-
-            fixed = again(1)
-            users, seconds = timing.growing(dataset.n, again)
-        each = max(seconds - fixed, 0.0) / users
-        whole = fixed * timing.draws(plan) / timing.draws(part) + each * dataset.n
-        return whole / min(self.workers, repetitions)
 
     def _fill(
         self,
@@ -277,17 +234,6 @@ class MarginalsSampler(Sampler):
 
     def drawn_at_once(self, plan: Plan) -> int:
         return min(group.block_rows for group in groups_of(plan))
-
-    def work(self, dataset: Dataset, plan: Plan) -> int:
-        return timing.draws(plan)
-
-    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
-        part = timing.small(plan, timing.SAMPLE_ATTRIBUTES, timing.SAMPLE_VALUES)
-        data = CountedDataset.of_distribution(dataset.n, part.domain)
-        some = range(min(self.batch_multiple(dataset.n), repetitions))
-        self.count(part, data, 0, some)
-        seconds = timing.timed(lambda: self.count(part, data, 0, some))
-        return seconds / len(some) * timing.draws(plan) / timing.draws(part)
 
     def _fill(
         self,
