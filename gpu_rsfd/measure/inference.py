@@ -9,24 +9,22 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.backends import timing
 from gpu_rsfd.backends.base import Engine, Progress, check_noises
 from gpu_rsfd.backends.cpu.backend import NumpyBackend, cores
-from gpu_rsfd.backends.pool import COMMAND_BYTES, WORKER_BYTES, Columns, Pool, code_bytes
+from gpu_rsfd.backends.pool import Columns, Pool
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset, check_rows, importable
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.base import Array, Arrays
 from gpu_rsfd.measure.guesses import BYTES_PER_RECIPE, LOOKS, guesses
-from gpu_rsfd.measure.reports import CHUNK_BYTES, Chunk, chunk_users
+from gpu_rsfd.measure.reports import Chunk, chunk_users
 from gpu_rsfd.planning import Counts, Plan
 from gpu_rsfd.protocols import Unsampled
 from gpu_rsfd.results import estimate
 from gpu_rsfd.results.result import AttackResult, Header
 from gpu_rsfd.running.engines import not_importable
 from gpu_rsfd.spec import MEASURED
-from gpu_rsfd.tape import LANES
 
 Floats = npt.NDArray[np.float64]
 Tables = list[Floats]  # per attribute [recipe, repetition, value]: the marginals that an attacker goes by
@@ -79,22 +77,6 @@ class Attacker(Engine):
     def batch_multiple(self, n: int) -> int:
         """Repetitions that use it fully."""
         return self.workers
-
-    def work(self, dataset: Dataset, plan: Plan) -> int:
-        """Positions of every distinct report."""
-        return dataset.n * sum(a.k * len(a.recipes) for a in plan.attributes)
-
-    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
-        """Expected from a timed sample: some of the users."""
-        users = min(dataset.n, max(LANES, TIMED_WORK // max(1, self.work(dataset, plan) // dataset.n)))
-        tables = [np.broadcast_to(dataset.frequencies[a.columns], (len(a.recipes), a.k)) for a in plan.attributes]
-        columns = Columns(dataset)
-        seconds = timing.timed(lambda: attack_chunk(columns, plan, 0, 0, 0, users, tables))
-        return seconds * dataset.n / users / self.workers
-
-    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
-        """Bytes that all its processes together are expected to need."""
-        return COMMAND_BYTES + 2 * code_bytes(dataset) + self.workers * (WORKER_BYTES + 4 * CHUNK_BYTES)
 
     def hits(
         self,

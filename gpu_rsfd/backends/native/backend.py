@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -46,7 +47,7 @@ class NativeBackend(Engine):
     ----------
     workers : int, optional
         Threads; one per core by default.
-    built : build.Built, optional
+    library : ctypes.CDLL, optional
         The compiled code; what this machine's compiler makes of it by default.
     segment_bytes : int, optional
         How many bytes of drawn codes are held at a time.
@@ -56,11 +57,11 @@ class NativeBackend(Engine):
     noises: frozenset[type] = NOISES
 
     def __init__(
-        self, workers: int | None = None, built: build.Built | None = None, segment_bytes: int = CACHED_BYTES
+        self, workers: int | None = None, library: ctypes.CDLL | None = None, segment_bytes: int = CACHED_BYTES
     ) -> None:
         self.workers = cores() if workers is None else integer("workers", workers, 1, 1024)
         try:
-            self._library = (built or build.built()).library
+            self._library = library or build.built().library
         except build.NotBuilt as error:
             raise BackendUnavailable(f"backend 'native' is not available: {error}") from None
         self._segment_bytes = segment_bytes
