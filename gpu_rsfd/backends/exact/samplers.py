@@ -23,9 +23,8 @@ import numpy.typing as npt
 
 from gpu_rsfd.backends.base import Engine, Progress, check_noises
 from gpu_rsfd.backends.cpu.backend import cores
-from gpu_rsfd.backends.exact import draws
-from gpu_rsfd.backends.exact.known import DRAWS, Known
-from gpu_rsfd.backends.exact.substreams import BLOCK, SAMPLED, Group, Streams, Tables, groups_of
+from gpu_rsfd.backends.exact.draws import DRAWS, Known, dealt, thinned
+from gpu_rsfd.backends.exact.substreams import BLOCK, SAMPLED, Group, Job, Streams, groups_of
 from gpu_rsfd.backends.pool import Columns, Pool
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset, check_rows
@@ -68,30 +67,19 @@ class Sampler(Engine, ABC):
         """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute] (0 if only Spl)."""
         check_rows(dataset, self.name)
         check_noises(plan, self.name, self.noises)
-        groups = groups_of(plan)
-        tables = Tables(groups, len(repetitions))
-        sampled = np.zeros((len(repetitions), plan.d), np.int64)
+        job = Job(plan, dataset, seed, repetitions)
         try:
-            for positions in self._fill(plan, dataset, seed, repetitions, groups, tables, sampled):
+            for positions in self._fill(job):
                 if progress is not None:
                     progress(positions)
         except BaseException:
             self.close()
             raise
-        return tables.counts(plan.d), sampled
+        return job.counts(), job.sampled
 
     @abstractmethod
-    def _fill(
-        self,
-        plan: Plan,
-        dataset: Dataset,
-        seed: int,
-        repetitions: range,
-        groups: list[Group],
-        tables: Tables,
-        sampled: Counts,
-    ) -> Iterator[int]:
-        """Fills `tables` and `sampled`; yields the positions (users x values) done."""
+    def _fill(self, job: Job) -> Iterator[int]:
+        """Fills the arrays of a job; yields the positions (users x values) done."""
 
     def _each(self, work: Callable[[Any], int], items: Iterable[Any]) -> Iterator[int]:
         """What the work on each item gives, in order, the items done by all workers; raises what goes wrong."""
@@ -121,10 +109,6 @@ class CountsSampler(Sampler):
     def device(self) -> str:
         return f"{self.workers} CPU process{'es' if self.workers > 1 else ''}"
 
-    @staticmethod
-    def _users_at_a_time(plan: Plan) -> int:
-        return max(TABLE_BYTES // (plan.d * code_dtype(plan.values).itemsize) // 4 * 4, 4)
-
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
     ) -> tuple[list[Counts], Counts]:
@@ -148,39 +132,29 @@ class CountsSampler(Sampler):
                 progress(plan.positions(dataset.n) * len(batch))
         return counts, sampled
 
-    def _fill(
-        self,
-        plan: Plan,
-        dataset: Dataset,
-        seed: int,
-        repetitions: range,
-        groups: list[Group],
-        tables: Tables,
-        sampled: Counts,
-    ) -> Iterator[int]:
+    def _fill(self, job: Job) -> Iterator[int]:
+        plan, dataset, seed, repetitions = job.plan, job.dataset, job.seed, job.repetitions
         n, holders = dataset.n, dataset.counts
-        assign = any(g.needs_assignment for g in groups)
+        assign = any(g.needs_assignment for g in job.groups)
         s = np.zeros((len(repetitions), plan.values), np.int64)
 
         def repetition(row: int, start: int, stop: int, codes: npt.NDArray[Any] | None) -> int:
             if codes is not None:
                 _add_sampled(plan, Tape(seed), n, repetitions[row], start, codes, s[row])
             if stop == n:
-                sampled[row] = np.add.reduceat(s[row], [a.offset for a in plan.attributes])
+                job.sampled[row] = np.add.reduceat(s[row], [a.offset for a in plan.attributes])
                 streams = Streams(seed, COUNTS)
-                for group, parts in zip(groups, tables.parts, strict=True):
+                for group, parts in zip(job.groups, job.tables, strict=True):
                     mine, holding = s[row][group.columns][:, :, None], holders[group.columns]
                     for part, table in zip(group.parts, parts, strict=True):
                         here = part.places
                         known = Known.of(part, n, holding[here], mine[here], streams, repetitions[row])
-                        for family in part.families:
-                            for i, values in known.draw(family, streams, repetitions[row], 1):
-                                table[:, i, row] = values[:, :, 0]
+                        for i, values in known.draw(streams, repetitions[row], 1):
+                            table[:, i, row] = values[:, :, 0]
             return (stop - start) * plan.values
 
-        users = n
-        if assign:
-            users = min(n, self._users_at_a_time(plan))
+        size = plan.d * code_dtype(plan.values).itemsize
+        users = min(n, max(TABLE_BYTES // size // 4 * 4, 4)) if assign else n
         for start in range(0, n, users):
             stop = min(start + users, n)
             codes = self._value_table(plan, dataset, start, stop) if assign else None
@@ -235,43 +209,35 @@ class MarginalsSampler(Sampler):
     def drawn_at_once(self, plan: Plan) -> int:
         return min(group.block_rows for group in groups_of(plan))
 
-    def _fill(
-        self,
-        plan: Plan,
-        dataset: Dataset,
-        seed: int,
-        repetitions: range,
-        groups: list[Group],
-        tables: Tables,
-        sampled: Counts,
-    ) -> Iterator[int]:
-        def draw(job: tuple[int, list[int]]) -> int:
+    def _fill(self, job: Job) -> Iterator[int]:
+        plan, dataset, repetitions = job.plan, job.dataset, job.repetitions
+
+        def draw(block_of: tuple[int, list[int]]) -> int:
             """One block of a group: the rows asked for."""
-            group, rows = groups[job[0]], job[1]
+            group, rows = job.groups[block_of[0]], block_of[1]
             holders, size = dataset.counts[group.columns], group.block_rows
             first, last = repetitions[rows[0]], repetitions[rows[-1]]
             block, asked = first // size, slice(rows[0], rows[-1] + 1)
             wanted = slice(first % size, last % size + 1, repetitions.step)
-            streams = Streams(seed, MARGINALS)
+            streams = Streams(job.seed, MARGINALS)
             s = self._sampled(plan, dataset.n, group, holders, streams, block)
             thinning = 1 / plan.d if plan.assignment == "uniform" else None
-            for part, table in zip(group.parts, tables.parts[job[0]], strict=True):
+            for part, table in zip(group.parts, job.tables[block_of[0]], strict=True):
                 here = part.places
                 known = Known.of(part, dataset.n, holders[here], s[here], streams, block, thinning)
-                for family in part.families:
-                    for i, values in known.draw(family, streams, block, size):
-                        table[:, i, asked] = values[:, :, wanted].swapaxes(1, 2)
+                for i, values in known.draw(streams, block, size):
+                    table[:, i, asked] = values[:, :, wanted].swapaxes(1, 2)
             if group.needs_assignment:
-                sampled[asked, [a.index for a in group.attributes]] = s.sum(axis=1).T[wanted]
+                job.sampled[asked, [a.index for a in group.attributes]] = s.sum(axis=1).T[wanted]
             return dataset.n * holders.size * len(rows)
 
-        def jobs() -> Iterator[tuple[int, list[int]]]:
-            for g, group in enumerate(groups):
+        def blocks() -> Iterator[tuple[int, list[int]]]:
+            for g, group in enumerate(job.groups):
                 size = group.block_rows
                 for _, rows in groupby(range(len(repetitions)), lambda row: repetitions[row] // size):  # noqa: B023
                     yield g, list(rows)
 
-        return self._each(draw, jobs())
+        return self._each(draw, blocks())
 
     @staticmethod
     def _sampled(plan: Plan, n: int, group: Group, holders: Counts, streams: Streams, block: int) -> Counts:
@@ -280,9 +246,9 @@ class MarginalsSampler(Sampler):
             return np.zeros((*holders.shape, 1), np.int64)
         draw = streams.at(SAMPLED, group.k, block)
         if plan.assignment == "uniform":
-            return draws.thinned(draw, holders, plan.d, group.block_rows)
+            return thinned(draw, holders, plan.d, group.block_rows)
         index = np.array([a.index for a in group.attributes])
-        return draws.dealt(draw, holders, (n - index + plan.d - 1) // plan.d, group.block_rows)
+        return dealt(draw, holders, (n - index + plan.d - 1) // plan.d, group.block_rows)
 
 
 SAMPLERS: dict[str, type[Sampler]] = {"counts": CountsSampler, "marginals": MarginalsSampler}
