@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cuda_standin import PTX, SEED, WAYS, check, crafted, in_memory, launches, needs_compiler, needs_nvrtc
+from gpu_rsfd.backends.cuda.work import Work
 
 import gpu_rsfd
 from gpu_rsfd.backends import timing
@@ -20,7 +21,6 @@ from gpu_rsfd.backends.cuda import runner
 from gpu_rsfd.backends.cuda.backend import CupyBackend, DeviceLost, Limits
 from gpu_rsfd.backends.cuda.kernels import BARE, KERNELS, source
 from gpu_rsfd.backends.cuda.passes import AttributeJob
-from gpu_rsfd.backends.cuda.work import Work
 from gpu_rsfd.backends.pool import Columns
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled

@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 from cuda_standin import SEED, WAYS, check, in_memory, launches, needs_compiler
+from gpu_rsfd.backends.cuda.work import Work
 
 import gpu_rsfd
 from gpu_rsfd.backends import BackendUnavailable, open_backend
@@ -18,7 +19,6 @@ from gpu_rsfd.backends.cuda import devices, runner
 from gpu_rsfd.backends.cuda.backend import CupyBackend, DeviceLost, Limits
 from gpu_rsfd.backends.cuda.kernels import BARE, OPTIONS, source
 from gpu_rsfd.backends.cuda.passes import KEY, AttributeJob, key_rounds
-from gpu_rsfd.backends.cuda.work import Work
 from gpu_rsfd.backends.pool import code_bytes
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.planning import Plan

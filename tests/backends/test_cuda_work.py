@@ -1,7 +1,6 @@
 """How repetitions are given out to devices."""
 
 import pytest
-
 from gpu_rsfd.backends.cuda.work import Work
 
 
