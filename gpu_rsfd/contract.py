@@ -103,7 +103,7 @@ def _domain(entry: Protocol, sizes: Sequence[int]) -> tuple[int, ...]:
 
 def engines() -> Iterator[tuple[str, Backend | str]]:
     """Every backend by its name, or why this machine does not have it."""
-    for name in BACKENDS:
+    for name in reversed(BACKENDS):
         if name != "auto":
             try:
                 yield name, open_backend(name)[0]

@@ -309,6 +309,7 @@ class Runner:
                 if launched is not None:
                     yield launched.part()
                 launched = following
+                del following  # or its memory would stay, whatever becomes of the batch
             if launched is not None:
                 yield launched.part()
                 launched = None
