@@ -24,7 +24,7 @@ SMALL = [c for c in CASES if c.users in (63, 65, 129, 1000)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.users}-{c.domain[0]}")
 def test_every_shape_under_changing_thread_orders(standin, case):  # noqa: F811
     standin._reset(orders=(BACKWARDS, 2, FORWARDS, 3))
     assert first_difference([case]) == ""

@@ -37,7 +37,7 @@ def quick(case):
 @pytest.mark.parametrize(
     "case",
     [pytest.param(c, marks=() if quick(c) else pytest.mark.slow) for c in CASES],
-    ids=str,
+    ids=lambda c: f"{c.users}-{c.domain[0]}",
 )
 def test_every_case_of_the_self_test(standin, case, orders):
     standin._reset(orders=orders, **PTX)
