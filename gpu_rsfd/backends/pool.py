@@ -157,7 +157,7 @@ class Worker:
 class Pool:
     """Worker processes that stay until they are closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, count: int = 0) -> None:
         self.workers: list[Worker] = []
         self._sent: tuple[Dataset, Shared] | None = None
 
@@ -180,6 +180,12 @@ class Pool:
             sent[1].forget()
         self._sent = (dataset, Shared(dataset))
         return self._sent[1]
+
+    say: Any = staticmethod(lambda line: None)
+
+    def map(self, dataset: Dataset, work: Work, items: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        columns = Columns(dataset)
+        return (work(columns, *item) for item in items)
 
     def each(
         self, workers: int, dataset: Dataset, work: Work, items: Iterable[tuple[Any, ...]]
