@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpu_rsfd.backends.base import Backend, Engine, Progress, check_noises
+from gpu_rsfd.backends.base import Backend, Progress, check_noises
 from gpu_rsfd.backends.literal import LITERAL, literal, reported
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
@@ -22,7 +22,7 @@ from gpu_rsfd.tape import ASSIGNMENTS, KEEP_ONE, ONE, Tape
 SEED, FIRST = 2**63 + 12345, 3  # of every comparison, and its first repetition
 
 
-class ReferenceBackend(Engine):
+class ReferenceBackend(Backend):
     """Counts what each user sends, user by user, for one cell of the plan after another: slow and obvious."""
 
     name = "reference"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpu_rsfd.backends.base import Engine, Progress, check_noises
+from gpu_rsfd.backends.base import Backend, Progress, check_noises
 from gpu_rsfd.backends.cpu.counting import COUNTERS, Task, TaskCounts, run
 from gpu_rsfd.backends.pool import Columns, Pool, Work
 from gpu_rsfd.checks import MAX_USERS, integer
@@ -26,7 +26,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class NumpyBackend(Engine):
+class NumpyBackend(Backend):
     """`count` gives the integer counts of a plan.  Results do not depend on workers, chunk_users or batch."""
 
     name = "numpy"

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 import numpy as np
 
 from gpu_rsfd.backends import BackendUnavailable
-from gpu_rsfd.backends.base import Engine, Progress, check_noises
+from gpu_rsfd.backends.base import Backend, Progress, check_noises
 from gpu_rsfd.backends.cuda.devices import probe
 from gpu_rsfd.backends.cuda.passes import AttributeJob
 from gpu_rsfd.backends.cuda.runner import DeviceLost, Job, KernelTime, Limits, Runner, Stopwatch, Work
@@ -26,7 +26,7 @@ from gpu_rsfd.protocols import Bits, Keep, Sets
 __all__ = ["CupyBackend", "DeviceLost", "Limits"]
 
 
-class CupyBackend(Engine):
+class CupyBackend(Backend):
     """`count` gives the integer counts of a plan.  Results do not depend on devices, memory or batches.
 
     `devices` are CUDA device numbers; default: all that work.  They get equally many repetitions each, and keep

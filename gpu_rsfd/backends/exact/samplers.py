@@ -11,7 +11,7 @@ A result is a function of (seed, data set, repetition, recipe), whatever else is
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.backends.base import Engine, Progress, check_noises
+from gpu_rsfd.backends.base import Backend, Progress, check_noises
 from gpu_rsfd.backends.cpu.backend import cores
 from gpu_rsfd.backends.exact.draws import DRAWS, Known, dealt, thinned
 from gpu_rsfd.backends.exact.substreams import BLOCK, SAMPLED, Group, Job, Streams, groups_of
@@ -37,7 +37,7 @@ SHARES = 4  # batches for each worker: a slow one is waited for a quarter of its
 TABLE_BYTES = 1 << 28  # the users' values that are kept in memory at a time
 
 
-class Sampler(Engine, ABC):
+class Sampler(Backend):
     """The interface of a backend: `count` gives the integer counts of a plan.  Results do not depend on workers."""
 
     name: str

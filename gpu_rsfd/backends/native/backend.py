@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpu_rsfd.backends import BackendUnavailable
-from gpu_rsfd.backends.base import Engine, Progress, check_noises
+from gpu_rsfd.backends.base import Backend, Progress, check_noises
 from gpu_rsfd.backends.cpu.backend import cores
 from gpu_rsfd.backends.cpu.counting import Task, TaskCounts
 from gpu_rsfd.backends.native import build
@@ -40,7 +40,7 @@ class Piece(NamedTuple):
     part: slice
 
 
-class NativeBackend(Engine):
+class NativeBackend(Backend):
     """`count` gives the integer counts of a plan.  Results do not depend on threads, pieces or segments.
 
     Parameters
