@@ -14,12 +14,11 @@ import numpy as np
 from gpu_rsfd.backends import open_backend
 from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.backends.cpu.backend import NumpyBackend, cores
-from gpu_rsfd.backends.cuda import about as cuda
 from gpu_rsfd.backends.cuda.backend import CupyBackend, Limits
-from gpu_rsfd.backends.cuda.devices import wsl
+from gpu_rsfd.backends.cuda.devices import about, wsl
 from gpu_rsfd.backends.cuda.speed import kernel_speeds
 from gpu_rsfd.backends.native import build
-from gpu_rsfd.backends.reference import CASES, DEVICE_CASES, Case, ReferenceBackend, difference
+from gpu_rsfd.backends.reference import CASES, FAKES, GRR, PRIORS, SETS, Case, ReferenceBackend, difference
 from gpu_rsfd.contract import engines
 from gpu_rsfd.datasets import Dataset, SyntheticDataset
 from gpu_rsfd.planning import Plan
@@ -41,7 +40,7 @@ LITERAL_POSITIONS = 30_000  # the literal reports, user by user, are checked up 
 SECTIONS: dict[str, Callable[[], Section]] = {
     "numpy": lambda: {"NumPy": np.__version__, "cores": str(cores())},
     "native": build.describe,
-    "cupy": cuda.about,
+    "cupy": about,
 }
 
 
@@ -63,6 +62,19 @@ def report() -> dict[str, Section]:
 def lines_of(sections: dict[str, Section]) -> list[str]:
     """A section per paragraph."""
     return [line for name, s in sections.items() for line in (name, *(f"  {what}: {text}" for what, text in s.items()))]
+
+
+# What only a device gets to do, since it takes a CPU too long to repeat it: many blocks that add to few counts.
+DEVICE_CASES = (
+    Case(3_000_001, (2, 3), (1.0,), FAKES, range(3)),
+    Case(2_000_000, (2,), (0.5, 1.0), (*GRR, "spl-oue", "smp-sue"), range(2)),
+    Case(150_001, (2500, 2), (8.0,), (*GRR, "rsfd-oue-r"), range(1)),
+    Case(120_000, (5000, 3), (9.0,), GRR, range(2)),
+    Case(200_000, (2500, 2), (3.0,), SETS, range(1)),
+    Case(300_000, (10,) * 5, PAPER_EPSILONS, PAPER, range(2)),
+    Case(500_000, (7, 5), (1.0, 2.0), PRIORS, range(2), priors=True),
+    Case(500_001, (7, 5, 3), (1.0,), FAKES, range(5), little=(1500, 2)),
+)
 
 
 @dataclass

@@ -170,15 +170,3 @@ CASES = (
     Case(152, (3, 2), STEPS[:16], ("spl-oue",)),
     Case(153, (2, 3), STEPS, ("smp-oue",)),
 )
-
-# What only a device gets to do, since it takes a CPU too long to repeat it: many blocks that add to few counts.
-DEVICE_CASES = (
-    Case(3_000_001, (2, 3), (1.0,), FAKES, range(3)),
-    Case(2_000_000, (2,), (0.5, 1.0), (*GRR, "spl-oue", "smp-sue"), range(2)),
-    Case(150_001, (2500, 2), (8.0,), (*GRR, "rsfd-oue-r"), range(1)),
-    Case(120_000, (5000, 3), (9.0,), GRR, range(2)),
-    Case(200_000, (2500, 2), (3.0,), SETS, range(1)),
-    Case(300_000, (10,) * 5, PAPER_EPSILONS, PAPER, range(2)),
-    Case(500_000, (7, 5), (1.0, 2.0), PRIORS, range(2), priors=True),
-    Case(500_001, (7, 5, 3), (1.0,), FAKES, range(5), little=(1500, 2)),
-)

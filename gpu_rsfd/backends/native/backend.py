@@ -139,17 +139,9 @@ class NativeBackend(Backend):
             draw(self._library, dataset.seed, j, dataset.thresholds(k), start + first, some, k)
 
         jobs = [(j, first) for j in range(dataset.d) for first in range(0, stop - start, DRAWN_AT_A_TIME)]
-        if len(jobs) == 1 or (stop - start) * dataset.d < DRAWN_AT_A_TIME:
-            for job in jobs:
-                fill(*job)
-        else:
-            running = [self._threads.submit(fill, *job) for job in jobs]
-            try:
-                for future in running:
-                    future.result()
-            finally:
-                for future in running:
-                    future.cancel()
+        small = len(jobs) == 1 or (stop - start) * dataset.d < DRAWN_AT_A_TIME
+        for _ in (map if small else self._threads.map)(fill, *zip(*jobs, strict=True)):
+            pass
         return columns
 
     def _pieces(self, tables: Tables, groups: slice, repetitions: int) -> Iterator[Piece]:
@@ -218,7 +210,6 @@ def run_task(columns: Columns, task: Task, seed: int) -> TaskCounts:
         groups,
         part,
         task.count_sampled,
-        np.zeros(1, np.int32),
     )
     return TaskCounts(counts, sampled if task.count_sampled else None)
 
