@@ -188,7 +188,7 @@ MORE = [
     Mutant("runner.py", "cells * 4 if cells * 4 <= SHARED_BYTES else 0", "cells * 4"),
     Mutant("runner.py", "U64(job.repetitions.step)", "U64(1)"),
     Mutant("runner.py", "first_line(error)", "str(error).splitlines()[0]"),
-    Mutant("runner.py", "                launched = following\n", "                yield following.done()\n"),
+    Mutant("runner.py", "                launched = following\n", "                yield following.part()\n"),
     Mutant("runner.py", "            self._held = weakref.ref(job.dataset), values\n", "            pass\n"),
     Mutant("runner.py", "            cupy.cuda.driver.CUDADriverError,\n", ""),
     Mutant("runner.py", "            cupy.cuda.compiler.CompileException,\n", ""),
@@ -334,8 +334,8 @@ HOST = [  # each of these once passed every test
     Mutant("runner.py", "        before.record()\n        launch()\n", "        launch()\n        before.record()\n"),
     Mutant(
         "runner.py",
-        "                        yield launched.done()\n                        launched = None\n",
-        "                        yield launched.done()\n",
+        "                        yield launched.part()\n                        launched = None\n",
+        "                        yield launched.part()\n",
     ),
     Mutant(
         "runner.py",

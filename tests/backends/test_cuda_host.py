@@ -275,7 +275,7 @@ def test_the_second_output_is_as_large_as_the_first(standin):
         def launched():
             users = runner._Users(device, job, 0, job.groups, device._values(job, 0, job.groups))
             for share in ((0, 3), (3, 4), (4, 5), (5, 8)):
-                job.unpack(users.launch(*share).done(), counts, sampled)
+                job.unpack(users.launch(*share).part(), counts, sampled)
 
         device.submit(launched).result()
     with NumpyBackend(workers=1) as engine:

@@ -121,6 +121,20 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Counts of some users in the repetitions first … last - 1 (positions in the job's range).
+
+    `words` are valid until the next part is asked for.
+    """
+
+    first: int
+    last: int
+    first_user: int
+    users: int
+    words: Counts
+
+
+@dataclass(frozen=True)
 class Limits:
     """Less than what would fit, so that a self-test reaches what only large data would."""
 
@@ -274,7 +288,7 @@ class Runner:
             batch = max(1, min(self._free_words() // each, job.most_repetitions(groups), self.limits.repetitions))
         except self._cp.cuda.memory.OutOfMemoryError:
             users, batch = None, 1
-        launched: Part | None = None
+        launched: _Batch | None = None
         try:
             while users is not None and (share := work.take(batch)):
                 try:
@@ -282,7 +296,7 @@ class Runner:
                 except self._cp.cuda.memory.OutOfMemoryError:
                     work.first = share[0]
                     if launched is not None:
-                        yield launched.done()
+                        yield launched.part()
                         launched = None
                     size = share[1] - share[0]
                     users = users if size > 1 else None
@@ -293,11 +307,11 @@ class Runner:
                     self._say(f"repetitions at a time: {size} -> {batch}")
                     continue
                 if launched is not None:
-                    yield launched.done()
+                    yield launched.part()
                 launched = following
                 del following  # or its memory would stay, whatever becomes of the batch
             if launched is not None:
-                yield launched.done()
+                yield launched.part()
                 launched = None
         finally:
             if launched is not None:  # interrupted: what it copies to must stay until it is done
@@ -407,25 +421,21 @@ class _Output:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Some users in the repetitions first … last - 1 (positions in the job's range): launched, and on its way."""
+class _Batch:
+    """Launched, and on its way."""
 
     first: int
     last: int
     first_user: int
     users: int
     output: _Output
-    size: int
+    words: int
 
-    def done(self) -> Part:
+    def part(self) -> Part:
         """Waits for the device.  What went wrong in a kernel is raised here."""
         self.output.copied.synchronize()
-        return self
-
-    @property
-    def words(self) -> Counts:
-        """Its counts, valid until the next part is asked for."""
-        return self.output.host[: self.size].view(np.int64)
+        words = self.output.host[: self.words].view(np.int64)
+        return Part(self.first, self.last, self.first_user, self.users, words)
 
 
 class _Users:
@@ -471,7 +481,7 @@ class _Users:
             self._outputs.append(_Output(cp, self._room * job.words_per_repetition))
         return self._outputs[self._turn]
 
-    def launch(self, first: int, last: int) -> Part:
+    def launch(self, first: int, last: int) -> _Batch:
         """Everything for the repetitions first … last - 1 of the job, up to the copy of their counts to the host."""
         job, rows = self._job, last - first
         output = self._reserve(rows)
@@ -495,7 +505,7 @@ class _Users:
             self._runner.launch("count_sampled", rows * self.users, rows * job.d, args)
         out.get(out=output.host[:words], blocking=False)
         output.copied.record()
-        return Part(first, last, self.first_user, self.users, output, words)
+        return _Batch(first, last, self.first_user, self.users, output, words)
 
     def _assign(self, rows: int, which: tuple[Any, Any]) -> None:
         """[repetition, digit, group]: the attribute that each user sampled."""
