@@ -89,9 +89,13 @@ def _known(marginals: list[Floats], attribute: int, recipe: int) -> Floats:
 
 def passes(plan: Plan, most: int = USERS) -> list[tuple[int, Plan]]:
     """How many users are attacked, and the cells that are: epsilons with equally many users in one pass."""
+    attackable = np.array([
+        [bool(cell) and all(type(a.recipes[r].noise) in LOOKS for a, r in zip(plan.attributes, cell, strict=True))
+         for cell in row] for row in plan.cells
+    ])  # fmt: skip
     found: dict[int, npt.NDArray[np.bool_]] = {}
     for e in range(len(plan.epsilons)):
-        wanted = attackable(plan, e)
+        wanted = attackable & (np.arange(len(plan.epsilons)) == e)
         users = min(most, MOST_WORK // work_of(plan.only(wanted))) if wanted.any() else 0
         if users >= FEWEST_USERS:
             found[users] = found.get(users, False) | wanted
@@ -116,16 +120,6 @@ def risk_of(plan: Plan, p: int, e: int, frequencies: Floats, known: Guessed | No
         known = guessed(part, frequencies, quick if known is not None else MORE_USERS)
     users = known.users[e]
     return Risk(known.values[p, e], known.baselines[e], users) if users else None
-
-
-def attackable(plan: Plan, e: int) -> npt.NDArray[np.bool_]:
-    """[protocol, epsilon]: the cells of one epsilon whose noises the attack knows."""
-    wanted = np.zeros(plan.asked.shape, bool)
-    for p, row in enumerate(plan.cells):
-        wanted[p, e] = bool(row[e]) and all(
-            type(a.recipes[r].noise) in LOOKS for a, r in zip(plan.attributes, row[e], strict=True)
-        )
-    return wanted
 
 
 def work_of(plan: Plan) -> int:

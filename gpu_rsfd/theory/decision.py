@@ -20,7 +20,6 @@ from gpu_rsfd.late import provided
 from gpu_rsfd.options import with_keywords
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PrivacySettings, Protocol, mechanisms
-from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.running.collect import Silent
 from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import FIELDS, Spec
@@ -198,9 +197,8 @@ def decided(
     alone: Sequence[float] = (),
 ) -> Decision:
     """The decision with its sentences; of no column, that of the largest epsilon."""
-    (p, e), chosen, n = candidates.cell, candidates.choice, candidates.terms.n
-    plan, targets = candidates.plan, candidates.targets
-    every, columns = range(len(plan.looks)), []
+    (p, e), chosen, plan, targets = candidates.cell, candidates.choice, candidates.plan, candidates.targets
+    row, every, columns = candidates.row(p, e), range(len(plan.looks)), []
     for j, truth in enumerate(candidates.truths):
         accuracy = candidates.accuracy(p, e, j)
         useful = accuracy.useful or (j in targets and accuracy.margin <= targets[j])
@@ -212,30 +210,26 @@ def decided(
                 accuracy.margin,
                 accuracy.rmse,
                 truth.uniform_error,
-                truth.sample_error(n),
+                truth.sample_error(row.users),
                 accuracy.hidden,
                 truth.held,
-                plan.looks[candidates.smallest(e, every, [j])].name,
+                plan.protocols[candidates.smallest(e, every, [j])],
                 useful,
                 None if useful else candidates.users_to_be_useful(p, e, j),
                 targets.get(j),
                 *((float(risk.values[j]), float(risk.baselines[j])) if risk else ()),
             )
         )
-    one, whole = losses(plan.mechanisms[p][e], [1, plan.d]).tolist()
-    decision = Decision(
-        dataset,
-        n,
-        guarantee,
-        plan.looks[p].name if chosen else "",
-        plan.looks[p].label if chosen else "",
-        plan.epsilons[e],
-        tuple(columns),
-        one,
-        whole,
-        chosen.reached if chosen else None,
-        candidates.users_needed[p][e] if targets else None,
-        risk.users if risk else 0,
+    decision = Decision(dataset, row.users, guarantee, epsilon=row.epsilon, columns=tuple(columns))
+    if chosen:
+        look = plan.looks[p]
+        decision = replace(decision, protocol=look.name, label=look.label, reached=chosen.reached)
+    decision = replace(
+        decision,
+        loss_one=row.loss_one,
+        loss_all=row.loss_all,
+        users_needed=row.users_needed if targets else None,
+        attacked_users=risk.users if risk else 0,
     )
     said, more, left_out = sentences(candidates, decision, alone)
     return replace(decision, sentences=said, more=more, left_out=left_out, command=command)

@@ -159,9 +159,10 @@ class Candidates:
     @cached_property
     def rows(self) -> list[PlanRow]:
         """What to expect of each cell, protocol by protocol."""
-        return [self._row(p, e) for p in range(len(self.plan.looks)) for e in range(len(self.plan.epsilons))]
+        return [self.row(p, e) for p in range(len(self.plan.looks)) for e in range(len(self.plan.epsilons))]
 
-    def _row(self, p: int, e: int) -> PlanRow:
+    def row(self, p: int, e: int) -> PlanRow:
+        """What to expect of one cell."""
         plan, ms, terms, needed = self.plan, self.plan.mechanisms[p][e], self.terms, self.users_needed[p][e]
         mse, bits = float(self.errors[p, e].mean()), _bits(ms, plan.partial[p])
         rough, users_rough = (

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpu_rsfd.options import counted, show_epsilon
-from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.theory.needs import EPSILONS, Candidates, Choice
 
 MEANING = {  # what epsilon limits
@@ -211,10 +210,9 @@ def _hidden(columns: Sequence[Forecast], before: str) -> str:
 
 
 def _risky(candidates: Candidates, decision: Decision) -> str:
-    p, e = candidates.cell
-    ms = candidates.plan.mechanisms[p][e]
-    report = "The first report" if any(m.spent < m.budget for m in ms) else "A report"
-    claimed = ", as its author claims" if any(m.claimed for m in ms) else ""
+    row = candidates.row(*candidates.cell)
+    report = "The first report" if row.first_report else "A report"
+    claimed = ", as its author claims" if row.claimed else ""
     odds = f"changes the odds of anything about a user by a factor of at most {factor(decision.loss_all)}{claimed}"
     if decision.guarantee != "user" and decision.loss_one < decision.loss_all * (1 - 1e-3):
         odds += f" (of one column, if the others are known: {factor(decision.loss_one)})"
@@ -248,9 +246,8 @@ def _more(candidates: Candidates, chosen: Choice) -> str:
         if not 0 <= place + step < len(candidates.ascending):
             continue
         other = candidates.ascending[place + step]
-        ms = candidates.plan.mechanisms[p][other]
-        odds = factor(float(losses(ms, [len(ms)])[0]))
-        text = f"epsilon = {show_epsilon(candidates.plan.epsilons[other])} (odds up to {odds}) would {verb} it to "
+        row = candidates.row(p, other)
+        text = f"epsilon = {show_epsilon(row.epsilon)} (odds up to {factor(row.loss_all)}) would {verb} it to "
         text += f"± {points(candidates.accuracy(p, other, wide).margin)} points"
         lost = [j for j in columns if not candidates.accuracy(p, other, j).useful]
         if lost and not candidates.targets:
