@@ -140,20 +140,16 @@ def attributes_of(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> t
     )
     if flat.shape != (domain.total,):
         raise InputError(f"frequencies has shape {flat.shape}; one for each of the {domain.total} values is needed")
-    known: dict[bytes, Truth] = {}
-    found = []
-    for j, columns in enumerate(domain.slices):
-        part = flat[columns]
+    parts = [flat[columns] for columns in domain.slices]
+    for j, part in enumerate(parts):
         total, least = math.fsum(part.tolist()), min(part.tolist())
         if not least >= 0 or not abs(total - 1) <= 1e-9:
             raise InputError(
                 f"frequencies of attribute {j} sum to {total}, least {least}; they must be >= 0 and sum to 1"
             )
-        key = part.tobytes()
-        if key not in known:
-            known[key] = Truth(part)
-        found.append(known[key])
-    return tuple(found)
+    keys = [part.tobytes() for part in parts]
+    truths = {key: Truth(part) for key, part in dict(zip(keys, parts, strict=True)).items()}
+    return tuple(truths[key] for key in keys)
 
 
 def mse_of(ms: Sequence[Mechanism], attributes: Sequence[Truth], terms: Terms) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gpu_rsfd.options import counted, show_epsilon
@@ -129,18 +129,17 @@ def cut(name: str) -> str:
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
-def sentences(
-    candidates: Candidates, decision: Decision, alone: Sequence[float] = ()
-) -> tuple[tuple[str, ...], str, str]:
-    """(which, how accurate, how risky), what more would buy, what is left out.
+def said(candidates: Candidates, decision: Decision, alone: Sequence[float]) -> Decision:
+    """The decision with its sentences.
 
     `alone`: the margins of the columns that are not left out, if the others are not collected at all.
     """
     chosen = candidates.choice
     if chosen is None:
-        return _useless(candidates, decision), "", ""
-    said = _which(candidates, decision, chosen), _accurate(candidates, decision), _risky(candidates, decision)
-    return said, _more(candidates, chosen), _left_out(decision, alone)
+        return replace(decision, sentences=_useless(candidates, decision))
+    which, accurate = _which(candidates, decision, chosen), _accurate(candidates, decision)
+    sentences = which, accurate, _risky(candidates, decision)
+    return replace(decision, sentences=sentences, more=_more(candidates, chosen), left_out=_left_out(decision, alone))
 
 
 def _under(decision: Decision) -> str:
@@ -148,12 +147,12 @@ def _under(decision: Decision) -> str:
 
 
 def _which(candidates: Candidates, decision: Decision, chosen: Choice) -> str:
-    tried, epsilon = len(candidates.plan.epsilons), f"epsilon = {_epsilon(decision.epsilon)}"
+    tried, shown = len(candidates.plan.epsilons), show_epsilon(decision.epsilon)
+    epsilon = f"{shown} ({decision.epsilon:.2f})" if shown.startswith("ln") else shown
     if chosen.reached:
         given = "" if candidates.searched else "of those given "
-        why = f"the smallest epsilon {given}that reaches the target with {_users(decision)}"
-        if tried == 1:
-            why = f"it reaches the target with {_users(decision)}"
+        which = "it" if tried == 1 else f"the smallest epsilon {given}that"
+        why = f"{which} reaches the target with {_users(decision)}"
     elif chosen.reached is False:
         needed = "which no number of users reaches"
         if decision.users_needed is not None:
@@ -172,12 +171,7 @@ def _which(candidates: Candidates, decision: Decision, chosen: Choice) -> str:
         why = f"the smallest epsilon tried at which {number} useful"
         if useful < every and chosen.epsilon != candidates.ascending[-1]:
             why += ", no fewer than at the largest"
-    return f"Use {decision.label} with {epsilon} under {_under(decision)}: {why}."
-
-
-def _epsilon(epsilon: float) -> str:
-    shown = show_epsilon(epsilon)
-    return f"{shown} ({epsilon:.2f})" if shown.startswith("ln") else shown
+    return f"Use {decision.label} with epsilon = {epsilon} under {_under(decision)}: {why}."
 
 
 def _users(decision: Decision) -> str:
@@ -189,7 +183,7 @@ def _accurate(candidates: Candidates, decision: Decision) -> str:
     if candidates.targets:
         columns = tuple(column for column in decision.columns if column.target is not None)
     if len(columns) <= MOST_COLUMNS:
-        said = "; ".join(_margin(column) for column in columns)
+        said = "; ".join(f"{cut(c.name)} ± {points(c.margin)} points{_hidden([c], ', ')}" for c in columns)
     else:
         ranked = sorted(columns, key=lambda column: column.margin)
         ends = [f"± {points(column.margin)} points ({cut(column.name)})" for column in (ranked[0], ranked[-1])]
@@ -198,10 +192,6 @@ def _accurate(candidates: Candidates, decision: Decision) -> str:
             said = f"± {points(ranked[-1].margin)} points in all {len(columns):,} columns"
     truth = "the truth" if candidates.terms.against == "users" else "the population's"
     return f"With {_users(decision)}, 95 % of the estimated shares are this close to {truth}: {said}{rest}."
-
-
-def _margin(column: Forecast) -> str:
-    return f"{cut(column.name)} ± {points(column.margin)} points{_hidden([column], ', ')}"
 
 
 def _hidden(columns: Sequence[Forecast], before: str) -> str:
@@ -241,11 +231,9 @@ def _more(candidates: Candidates, chosen: Choice) -> str:
     twice = points(candidates.accuracy(p, e, wide, 2 * candidates.terms.n).margin)
     what = f"the margin of {name}" if len(columns) == 1 else f"the widest margin, that of {name},"
     said = [f"Twice as many users would narrow {what} from ± {now} to ± {twice} points"]
-    place = candidates.ascending.index(e)
-    for step, verb in ((1, "narrow"), (-1, "widen")):
-        if not 0 <= place + step < len(candidates.ascending):
-            continue
-        other = candidates.ascending[place + step]
+    place, ascending = candidates.ascending.index(e), candidates.ascending
+    near = (place + 1, "narrow"), (place - 1, "widen")
+    for other, verb in ((ascending[i], verb) for i, verb in near if 0 <= i < len(ascending)):
         row = candidates.row(p, other)
         text = f"epsilon = {show_epsilon(row.epsilon)} (odds up to {factor(row.loss_all)}) would {verb} it to "
         text += f"± {points(candidates.accuracy(p, other, wide).margin)} points"
