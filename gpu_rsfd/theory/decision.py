@@ -42,9 +42,7 @@ class Planned(list[PlanRow]):
         In the order of the numbers of users.
     """
 
-    def __init__(
-        self, rows: Sequence[PlanRow], decisions: Sequence[Decision], candidates: Sequence[Candidates]
-    ) -> None:
+    def __init__(self, rows: list[PlanRow], decisions: list[Decision], candidates: list[Candidates]) -> None:
         super().__init__(rows)
         self.decisions, self.candidates = tuple(decisions), tuple(candidates)
 
@@ -168,8 +166,10 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
         wanted = data.names, targets, asked.target_rmse, searched
         candidates.append(Candidates(compiled, frequencies, terms, *wanted))
         specs.append(used)
-    epsilons = dict.fromkeys(e for each in candidates for e in each.plan.epsilons)
-    every = Plan.of(data.domain, spec.protocols, tuple(epsilons), spec.assignment, settings)
+    every = candidates[0].plan
+    if searched and len(sizes) > 1:  # an epsilon of its own for each
+        epsilons = dict.fromkeys(e for each in candidates for e in each.plan.epsilons)
+        every = Plan.of(data.domain, spec.protocols, tuple(epsilons), spec.assignment, settings)
     guesses = _attacked(every, frequencies, reporter or Silent()) if asked.attack else None
     rows, decisions = [], []
     for each, used in zip(candidates, specs, strict=True):
@@ -180,8 +180,8 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
                 p, e = each.choice.protocol, every.epsilons.index(each.plan.epsilons[each.choice.epsilon])
                 risk = risk_of(every, p, e, frequencies, guesses.get((p, e)), QUICK_WORK)
         rows += marked(table)
-        command, alone = _command(data, used, each.terms.n), _alone(each, spec, settings)
-        decisions.append(decided(each, data.name, spec.guarantee, risk, command, alone))
+        about = Decision(data.name, each.terms.n, spec.guarantee, command=_command(data, used, each.terms.n))
+        decisions.append(_decided(about, each, risk, _alone(each, spec, settings)))
     return Planned(rows, decisions, candidates)
 
 
@@ -191,35 +191,24 @@ def recommended(
     """The decision among protocols and epsilons that were run, for a data set with these frequencies."""
     candidates = Candidates(plan, frequencies, Terms(n, plan.assignment), names)
     risk = None if candidates.choice is None else risk_of(plan, *candidates.cell, frequencies)
-    return decided(candidates, dataset, guarantee, risk)
+    return _decided(Decision(dataset, n, guarantee), candidates, risk)
 
 
-def decided(
-    candidates: Candidates,
-    dataset: str,
-    guarantee: str,
-    risk: Guessed | None,
-    command: str | None = None,
-    alone: Sequence[float] = (),
-) -> Decision:
-    """The decision with its sentences; of no column, that of the largest epsilon."""
-    row, chosen = candidates.row(*candidates.cell), candidates.choice
-    name, label = candidates.plan.looks[candidates.cell[0]][:2] if chosen else ("", "")
-    decision = Decision(
-        dataset,
-        row.users,
-        guarantee,
-        name,
-        label,
-        row.epsilon,
-        tuple(_forecast(candidates, j, risk) for j in range(candidates.plan.d)),
-        row.loss_one,
-        row.loss_all,
-        chosen.reached if chosen else None,
-        row.users_needed if candidates.targets else None,
-        risk.users if risk else 0,
+def _decided(about: Decision, candidates: Candidates, risk: Guessed | None, alone: Sequence[float] = ()) -> Decision:
+    """A decision with its numbers and sentences; if no column is useful, with those of the largest epsilon."""
+    row, look, chosen = candidates.row(*candidates.cell), candidates.plan.looks[candidates.cell[0]], candidates.choice
+    decision = replace(
+        about,
+        epsilon=row.epsilon,
+        columns=tuple(_forecast(candidates, j, risk) for j in range(candidates.plan.d)),
+        loss_one=row.loss_one,
+        loss_all=row.loss_all,
+        users_needed=row.users_needed if candidates.targets else None,
+        attacked_users=risk.users if risk else 0,
     )
-    return said(candidates, replace(decision, command=command), alone)
+    if chosen is not None:
+        decision = replace(decision, protocol=look.name, label=look.label, reached=chosen.reached)
+    return said(candidates, decision, alone)
 
 
 def _forecast(candidates: Candidates, j: int, risk: Guessed | None) -> Forecast:

@@ -137,9 +137,9 @@ def said(candidates: Candidates, decision: Decision, alone: Sequence[float]) -> 
     chosen = candidates.choice
     if chosen is None:
         return replace(decision, sentences=_useless(candidates, decision))
-    which, accurate = _which(candidates, decision, chosen), _accurate(candidates, decision)
-    sentences = which, accurate, _risky(candidates, decision)
-    return replace(decision, sentences=sentences, more=_more(candidates, chosen), left_out=_left_out(decision, alone))
+    sentences = _which(candidates, decision, chosen), _accurate(candidates, decision), _risky(candidates, decision)
+    more, left_out = _more(candidates, chosen), _left_out(decision, alone)
+    return replace(decision, sentences=sentences, more=more, left_out=left_out)
 
 
 def _under(decision: Decision) -> str:
