@@ -7,7 +7,12 @@ import pytest
 from literal_attack import best, literal_guesses
 
 import gpu_rsfd
+<<<<<<< HEAD
 from gpu_rsfd.measure.guesses import guesses
+=======
+from gpu_rsfd.measure import inference as module
+from gpu_rsfd.measure.guesses import chunk_size, guesses, right
+>>>>>>> theory
 from gpu_rsfd.measure.reports import Chunk
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PROTOCOLS, PrivacySettings
@@ -84,6 +89,25 @@ def test_many_values_are_looked_at_in_another_way(monkeypatch):
     monkeypatch.setattr("gpu_rsfd.measure.guesses.STEPS", 2)
     many = fast(plan, DATA, 8, 2, lambda j, r: marginals[j])
     assert all(np.array_equal(few[cell][1], many[cell][1]) for cell in few)
+
+
+def test_what_is_right_is_counted_chunk_by_chunk():
+    plan = Plan.of(DATA.domain, ("rsfd-adp", "smp-adp", "spl-grr"), [1.0, 3.0])
+    marginals = [DATA.frequencies[s] for s in DATA.domain.slices]
+    truth = np.stack([DATA.column(j, 0, DATA.n) for j in range(DATA.d)], 1)
+    whole = Chunk(DATA.column, DATA.domain, DATA.n, 8, 2, plan.assignment, 0, DATA.n)
+    sampled, values = right(plan, whole, lambda j, r: marginals[j])
+    for (p, e), (who, guessed) in fast(plan, DATA, 8, 2, lambda j, r: marginals[j]).items():
+        assert np.array_equal(values[p, e], (guessed == truth).sum(axis=0))
+        assert sampled[p, e] == (0 if who is None else (who == whole.sampled).sum())
+    assert sampled.any(axis=1).tolist() == [True, True, False]
+    parts = [right(plan, Chunk(DATA.column, DATA.domain, DATA.n, 8, 2, plan.assignment, start, stop),
+                   lambda j, r: marginals[j]) for start, stop in ((0, 64), (64, 128), (128, 150))]  # fmt: skip
+    assert np.array_equal(sum(part[0] for part in parts), sampled)
+    assert np.array_equal(sum(part[1] for part in parts), values)
+    one = plan.only(np.array([[True, False], [False, False], [False, False]]))  # other cells stay 0
+    assert np.count_nonzero(right(one, whole, lambda j, r: marginals[j])[1]) == DATA.d
+    assert chunk_size(plan, DATA.n) == 192
 
 
 def test_ties_go_to_the_smallest_index():
