@@ -66,17 +66,10 @@ def guessed(
         sampled, values = np.zeros(shape), np.zeros((*shape, plan.d))
         for start in range(0, users, size):
             stop = min(start + size, users)
-<<<<<<< HEAD
             chunk = Chunk(data.column, part, users, 0, 0, start, stop)
-            sampled, values = right(part, chunk, partial(_known, marginals))
-            result.sampled[:] += sampled / users
-            result.values[:] += values / users
-=======
-            chunk = Chunk(data.column, plan.domain, users, 0, 0, plan.assignment, start, stop)
             hits, held = right(part, chunk, partial(_known, marginals))
             sampled += hits / users
             values += held / users
->>>>>>> theory
             advance((stop - start) * work_of(part))
         sampled[~np.array(plan.samples)] = np.nan
         baselines = np.array([f.max() for f in marginals])

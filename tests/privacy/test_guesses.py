@@ -7,13 +7,8 @@ import pytest
 from literal_attack import best, literal_guesses
 
 import gpu_rsfd
-<<<<<<< HEAD
-from gpu_rsfd.measure.guesses import guesses
-=======
-from gpu_rsfd.measure import inference as module
-from gpu_rsfd.measure.guesses import chunk_size, guesses, right
->>>>>>> theory
-from gpu_rsfd.measure.reports import Chunk
+from gpu_rsfd.measure.guesses import guesses, right
+from gpu_rsfd.measure.reports import Chunk, chunk_size
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PROTOCOLS, PrivacySettings
 from gpu_rsfd.protocols.priors import Prior
@@ -95,13 +90,13 @@ def test_what_is_right_is_counted_chunk_by_chunk():
     plan = Plan.of(DATA.domain, ("rsfd-adp", "smp-adp", "spl-grr"), [1.0, 3.0])
     marginals = [DATA.frequencies[s] for s in DATA.domain.slices]
     truth = np.stack([DATA.column(j, 0, DATA.n) for j in range(DATA.d)], 1)
-    whole = Chunk(DATA.column, DATA.domain, DATA.n, 8, 2, plan.assignment, 0, DATA.n)
+    whole = Chunk(DATA.column, plan, DATA.n, 8, 2, 0, DATA.n)
     sampled, values = right(plan, whole, lambda j, r: marginals[j])
     for (p, e), (who, guessed) in fast(plan, DATA, 8, 2, lambda j, r: marginals[j]).items():
         assert np.array_equal(values[p, e], (guessed == truth).sum(axis=0))
         assert sampled[p, e] == (0 if who is None else (who == whole.sampled).sum())
     assert sampled.any(axis=1).tolist() == [True, True, False]
-    parts = [right(plan, Chunk(DATA.column, DATA.domain, DATA.n, 8, 2, plan.assignment, start, stop),
+    parts = [right(plan, Chunk(DATA.column, plan, DATA.n, 8, 2, start, stop),
                    lambda j, r: marginals[j]) for start, stop in ((0, 64), (64, 128), (128, 150))]  # fmt: skip
     assert np.array_equal(sum(part[0] for part in parts), sampled)
     assert np.array_equal(sum(part[1] for part in parts), values)
