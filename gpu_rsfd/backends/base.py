@@ -45,6 +45,14 @@ class Engine:
         """Positions of a repetition."""
         return plan.positions(dataset.n)
 
+    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
+        """Not known."""
+        return 0.0
+
+    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
+        """Not known."""
+        return 0
+
 
 def noises_of(attributes: Iterable[AttributePlan]) -> frozenset[type]:
     """The noises of some attributes of a plan."""

@@ -8,12 +8,23 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from gpu_rsfd.backends.pool import CACHED_BYTES
+from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.planning import Plan
+from gpu_rsfd.tape import code_dtype
 
 SAMPLE_ATTRIBUTES, SAMPLE_VALUES = 4, 256
 MOST_USERS = 1 << 21
 LONG_ENOUGH = 0.05  # seconds that tell a speed
+COMMAND_BYTES, WORKER_BYTES = 120 << 20, 55 << 20  # a process with its libraries, before any work; measured
+
+
+def code_bytes(dataset: Dataset) -> int:
+    """What the codes of a data set take."""
+    every = dataset.n * sum(code_dtype(k).itemsize for k in dataset.domain)
+    return min(CACHED_BYTES, every) if isinstance(dataset, SyntheticDataset) else every * dataset.has_rows
 
 
 def small(plan: Plan, attributes: int, values: int) -> Plan:

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from gpu_rsfd.backends.cluster.pool import waiting
 from gpu_rsfd.cli import parse, progress, render
 from gpu_rsfd.cli.figures import painter
 from gpu_rsfd.cli.inputs import datasets_of, measurement_of, read_options, spec_of
@@ -89,11 +88,12 @@ def carry_out(
         raise InputError(f"patience={patience} must be a number of seconds > 0, and needs --cluster")
     with contextlib.ExitStack() as stack:
         reporter = stack.enter_context(progress.reporter(quiet))
-        with waiting(patience, reporter.say):
-            engine, reason = engine_of(
-                measurement, datasets, spec, options.get("backend", "auto"), workers, devices, options["cluster"], plans
-            )
+        engine, reason = engine_of(
+            measurement, datasets, spec, options.get("backend", "auto"), workers, devices, options["cluster"], plans
+        )
         stack.enter_context(engine)
+        if patience is not None:
+            engine.patience = patience
         if options["dry_run"] or not options["yes"]:
             from gpu_rsfd.cli import dryrun
 

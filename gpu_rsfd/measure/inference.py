@@ -12,7 +12,8 @@ import numpy.typing as npt
 from gpu_rsfd.backends import timing
 from gpu_rsfd.backends.base import Engine, Progress, check_noises
 from gpu_rsfd.backends.cpu.backend import NumpyBackend, cores
-from gpu_rsfd.backends.pool import COMMAND_BYTES, WORKER_BYTES, Columns, Pool, code_bytes
+from gpu_rsfd.backends.pool import Columns, Pool
+from gpu_rsfd.backends.timing import COMMAND_BYTES, WORKER_BYTES, code_bytes
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset, check_rows, importable
 from gpu_rsfd.domain import Domain
@@ -52,16 +53,16 @@ class Attacker(Engine):
     def __init__(self, workers: int | None = None, cluster: str | None = None) -> None:
         self._cluster = cluster
         self._pool: Any = None
-        self._counter: NumpyBackend | None = None
+        self._counter: Any = None
         if cluster is None:
             self.workers = cores() if workers is None else integer("workers", workers, 1, 1024)
-            self._pool = Pool()
+            self._pool = Pool(self.workers)
             return
         if workers is not None:
             raise InputError("workers can't be given for a cluster, which has its own")
-        from gpu_rsfd.backends.cluster.pool import DaskPool
+        from gpu_rsfd.backends.cluster import Cluster
 
-        self._pool = DaskPool(cluster, "numpy")
+        self._pool = Cluster(cluster, "numpy")
         self.workers = max(1, self._pool.threads)
 
     def close(self) -> None:
@@ -114,7 +115,7 @@ class Attacker(Engine):
         size = chunk_users(
             16 * max(plan.domain) + BYTES_PER_RECIPE * sum(len(a.recipes) for a in plan.attributes), data.n
         )
-        items = (
+        items = [
             (
                 plan,
                 seed,
@@ -125,8 +126,9 @@ class Attacker(Engine):
             )
             for row, repetition in enumerate(repetitions)
             for start in range(0, data.n, size)
-        )
-        for arguments, (right, held) in self._each(plan, data, len(repetitions), items):
+        ]
+        answers = self._each(plan, data, len(repetitions), items)
+        for arguments, (right, held) in zip(items, answers, strict=True):
             row = repetitions.index(arguments[2])
             sampled[:, :, row] += right
             value[:, :, row] += held
@@ -134,24 +136,20 @@ class Attacker(Engine):
                 progress(plan.positions(arguments[4] - arguments[3]))
         return sampled, value
 
-    def _each(
-        self, plan: Plan, data: Dataset, repetitions: int, items: Iterator[tuple[Any, ...]]
-    ) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    def _each(self, plan: Plan, data: Dataset, repetitions: int, items: list[tuple[Any, ...]]) -> Iterator[Any]:
         work = plan.positions(data.n) * repetitions * len(plan.protocols) * len(plan.epsilons)
-        small = self._cluster is None and work < INLINE_POSITIONS and not self._pool.workers
-        if (self.workers == 1 and self._cluster is None) or small:
+        if self._cluster is None and (self.workers == 1 or work < INLINE_POSITIONS):
             columns = Columns(data)
-            return ((arguments, attack_chunk(columns, *arguments)) for arguments in items)
-        return self._pool.each(self.workers, data, attack_chunk, items)
+            return (attack_chunk(columns, *arguments) for arguments in items)
+        answers: Iterator[Any] = self._pool.map(data, attack_chunk, items)
+        return answers
 
     def _tables(self, plan: Plan, data: Dataset, seed: int, repetitions: range, knowledge: str) -> Tables:
         """What the attacker takes for the marginals: per attribute [recipe, repetition (or 1), value]."""
         if knowledge == "true":
             return [np.broadcast_to(data.frequencies[a.columns], (len(a.recipes), 1, a.k)) for a in plan.attributes]
         if self._counter is None and self._cluster is not None:
-            from gpu_rsfd.backends.cluster.backend import SplitBackend
-
-            self._counter = SplitBackend(self._pool)
+            self._counter = self._pool
         elif self._counter is None:
             self._counter = NumpyBackend(self.workers)
         counts, sampled = self._counter.count(plan, data, seed, repetitions)

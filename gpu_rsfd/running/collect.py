@@ -16,10 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from gpu_rsfd.backends.base import Progress
-from gpu_rsfd.backends.cluster.pool import Job
-from gpu_rsfd.backends.cluster.worker import engine_here
 from gpu_rsfd.backends.cpu.backend import POSITIONS_PER_TASK
-from gpu_rsfd.backends.pool import Columns
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.measure import Measurement, measurement_of
@@ -204,6 +201,7 @@ class _Collection:
         self.units = [engine.drawn_at_once(plan) for plan in plans]
         self.keys = [key_of(self.want, dataset) for dataset in self.want["datasets"]]
         self.speed, self.computed = engine.first_speed, 0
+        self.cluster: Any = engine if getattr(engine, "stream", None) else None
         self.split = [False] * len(datasets)  # of those whose users many workers share
 
     def run(self, overwrite: bool, part: tuple[int, int] | None) -> Results:
@@ -300,8 +298,8 @@ class _Collection:
         store.blocks.begin(store.headers, parts)
         every = left if parts else max(left, len(self.spec.repetitions) * sum(self.sizes))
         self.reporter.begin(every, every - left)
-        if self.engine.remote is not None:
-            self.engine.remote.say = self.reporter.say
+        if self.cluster is not None:
+            self.cluster.say = self.reporter.say
             yield from self._on_cluster(store, todo)
             return
         # Errors are worked out and written while the next block is counted: a device need not wait for them.
@@ -334,19 +332,20 @@ class _Collection:
 
     def _on_cluster(self, store: Store, todo: Sequence[Sequence[Gap]]) -> Iterator[_Task]:
         """Workers make whole blocks, in any order; but where a repetition is too much for one, all make each block."""
+        few = 4 * self.cluster.threads
         split = self.split = [
-            self.engine.splits_users(d, header.plan, sum(g.stop - g.first for g in gaps))
-            for d, header, gaps in zip(self.datasets, self.headers, todo, strict=True)
+            size > 1 << 30 and sum(g.stop - g.first for g in gaps) < few
+            for size, gaps in zip(self.sizes, todo, strict=True)
         ]
         mine, theirs = ([gaps if flag is own else [] for gaps, flag in zip(todo, split, strict=True)]
                         for own in (True, False))  # fmt: skip
 
-        def jobs() -> Iterator[Job]:
+        def jobs() -> Iterator[Any]:
             for task in self._cut(store, theirs):
                 layout = self._layout(store, task)
-                yield self.datasets[task.number], _block_there, (layout, self.engine.backend, self.spec.sampler, task)
+                yield self.datasets[task.number], _block_there, (layout, task)
 
-        for (_, _, (layout, _, _, task)), (image, about) in self.engine.remote.stream(jobs()):
+        for (layout, task), (image, about) in self.cluster.stream(jobs()):
             path = store.blocks.folder / layout.block.name
             with replaced(path) as file:
                 file.write(image)
@@ -384,8 +383,8 @@ class _Collection:
         if left < 1.5 * count:
             count = left
         count = min(count, room)
-        if self.engine.remote is not None:  # something for everybody
-            threads = self.engine.remote.threads
+        if self.cluster is not None:  # something for everybody
+            threads = self.cluster.threads
             several = -(-8 * threads * POSITIONS_PER_TASK // size)  # tasks for each: few wait for the last one
             count = min(several, left, room) if self.split[index] else min(count, -(-left // (2 * threads)))
         for whole in (rows, unit):  # up to where chunks end, and where what is drawn at once ends
@@ -421,10 +420,8 @@ class _Made:
             made = self._next()
 
 
-def _block_there(
-    columns: Columns, layout: BlockLayout, backend: str, sampler: str, task: _Task
-) -> tuple[bytes, dict[str, Any]]:
+def _block_there(engine: Any, data: Dataset, layout: BlockLayout, task: _Task) -> tuple[bytes, dict[str, Any]]:
     """What a worker of a cluster does: a block as it will lie on disk, and how it was made."""
-    image, made = io.BytesIO(), _Made(layout, columns.dataset, engine_here(backend, sampler, layout.header.plan))
+    image, made = io.BytesIO(), _Made(layout, data, engine)
     layout.write(image, made, made.about)
     return image.getvalue(), made.about

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from gpu_rsfd.backends import check_backend, open_backend
 from gpu_rsfd.backends.base import Backend
@@ -26,9 +27,10 @@ def open_engine(
     if workers is not None or devices is not None:
         raise InputError("workers and devices can't be given for a cluster, which has its own")
     check_backend(backend, sampler)
-    from gpu_rsfd.backends.cluster.backend import ClusterBackend
+    from gpu_rsfd.backends.cluster import Cluster
 
-    return ClusterBackend(cluster, backend, sampler), f"cluster {cluster} was asked for"
+    engine: Any = Cluster(cluster, backend, sampler, noises=noises)
+    return engine, engine.reason
 
 
 def engine_for(
@@ -42,7 +44,7 @@ def engine_for(
 ) -> Backend:
     """An engine that this data set can be used with: worker processes must be able to import its class."""
     if cluster is not None:
-        return open_engine(cluster, backend, workers, devices, sampler)[0]
+        return open_engine(cluster, backend, workers, devices, sampler, noises)[0]
     engine, _ = open_backend(backend, workers, devices, sampler, noises)
     if engine.name not in WITH_PROCESSES or getattr(engine, "workers", 1) == 1 or importable(type(data)):
         return engine

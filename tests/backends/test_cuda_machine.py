@@ -19,7 +19,7 @@ from gpu_rsfd.backends.cuda.backend import CupyBackend, DeviceLost, Limits
 from gpu_rsfd.backends.cuda.kernels import BARE, OPTIONS, source
 from gpu_rsfd.backends.cuda.passes import KEY, AttributeJob, key_rounds
 from gpu_rsfd.backends.cuda.work import Work
-from gpu_rsfd.backends.pool import code_bytes
+from gpu_rsfd.backends.timing import code_bytes
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import Recipe, Unsampled

@@ -18,7 +18,7 @@ from gpu_rsfd.backends.cuda.devices import probe
 from gpu_rsfd.backends.cuda.passes import AttributeJob
 from gpu_rsfd.backends.cuda.runner import BATCH_WORDS, DeviceLost, Job, KernelTime, Limits, Runner, Stopwatch
 from gpu_rsfd.backends.cuda.work import Work
-from gpu_rsfd.backends.pool import code_bytes
+from gpu_rsfd.backends.timing import code_bytes
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset

@@ -15,7 +15,8 @@ from gpu_rsfd.backends.cpu.backend import cores
 from gpu_rsfd.backends.cpu.counting import Task, TaskCounts
 from gpu_rsfd.backends.native import build
 from gpu_rsfd.backends.native.tables import NOISES, Held, Tables, draw
-from gpu_rsfd.backends.pool import CACHED_BYTES, COMMAND_BYTES, Columns
+from gpu_rsfd.backends.pool import CACHED_BYTES, Columns
+from gpu_rsfd.backends.timing import COMMAND_BYTES
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
