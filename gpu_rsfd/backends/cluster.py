@@ -164,9 +164,13 @@ class Cluster(Engine):
         while True:
             room = IN_FLIGHT * self.threads - len(running)
             for data, function, arguments in islice(queue, max(0, room)):
-                _send_along(function, *map(type, (data, *arguments)))
+                _send_along(data, function, *arguments)
                 content = cloudpickle.dumps((function, arguments))
-                future = self._client.submit(carry_out, how, self._sent(data), content, pure=False, resources=resources)
+                try:
+                    given = how, self._sent(data), content
+                    future = self._client.submit(carry_out, *given, pure=False, resources=resources)
+                except Exception:
+                    raise self._gone() from None
                 running[future] = arguments
                 done.add(future)
             if not running:
@@ -179,7 +183,7 @@ class Cluster(Engine):
         """`function(columns, *item)` of each item, in order."""
         early: dict[int, Any] = {}
         expected = 0
-        jobs = ((data, _mapped, (number, function, item)) for number, item in enumerate(items))
+        jobs = ((data, _mapped, (number, function, *item)) for number, item in enumerate(items))
         for (number, *_), answer in self.stream(jobs):
             early[number] = answer
             while expected in early:
@@ -234,6 +238,9 @@ class Cluster(Engine):
                     raise RunError(line)
                 self.say(line)
 
+    def _gone(self) -> RunError:
+        return RunError(f"cluster={self.cluster}: the scheduler is gone")
+
     def _result(self, future: Any) -> Any:
         try:
             return future.result()
@@ -241,7 +248,7 @@ class Cluster(Engine):
             raise
         except BaseException as error:  # CancelledError is no Exception
             if self._client.status != "running" or future.cancelled():
-                raise RunError(f"cluster={self.cluster}: the scheduler is gone") from None
+                raise self._gone() from None
             if isinstance(error, (distributed.KilledWorker, ImportError)):
                 raise RunError(f"cluster={self.cluster}: {(str(error).splitlines() or ['?'])[0]}") from None
             raise RuntimeError(f"in a worker of the cluster:\n{''.join(traceback.format_exception(error))}") from None
@@ -249,7 +256,7 @@ class Cluster(Engine):
 
 def _send_along(*things: Any) -> None:
     """What is defined in a module of the user's own is sent as it is (as all that is in a script): workers lack it."""
-    for name in {thing.__module__ for thing in things} - {"__main__", "builtins"}:
+    for name in {getattr(thing, "__module__", "builtins") for thing in things} - {"__main__"}:
         file = getattr(sys.modules.get(name), "__file__", None)
         if file is not None and "site-packages" not in file and not name.startswith("gpu_rsfd."):
             cloudpickle.register_pickle_by_value(sys.modules[name])
@@ -284,7 +291,7 @@ def carry_out(how: tuple[str, str, str, frozenset[type]], data: Dataset, content
     return function(_here.engine, data, *arguments)
 
 
-def _mapped(engine: Any, data: Dataset, number: int, function: Callable[..., Any], item: tuple[Any, ...]) -> Any:
+def _mapped(engine: Any, data: Dataset, number: int, function: Callable[..., Any], *item: Any) -> Any:
     if getattr(_here, "columns", None) is None or _here.columns.dataset is not data:
         _here.columns = Columns(data)
     return function(_here.columns, *item)
