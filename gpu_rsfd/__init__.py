@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
+from gpu_rsfd.late import MAKERS
 from gpu_rsfd.version import __version__
 
 if TYPE_CHECKING:
@@ -20,17 +22,19 @@ if TYPE_CHECKING:
     )
     from gpu_rsfd.domain import Domain
     from gpu_rsfd.errors import InputError, RunError
+    from gpu_rsfd.measure.base import Measurement
     from gpu_rsfd.measure.reports import ReportChunk, report_chunks
+    from gpu_rsfd.measure.view import View
     from gpu_rsfd.protocols import PAPER, PROTOCOLS, PrivacySettings, label, mechanism, mechanisms
     from gpu_rsfd.protocols.exposure import privacy_loss
     from gpu_rsfd.protocols.own import protocol
     from gpu_rsfd.results.aggregate import Aggregate, aggregate
     from gpu_rsfd.results.estimate import POSTPROCESS
     from gpu_rsfd.results.metrics import METRICS, Metric
-    from gpu_rsfd.results.result import AttackResult, Result, Results
-    from gpu_rsfd.running.experiments import attack, merge, simulate, sweep
+    from gpu_rsfd.results.result import Column, Result, Results
+    from gpu_rsfd.running.experiments import attack, merge, run, simulate, sweep
     from gpu_rsfd.spec import PAPER_EPSILONS, Spec
-    from gpu_rsfd.store.reading import open_results
+    from gpu_rsfd.store.contents import open_results
     from gpu_rsfd.tape import STREAM_VERSION
     from gpu_rsfd.theory.decision import plan
 
@@ -42,11 +46,12 @@ __all__ = [
     "PROTOCOLS",
     "STREAM_VERSION",
     "Aggregate",
-    "AttackResult",
+    "Column",
     "CountedDataset",
     "Dataset",
     "Domain",
     "InputError",
+    "Measurement",
     "Metric",
     "PrivacySettings",
     "ReportChunk",
@@ -56,6 +61,7 @@ __all__ = [
     "RunError",
     "Spec",
     "SyntheticDataset",
+    "View",
     "__version__",
     "aggregate",
     "attack",
@@ -74,6 +80,7 @@ __all__ = [
     "protocol",
     "report_chunks",
     "reports",
+    "run",
     "simulate",
     "sweep",
 ]
@@ -86,35 +93,44 @@ _HOMES = {  # where each name is found when it is first used: importing the pack
     "domain": "Domain",
     "errors": "InputError RunError",
     "results.estimate": "POSTPROCESS",
-    "running.experiments": "attack merge simulate sweep",
+    "running.experiments": "attack merge run simulate sweep",
+    "measure.base": "Measurement",
+    "measure.view": "View",
     "measure.reports": "ReportChunk report_chunks",
     "results.metrics": "METRICS Metric",
     "protocols": "PAPER PROTOCOLS PrivacySettings label mechanism mechanisms",
     "protocols.exposure": "privacy_loss",
     "protocols.own": "protocol",
-    "results.result": "AttackResult Result Results",
+    "results.result": "Column Result Results",
     "spec": "PAPER_EPSILONS Spec",
-    "store.reading": "open_results",
+    "store.contents": "open_results",
     "tape": "STREAM_VERSION",
     "theory.decision": "plan",
 }
 
 
 def __getattr__(name: str) -> Any:
-    import importlib
-
     for home, names in _HOMES.items():
         if name in names.split():
-            found = getattr(importlib.import_module(f"gpu_rsfd.{home}"), name)
+            found = getattr(_module(home), name)
             globals()[name] = found
             return found
     if name in _SUBMODULES:
-        return importlib.import_module(f"gpu_rsfd.{name}")
+        return _module(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted([*__all__, *_SUBMODULES])
 
+
+def _module(name: str) -> Any:
+
+    return importlib.import_module(f"gpu_rsfd.{name}")
+
+
+# Who draws: rooms that know nothing of drawing ask here.
+MAKERS["notebook"] = lambda: _module("show.notebook")
+MAKERS["planned"] = lambda: _module("show.planned")
 
 _SUBMODULES = ("theory",)  # as `gpu_rsfd.theory.expected_mse`

@@ -10,7 +10,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from gpu_rsfd.checks import check_epsilon
@@ -145,6 +145,18 @@ class Option:
         return [f"--{self.key}", line.getvalue()]
 
 
+def option_field(metavar: str, help: str, example: str, **more: Any) -> Any:
+    """A field of a dataclass that is an option, with all that is said of it; `options_in` gives it its name."""
+    words = "" if callable(more.get("default")) else str(more.get("default"))
+    option = Option("", metavar, help, example, **{"panel": SIMULATION, "default_text": words, **more})
+    return field(default_factory=lambda: option.check(option.value()), metadata={"option": option})
+
+
+def options_in(kind: Any) -> tuple[Option, ...]:
+    """The options that the fields of a dataclass are."""
+    return tuple(replace(f.metadata["option"], name=f.name) for f in fields(kind))
+
+
 def unknown_name(name: str, known: Iterable[str], what: str = "option", where: str = "") -> str:
     """What is said of a name that nobody knows: the nearest one that somebody does, and all of them."""
     names = list(known)
@@ -169,13 +181,22 @@ def numpydoc(options: Iterable[Option], command: str = "") -> str:
     )
 
 
-def with_keywords(options: Sequence[Option], command: str = "") -> Callable[[F], F]:
-    """The signature and the docstring of a function with `**options` or `**fields` name every option."""
+def with_keywords(
+    options: Sequence[Option], command: str = "", like: Callable[..., Any] | None = None
+) -> Callable[[F], F]:
+    """The signature and the docstring of a function with `**options` or `**fields` name every option.
+
+    `like`: a function that it passes the rest of its keywords on to.
+    """
 
     def named(function: F) -> F:
         signature = inspect.signature(function)
         fixed = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        parameters = [*fixed, *keywords(options, command)]
+        others = (
+            [] if like is None else [p for p in inspect.signature(like).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        )
+        named = {p.name: p for p in (*others, *keywords(options, command), *fixed)}
+        parameters = [*fixed, *(p for name, p in named.items() if p not in fixed)]
         function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         if function.__doc__ is not None:  # not with python -OO
             function.__doc__ = re.sub(r" {4}\*\*\w+\n {8}.*", lambda _: numpydoc(options, command), function.__doc__)

@@ -197,12 +197,8 @@ class Plan:
 
     @cached_property
     def mechanisms(self) -> Mechanisms:
-        """What each protocol does to each attribute, for theory and losses; a worker has none."""
-        raise AttributeError("this plan was sent to a worker, without mechanisms")
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the mechanisms: a worker needs integers and rates alone."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("mechanisms", "_digests")}
+        """What each protocol does to each attribute, for theory, losses and literal reports."""
+        raise AttributeError("this plan was compiled from recipes, without mechanisms")
 
     def mechanism(self, protocol: int, epsilon: int, attribute: int) -> Mechanism:
         return self.mechanisms[protocol][epsilon][attribute]

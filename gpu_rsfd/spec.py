@@ -7,18 +7,19 @@ it and the table in the docs all follow from these declarations.  They import no
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from gpu_rsfd.checks import check_epsilon, check_repetitions, check_seed, check_share
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import (
-    OUTPUT,
-    SIMULATION,
     Option,
     expanded,
     one_of,
+    option_field,
+    options_in,
     read_epsilons,
     read_list,
     read_whole,
@@ -106,12 +107,6 @@ def _some(feature: str) -> Any:
     return lambda spec: any(getattr(protocol, feature) for protocol in spec.protocols)
 
 
-def declared(metavar: str, help: str, example: str, **more: Any) -> Any:
-    """A field of `Spec`: an `Option` that takes its name from the field."""
-    option = Option("", metavar, help, example, **{"panel": SIMULATION, **more})
-    return field(default_factory=lambda: option.check(option.value()), metadata={"option": option})
-
-
 @dataclass(frozen=True)
 class Spec:
     """What to run: protocols x epsilons x repetitions under one seed.
@@ -119,7 +114,7 @@ class Spec:
     Make one with `Spec.of`, which checks its fields; they are the keywords of `simulate`.
     """
 
-    protocols: tuple[Protocol, ...] = declared(
+    protocols: tuple[Protocol, ...] = option_field(
         "LIST",
         "Protocols by name, families such as 'smp-*', or all; gpu-rsfd protocols lists them.",
         "rsfd-grr,smp-adp",
@@ -134,7 +129,7 @@ class Spec:
         shared=False,
         type_text="str, Protocol, or list of them, optional",
     )
-    epsilons: tuple[float, ...] = declared(
+    epsilons: tuple[float, ...] = option_field(
         "LIST",
         "Privacy budgets.",
         "0.5,1,ln2",
@@ -148,7 +143,7 @@ class Spec:
         shared=False,
         type_text="float or list of float, optional",
     )
-    repetitions: range = declared(
+    repetitions: range = option_field(
         "N",
         "Repetitions of each cell.",
         "20",
@@ -156,13 +151,12 @@ class Spec:
         read=read_whole("repetitions"),
         default=100,
         default_text="100",
-        defaults={"attack": 10},
         unused=("plan",),
         plain=lambda repetitions: [repetitions.start, repetitions.stop, repetitions.step],
         shared=False,
         type_text="int or range, optional",
     )
-    seed: int = declared(
+    seed: int = option_field(
         "N",
         "Seed of the simulation, 0 … 2**64 - 1.",
         "42",
@@ -173,7 +167,7 @@ class Spec:
         unused=("plan",),
         type_text="int, optional",
     )
-    assignment: str = declared(
+    assignment: str = option_field(
         "NAME",
         "How users sample an attribute: uniform, or balanced (groups of equal size, as in the authors' experiments).",
         "balanced",
@@ -184,7 +178,7 @@ class Spec:
         known=_assignments,
         type_text="{'uniform', 'balanced'}, optional",
     )
-    sampler: str = declared(
+    sampler: str = option_field(
         "NAME",
         "Simulate every report (users), or draw from the exact distribution of the counts (counts, marginals).",
         "counts",
@@ -192,10 +186,10 @@ class Spec:
         default="users",
         default_text="users",
         known=SAMPLERS,
-        unused=("attack", "plan"),
+        unused=("plan",),
         type_text="{'users', 'counts', 'marginals'}, optional",
     )
-    first_report: float = declared(
+    first_report: float = option_field(
         "SHARE",
         "Share of epsilon that the first report of a longitudinal protocol spends.",
         "0.3",
@@ -207,7 +201,7 @@ class Spec:
         shared=False,
         type_text="float, optional",
     )
-    guarantee: str = declared(
+    guarantee: str = option_field(
         "NAME",
         "What epsilon bounds: paper, user (any two users) or attribute (two users who differ in one attribute).",
         "user",
@@ -219,7 +213,7 @@ class Spec:
         brief=True,
         type_text="{'paper', 'user', 'attribute'}, optional",
     )
-    prior: Prior = declared(  # noqa: RUF009  (a field, made when it is asked for)
+    prior: Prior = option_field(  # noqa: RUF009  (a field, made when it is asked for)
         "PRIOR",
         "Distribution of the fake values of rsrfd-…: uniform, true, noisy:EPS, dirichlet:A, zipf:S or a JSON file.",
         "noisy:0.5",
@@ -235,7 +229,7 @@ class Spec:
         shared=False,
         type_text="str, path or list of lists of float, optional",
     )
-    prior_seed: int = declared(
+    prior_seed: int = option_field(
         "N",
         "Seed of a random prior (noisy, dirichlet).",
         "7",
@@ -248,11 +242,6 @@ class Spec:
         shared=False,
         type_text="int, optional",
     )
-
-    @classmethod
-    def default(cls, command: str = "") -> Spec:
-        """The defaults of a command: some of `attack` and `paper` are their own."""
-        return cls(**{f.name: f.check(f.defaults[command]) for f in FIELDS if command in f.defaults})
 
     @classmethod
     def of(cls, spec: Spec | None = None, **given: Any) -> Spec:
@@ -288,12 +277,22 @@ class Spec:
         return made
 
     @classmethod
-    def of_command(cls, command: str, spec: Spec | None, given: dict[str, Any]) -> Spec:
-        """The spec of a command, which may have its own defaults, and refuses fields that it does not use."""
+    def of_command(
+        cls,
+        command: str,
+        spec: Spec | None,
+        given: Mapping[str, Any],
+        defaults: Mapping[str, Any] = MappingProxyType({}),
+        unused: Container[str] = (),
+    ) -> Spec:
+        """The spec of a command or a measurement, which may have its own defaults, and fields that it does not use."""
         for f in FIELDS:
-            if f.name in given and command in f.unused:
+            if f.name in given and (command in f.unused or f.name in unused):
                 raise InputError(f"{f.name}={given[f.name]} can't be used in {command}; leave it out")
-        return cls.of(cls.default(command) if spec is None else spec, **given)
+        if spec is not None:
+            return cls.of(spec, **given)
+        own = {**{f.name: f.defaults[command] for f in FIELDS if command in f.defaults}, **defaults}
+        return cls.of(cls(**{f.name: f.check(own[f.name]) for f in FIELDS if f.name in own}), **given)
 
     def settings_for(self, data: Dataset) -> PrivacySettings:
         """The settings of its protocols for a data set, on which a prior may depend."""
@@ -313,35 +312,7 @@ class Spec:
         return {f.name: f.plain(getattr(self, f.name)) for f in kept}
 
 
-FIELDS: tuple[Option, ...] = tuple(replace(f.metadata["option"], name=f.name) for f in fields(Spec))
+FIELDS: tuple[Option, ...] = options_in(Spec)
 
 
-# Options of a measurement, by the command that runs it.
-MEASURED = {
-    "sweep": Option(
-        "keep",
-        "NAME",
-        "What the results file stores: counts, or only the errors (mse), in a much smaller file.",
-        "mse",
-        default="counts",
-        default_text="counts",
-        known=("counts", "mse"),
-        panel=OUTPUT,
-        unused=("attack", "plan"),
-        type_text="{'counts', 'mse'}, optional",
-    ),
-    "attack": Option(
-        "knowledge",
-        "NAME",
-        "The marginals that the attacker knows: true, or estimated from the reports.",
-        "estimated",
-        default="true",
-        default_text="true",
-        known=("true", "estimated"),
-        panel=SIMULATION,
-        unused=("sweep", "paper", "plan"),
-        type_text="{'true', 'estimated'}, optional",
-    ),
-}
-
-__all__ = ["FIELDS", "MEASURED", "PAPER_EPSILONS", "SAMPLERS", "Spec"]
+__all__ = ["FIELDS", "PAPER_EPSILONS", "SAMPLERS", "Spec"]

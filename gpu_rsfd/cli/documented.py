@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from gpu_rsfd.cli.options import PROTOCOL_FROM, RUN, SELECTION, SPEC_FILE
 from gpu_rsfd.datasets.options import BY_NAME
+from gpu_rsfd.measure import MEASUREMENTS
+from gpu_rsfd.measure.base import options_of
 from gpu_rsfd.options import markdown
-from gpu_rsfd.spec import FIELDS, MEASURED
+from gpu_rsfd.spec import FIELDS
 
 INTRODUCTION = """# Options
 
@@ -19,10 +21,11 @@ Python, simulation options are keywords of `simulate`, `sweep`, `attack` and `pl
 
 def documented() -> str:
     """The page."""
+    own = [option for kind in MEASUREMENTS.values() for option in options_of(kind)]
     sections = {
         "Data": [option for option in SELECTION if option.name not in BY_NAME],
         "Your own tables": [option for option in SELECTION if option.name in BY_NAME],
-        "Simulation": [*FIELDS, *MEASURED.values(), PROTOCOL_FROM, SPEC_FILE],
+        "Simulation": [*FIELDS, *own, PROTOCOL_FROM, SPEC_FILE],
         "Execution and output (`plan --help` has those of `plan`)": list(RUN),
     }
     return INTRODUCTION + "".join(f"\n## {title}\n\n{markdown(options)}\n" for title, options in sections.items())

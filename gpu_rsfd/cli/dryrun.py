@@ -1,138 +1,81 @@
-"""What a sweep or an attack would take, before it is run: cells, positions, time and memory."""
+"""What a run would take, before it is run: cells, positions, time and disk space."""
 
 from __future__ import annotations
 
-import os
+import math
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.cli.progress import amount, duration
-from gpu_rsfd.datasets import Dataset
-from gpu_rsfd.errors import InputError
-from gpu_rsfd.measure.frequencies import BLOCK_BYTES
+from gpu_rsfd.datasets import Dataset, SyntheticDataset
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.results.estimate import STORED
+from gpu_rsfd.results.result import Header
+from gpu_rsfd.running.collect import Block, Run, measured, shares
 from gpu_rsfd.show.tables import WIDTH
-from gpu_rsfd.store.output import shares
 
-DAY = 86_400.0
 ALL_TIMING = 2.0  # seconds, for all data sets; those that are left are taken to be as fast as the ones before
-SLOWEST = 1e6  # units of work a second that any machine does: less than a day of these needs no timing
-RESULT_SECONDS = 0.5e-6  # for each count: errors after all post-processings, saving, the table
+LONG_ENOUGH = 0.05  # seconds that tell a speed
+FIRST_USERS = 1 << 12
 
 
-class Work(NamedTuple):
-    """What is to be run."""
-
-    datasets: Sequence[Dataset]
-    plans: Sequence[Plan]
-    repetitions: int
-    engine: Backend
-    noun: str = "sweep"
-    part: tuple[int, int] = (1, 1)  # of the repetitions
-
-    @property
-    def cells(self) -> int:
-        """Protocols x epsilons."""
-        return len(self.plans[0].protocols) * len(self.plans[0].epsilons)
-
-    def each(self) -> Iterator[tuple[Dataset, Plan]]:
-        return zip(self.datasets, self.plans, strict=True)
-
-    @property
-    def shares(self) -> list[int]:
-        """How many repetitions of each data set belong to the part."""
-        sizes = [plan.positions(dataset.n) for dataset, plan in self.each()]
-        return [stop - first for first, stop in shares(sizes, self.repetitions, *self.part)]
+def seconds_of(run: Run, engine: Any, data: Dataset, plan: Plan) -> float:
+    """Expected for a repetition: some repetitions of some of the users are measured."""
+    repetitions = run.spec.repetitions[: max(engine.drawn_at_once(plan), engine.batch_multiple(data.n))]
+    users = data.n if run.spec.sampler != "users" else min(data.n, FIRST_USERS)
+    while True:
+        some = data if users == data.n else _first(data, users)
+        block = Block(0, 0, len(repetitions), plan)
+        measured(engine, some, run.measurement, block, run.spec.seed, repetitions[:1])  # what is done once only
+        started = time.perf_counter()
+        measured(engine, some, run.measurement, block, run.spec.seed, repetitions)
+        seconds = time.perf_counter() - started
+        if seconds >= LONG_ENOUGH or users == data.n:
+            return seconds * data.n / users / len(repetitions)
+        users = min(data.n, 8 * users)
 
 
-def expected_seconds(work: Work) -> list[float]:
-    """For each data set, the repetitions of the part."""
-    started = time.perf_counter()
-    found: list[float] = []
-    known = 0.0  # seconds per unit of work
-    for (dataset, plan), repetitions in zip(work.each(), work.shares, strict=True):
-        units = work.engine.work(dataset, plan)
-        if not found or time.perf_counter() - started < ALL_TIMING:
-            known = work.engine.seconds_per_repetition(dataset, plan, work.repetitions) / units
-        found.append(repetitions * (known * units + RESULT_SECONDS * work.cells * plan.values))
-    return found
+def _first(data: Dataset, users: int) -> Dataset:
+    if isinstance(data, SyntheticDataset):
+        return SyntheticDataset(users, data.domain, name=data.name)
+    import numpy as np
+
+    return Dataset(np.stack([data.column(j, 0, users) for j in range(data.d)], axis=1), data.domain, name=data.name)
 
 
-def expected_memory(work: Work) -> int:
-    """Bytes of all processes: what makes the counts, the counts of a block, and errors and reporters for the table."""
-    repetitions, cells = work.repetitions, work.cells
-    engine = max(work.engine.memory(d, plan, repetitions) for d, plan in work.each())
-    block = max(
-        min(repetitions * 8 * cells * d.domain.total, max(BLOCK_BYTES, 8 * cells * d.domain.total))
-        for d in work.datasets
-    )
-    table = max(8 * repetitions * cells * (len(STORED) + d.d) for d in work.datasets)
-    return engine + 3 * block + table
-
-
-def available_memory() -> int | None:
-    """Bytes that could be had now; None if the system does not tell."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return None
-
-
-def check_size(work: Work) -> None:
-    """Refuses what would take more than a day or more than the memory; small work is not even timed."""
-    memory, room = expected_memory(work), available_memory()
-    units = sum(work.engine.work(d, plan) * share for (d, plan), share in zip(work.each(), work.shares, strict=True))
-    seconds = sum(expected_seconds(work)) if units > DAY * SLOWEST else 0.0
-    reasons = []
-    if seconds > DAY:
-        reasons.append(f"take about {duration(seconds)}")
-    if room is not None and memory > room:
-        reasons.append(f"need about {size(memory)} of memory ({size(room)} are free)")
-    if reasons:
-        why = ", and ".join(reasons)
-        raise InputError(f"this {work.noun} would {why}; --yes starts it anyway, --dry-run shows more")
-
-
-def size(number: int) -> str:
-    """Bytes for people."""
-    return f"{number / 2**20:,.0f} MiB" if number < 10 * 2**30 else f"{number / 2**30:,.0f} GiB"
-
-
-def dry_run(work: Work, reason: str) -> None:
+def dry_run(run: Run, engine: Any, output: Path, part: tuple[int, int]) -> None:
     """Print what would be done."""
     console = Console(width=WIDTH, highlight=False, markup=False)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     for name in ("data set", "users", "d", "values", "cells", "positions", "expected time"):
         table.add_column(name, justify="left" if name == "data set" else "right", no_wrap=True)
-    seconds, cells, total = expected_seconds(work), 0, 0
-    for dataset, repetitions, took in zip(work.datasets, work.shares, seconds, strict=True):
-        values = sum(dataset.domain)
-        each, positions = work.cells * repetitions, dataset.n * values * repetitions
-        cells, total = cells + each, total + positions
-        row = (f"{dataset.n:,}", str(dataset.d), f"{values:,}", f"{each:,}", amount(positions), duration(took))
-        table.add_row(dataset.name, *row)
+    protocols, epsilons, total = len(run.spec.protocols), len(run.spec.epsilons), len(run.spec.repetitions)
+    sizes = [plan.positions(data.n) for data, plan in zip(run.datasets, run.plans, strict=True)]
+    own = [stop - first for first, stop in shares(sizes, total, *part)]
+    began, known, cells, positions, disk, all_seconds = time.perf_counter(), 0.0, 0, 0, 0, 0.0
+    for data, plan, size, repetitions in zip(run.datasets, run.plans, sizes, own, strict=True):
+        if not known or time.perf_counter() - began < ALL_TIMING:
+            known = seconds_of(run, engine, data, plan) / size
+        header = Header.of(data, plan)
+        layout = run.measurement.layout(header)
+        each, seconds = protocols * epsilons * repetitions, known * size * repetitions
+        disk += 8 * each * sum(math.prod(layout.sizes(header, array)) for array in layout.arrays)
+        cells, positions, all_seconds = cells + each, positions + size * repetitions, all_seconds + seconds
+        row = (f"{data.n:,}", str(data.d), f"{plan.values:,}", f"{each:,}", amount(size * repetitions))
+        table.add_row(data.name, *row, duration(seconds))
     console.print(table)
-    protocols, epsilons = len(work.plans[0].protocols), len(work.plans[0].epsilons)
-    number, parts = work.part
+    number, parts = part
     console.print(
-        f"{protocols} protocols x {epsilons} epsilons x {work.repetitions} repetitions"
+        f"{protocols} protocols x {epsilons} epsilons x {total} repetitions"
         f"{f', part {number} of {parts}' if parts > 1 else ''}: "
-        f"{cells:,} cells, {amount(total)} positions (users x values)"
+        f"{cells:,} cells, {amount(positions)} positions (users x values)"
     )
-    console.print(f"backend {work.engine.name} ({work.engine.device}): {reason}")
-    memory, whole = expected_memory(work), "for this part" if parts > 1 else "in all"
-    console.print(f"expected: about {duration(sum(seconds))} and {size(memory)} {whole}; nothing was written")
+    console.print(f"backend {engine.name} ({engine.device}): {engine.reason}")
+    old = output.stat().st_size if output.exists() else 0
+    peak = f"{amount(2 * disk + old)}B of disk space at most (the old file, the journal, the new file)"
+    whole = "for this part" if parts > 1 else "in all"
+    console.print(f"expected: about {duration(all_seconds)} {whole}, {peak}; nothing was written")

@@ -27,9 +27,11 @@ from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC
 from gpu_rsfd.datasets.table.load import parse_options
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.measure import Measurement
+from gpu_rsfd.measure.base import options_of
 from gpu_rsfd.options import entries, expanded, split_list, unknown_name, whole
 from gpu_rsfd.running.command import name_by_size
-from gpu_rsfd.spec import FIELDS, MEASURED, Spec
+from gpu_rsfd.spec import FIELDS, Spec
 from gpu_rsfd.textfiles import toml_loads
 
 DEFAULT_DATASET = "syn1"
@@ -37,9 +39,9 @@ BY_SIZE = ("users", "domain", "attributes", "values", "distribution")  # options
 OF_TABLES = tuple(option.key for option in TABLE)  # options of tables
 
 
-def read_options(command: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def read_options(command: str, options: Mapping[str, Any], kind: type[Measurement] | None = None) -> dict[str, Any]:
     """What is run, by key: the options of a TOML file (`--spec`), overridden by those of the command line."""
-    valid = declared.inputs_of(command)
+    valid = declared.inputs_of(command, kind)
     path, found = options.get("spec"), {}
     if path is not None:
         found = {key.replace("_", "-"): value for key, value in read_toml(path).items()}
@@ -63,12 +65,12 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"spec={path} is not a TOML file: {error}") from None
 
 
-def spec_of(options: Mapping[str, Any], command: str = "sweep") -> Spec:
-    """The spec of a command."""
+def spec_of(options: Mapping[str, Any], command: str = "sweep", kind: type[Measurement] = Measurement) -> Spec:
+    """The spec of a command and what it measures."""
     fields = {field.name: field.read(options[field.key], ()) for field in FIELDS if field.key in options}
     if own := own_protocols(options):
         fields["protocols"] = own_or_known(fields.get("protocols", own), own)
-    return Spec.of_command(command, None, fields)
+    return Spec.of_command(command, None, fields, kind.defaults, kind.unused)
 
 
 def own_or_known(names: Iterable[str], own: Mapping[str, Any]) -> list[Any]:
@@ -95,13 +97,9 @@ def own_protocols(options: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
-def measurement_of(options: Mapping[str, Any], command: str) -> Any:
-    """What a command measures."""
-    from gpu_rsfd.measure import Frequencies, Inference
-
-    option = MEASURED.get(command, MEASURED["sweep"])
-    value = str(options.get(option.key, option.default))
-    return Inference(value) if command == "attack" else Frequencies(value)
+def measurement_of(options: Mapping[str, Any], kind: type[Measurement]) -> Measurement:
+    """What a command measures, with its options."""
+    return kind(**{o.name: o.read(options[o.key], ()) for o in options_of(kind) if o.key in options})
 
 
 def datasets_of(options: Mapping[str, Any], command: str, quiet: bool) -> list[Dataset]:

@@ -14,10 +14,12 @@ from gpu_rsfd.backends import BACKENDS
 from gpu_rsfd.datasets import available
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.measure import MEASUREMENTS, Measurement
+from gpu_rsfd.measure.base import options_of
 from gpu_rsfd.options import MACHINE, OUTPUT, SIMULATION, F, Option, read_whole
 from gpu_rsfd.results.estimate import ALIASES, POSTPROCESS
 from gpu_rsfd.results.metrics import metric_names
-from gpu_rsfd.spec import FIELDS, MEASURED, SAVE_EVERY
+from gpu_rsfd.spec import FIELDS, SAVE_EVERY
 
 SELECTION = (
     Option("dataset", "LIST", "Data sets by name or file.", "syn1,my.csv", many=True, default_text="syn1",
@@ -48,11 +50,11 @@ SPEC_FILE = Option(
 )  # fmt: skip
 RUN = (
     Option("backend", "NAME", "auto, cupy, native or numpy.", "numpy", panel=MACHINE, kind=str, default="auto",
-           default_text="auto", known=BACKENDS, unused=("attack",)),
+           default_text="auto", known=BACKENDS),
     Option("workers", "N", "Threads (native) or processes (NumPy).", "4", panel=MACHINE,
            default_text="one per core", read=read_whole("workers")),
     Option("devices", "LIST", "CUDA devices of the CuPy backend.", "0,1", panel=MACHINE, many=True, option="device",
-           default_text="all that work", unused=("attack",)),
+           default_text="all that work"),
     Option("cluster", "PLACE", "Dask cluster: address or file of its scheduler, or local:4.", "tcp://head:8786",
            panel=MACHINE),
     Option("patience", "SECONDS", "Give up if the cluster returns nothing for this long.", "600", panel=MACHINE,
@@ -66,9 +68,7 @@ RUN = (
            default_text="plot", in_python=False),
     Option("save_every", "SECONDS", "Seconds of work between saves.", "30", panel=OUTPUT, kind=float,
            default=SAVE_EVERY, default_text=f"{SAVE_EVERY:g}"),
-    Option("dry_run", "", "Print the size of the work, the expected time and memory; run nothing.", panel=OUTPUT,
-           kind=bool, default=False, in_python=False),
-    Option("yes", "", "Start even if it may take more than a day, or more memory than is free.", panel=OUTPUT,
+    Option("dry_run", "", "Print the size of the work, the expected time and disk space; run nothing.", panel=OUTPUT,
            kind=bool, default=False, in_python=False),
     Option("quiet", "", "Print only errors.", panel=OUTPUT, kind=bool, default=False, in_python=False),
 )  # fmt: skip
@@ -88,14 +88,19 @@ SHOWN_METRIC = Option(
 )  # fmt: skip
 
 
-def inputs_of(command: str) -> tuple[Option, ...]:
+COMMANDS = {kind.command: kind for kind in MEASUREMENTS.values()} | {"paper": MEASUREMENTS["frequencies"]}
+
+
+def inputs_of(command: str, kind: type[Measurement] | None = None) -> tuple[Option, ...]:
     """The options that say what is run, which a spec file may have, too."""
-    return tuple(o for o in (*SELECTION, *FIELDS, PROTOCOL_FROM, *MEASURED.values()) if command not in o.unused)
+    kind = kind or COMMANDS.get(command, Measurement)
+    known = (*SELECTION, *FIELDS, PROTOCOL_FROM, *options_of(kind))
+    return tuple(o for o in known if command not in o.unused and o.name not in kind.unused)
 
 
-def running_of(command: str) -> tuple[Option, ...]:
+def running_of(command: str, kind: type[Measurement] | None = None) -> tuple[Option, ...]:
     """All options of a command that runs a measurement."""
-    return (*inputs_of(command), *(o for o in (SPEC_FILE, *RUN) if command not in o.unused))
+    return (*inputs_of(command, kind), *(o for o in (SPEC_FILE, *RUN) if command not in o.unused))
 
 
 def option(

@@ -37,7 +37,7 @@ def page(
     from gpu_rsfd.show import charts, plots
     from gpu_rsfd.show.decided import title_of
     from gpu_rsfd.show.page import check_page, write_page
-    from gpu_rsfd.store.reading import missing, open_results
+    from gpu_rsfd.store.contents import open_results
 
     target = output or plots.beside(file, suffix=".html")
     if target.exists() and file.exists() and target.samefile(file):
@@ -45,14 +45,12 @@ def page(
     check_page(target, overwrite)
     metric = options["metric"] or "mse"
     as_metric(metric)
-    if attack is not None and not attack.exists():
-        raise missing(attack, "attack")
     attacks = None if attack is None else open_results(attack)
-    if attacks is not None and attacks.measurement == "frequencies":
+    if attacks is not None and attacks.has_errors:
         raise InputError(f"attack={attack} holds a sweep; a results file of gpu-rsfd attack is needed")
     charts.altair()  # fails before the work of reading
     results = render.selected(file, options)
-    if results.measurement != "frequencies":
+    if not results.has_errors:
         raise InputError(f"{file} holds an attack; give the file of the sweep, and this one as --attack")
     name = os.fsencode(file.name).decode(errors="replace")
     write_page(results, target, title_of(results, name), overwrite, attacks, metric)

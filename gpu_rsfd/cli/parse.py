@@ -37,7 +37,7 @@ def domain(texts: Iterable[object]) -> Domain:
 
 def part(text: str) -> tuple[int, int]:
     """`3/16` as (3, 16)."""
-    from gpu_rsfd.store.output import check_part
+    from gpu_rsfd.running.collect import check_part
 
     number, slash, parts = text.partition("/")
     if not slash or not number.strip().isdecimal() or not parts.strip().isdecimal():

@@ -15,7 +15,7 @@ from gpu_rsfd.results.result import Results
 def selected(file: Path, options: Mapping[str, Any]) -> Results:
     """The results of a file that `--dataset`, `--protocol` and `--epsilon` leave."""
     from gpu_rsfd.show.selection import select
-    from gpu_rsfd.store.reading import open_results
+    from gpu_rsfd.store.contents import open_results
 
     results = open_results(file)
     names = split_list(options["dataset"] or [], "dataset", exact=results)
@@ -43,13 +43,13 @@ def table(
     from gpu_rsfd.show.privacy import show_attacks
 
     chosen, error = postprocess or DEFAULT, metric or "mse"
-    if results.measurement != "frequencies":
+    if not results.has_errors:
         _refuse_of_attack(postprocess=postprocess, metric=metric, compare=compare, per=per)
     if form == "latex":
         from gpu_rsfd.show.latex import document
 
         print(document(results, chosen, error))
-    elif results.measurement != "frequencies":
+    elif not results.has_errors:
         show_attacks(results, form)
     elif compare:
         details.compare(results, compare[0], compare[1], chosen, form, error)
@@ -71,7 +71,7 @@ def figure(
     from gpu_rsfd.show import plots, privacy
 
     chosen, error = postprocess or DEFAULT, metric or "mse"
-    if results.measurement != "frequencies":
+    if not results.has_errors:
         _refuse_of_attack(
             postprocess=postprocess,
             metric=metric,

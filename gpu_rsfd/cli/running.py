@@ -9,26 +9,25 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+from gpu_rsfd.cli import options as declared
 from gpu_rsfd.cli import parse, progress, render
-from gpu_rsfd.cli.figures import painter
 from gpu_rsfd.cli.inputs import datasets_of, measurement_of, read_options, spec_of
 from gpu_rsfd.cli.signals import Terminated
 from gpu_rsfd.cli.terminal import escaped
 from gpu_rsfd.datasets import DATA_VARIABLE, available
 from gpu_rsfd.datasets.paper.originals import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.measure import Measurement
 from gpu_rsfd.options import counted, entries, split_list, whole
-from gpu_rsfd.planning import plan_for
-from gpu_rsfd.running.collect import collect
-from gpu_rsfd.running.experiments import check_datasets, engine_of
-from gpu_rsfd.store.folder import folder_of
-from gpu_rsfd.store.output import check_output
-from gpu_rsfd.store.reading import open_results
+from gpu_rsfd.results.result import Results
+from gpu_rsfd.running.collect import Run, collect
+from gpu_rsfd.running.experiments import check_datasets, engine_for
+from gpu_rsfd.store.contents import check_output, journal_of
 
 
 def _ending(error: BaseException) -> tuple[str, int]:
@@ -63,14 +62,20 @@ def check_files(options: Mapping[str, Any], inputs: Sequence[Path], datasets: Se
 
 
 def carry_out(
-    command: str, options: Mapping[str, Any], fixed: Mapping[str, Any] = MappingProxyType({}), *, each: bool = False
+    command: str,
+    options: Mapping[str, Any],
+    fixed: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    each: bool = False,
+    kind: type[Measurement] | None = None,
 ) -> None:
     """Runs the measurement of a command, shows its table and draws its figure.
 
     `fixed` are inputs that the command sets itself; with `each`, every data set has a figure of its own as well.
     """
-    given = {**read_options(command, options), **fixed}
-    spec, measurement = spec_of(given, command), measurement_of(given, command)
+    kind = kind or declared.COMMANDS[command]
+    given = {**read_options(command, options, kind), **fixed}
+    spec, measurement = spec_of(given, command, kind), measurement_of(given, kind)
     output, quiet = options["output"], options["quiet"]
     quoted = shlex.quote(str(output))
     if not 0 <= options["save_every"] < math.inf:
@@ -79,42 +84,31 @@ def carry_out(
         raise InputError("--dry-run and --quiet exclude each other")
     part = None if options["part"] is None else parse.part(options["part"])
     workers = None if options["workers"] is None else whole("workers", options["workers"])
-    devices = [whole("device", text) for text in split_list(options.get("device") or [], "device")] or None
+    devices = [whole("device", text) for text in split_list(options["device"] or [], "device")] or None
     check_files(options, input_files(given, options.get("spec")), available() if each else ())
-    datasets = check_datasets(datasets_of(given, command, quiet), spec.sampler)
-    plans = [plan_for(spec, data) for data in datasets]
+    run = Run.of(measurement, spec, check_datasets(datasets_of(given, command, quiet), spec.sampler))
     patience = options["patience"]
     if patience is not None and (options["cluster"] is None or not 0 < patience < math.inf):
         raise InputError(f"patience={patience} must be a number of seconds > 0, and needs --cluster")
     with contextlib.ExitStack() as stack:
         reporter = stack.enter_context(progress.reporter(quiet))
-        engine, reason = engine_of(
-            measurement, datasets, spec, options.get("backend", "auto"), workers, devices, options["cluster"], plans
+        engine = stack.enter_context(
+            engine_for(run, options["backend"], workers, devices, options["cluster"], patience, reporter.say)
         )
-        stack.enter_context(engine)
-        if patience is not None:
-            engine.patience = patience
-        if options["dry_run"] or not options["yes"]:
+        if options["dry_run"]:
             from gpu_rsfd.cli import dryrun
 
-            work = dryrun.Work(datasets, plans, len(spec.repetitions), engine, measurement.noun, part or (1, 1))
-            if options["dry_run"]:
-                dryrun.dry_run(work, reason)
-                return
-            dryrun.check_size(work)
-        short = reason.partition(": ")[0]  # `gpu-rsfd doctor` says the rest
+            dryrun.dry_run(run, engine, output, part or (1, 1))
+            return
+        short = engine.reason.partition(": ")[0]  # `gpu-rsfd doctor` says the rest
         reporter.say(f"backend {engine.name} ({engine.device}): {short}")
-        paint = stack.enter_context(painter(second=each and options["plot"] and part is None))
         started = time.monotonic()
         before = output.stat() if output.exists() else None
         try:
             results = collect(
-                measurement,
-                datasets,
-                spec,
+                run,
                 output,
                 engine,
-                plans=plans,
                 overwrite=options["overwrite"],
                 save_every=options["save_every"],
                 part=part,
@@ -122,8 +116,7 @@ def carry_out(
             )
         except (KeyboardInterrupt, RunError, MemoryError) as error:  # Ctrl-C; a full disk, a lost worker or device
             reporter.end()
-            blocks = folder_of(Path(os.path.realpath(output)) if output.is_symlink() else output)
-            end_early(error, output, options["overwrite"], before, lambda path: bool(open_results(path)), blocks)
+            end_early(error, output, options["overwrite"], before, part)
         elapsed, worked = time.monotonic() - started, results.computed > 0
         if part is not None:
             what = f"{counted(results.computed, 'repetition')} done" if worked else "nothing was left to do"
@@ -139,7 +132,7 @@ def carry_out(
         figures: list[Path] = []
         try:
             if options["plot"]:
-                figures = paint.draw(results, output, each, not worked)
+                figures = draw(results, output, each, not worked)
         except (InputError, RunError, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else error
             raise RunError(f"{output} is complete, but its figure can't be written: {why}") from error
@@ -155,25 +148,27 @@ def carry_out(
             reporter.say(f"{output} is complete: nothing to do (gpu-rsfd show {quoted}, gpu-rsfd plot {quoted})")
 
 
-def end_early(
-    error: BaseException,
-    output: Path,
-    overwrite: bool,
-    before: os.stat_result | None,
-    finished: Callable[[Path], bool],
-    blocks: Path | None = None,
-) -> NoReturn:
-    """Says what ended the work, what is kept of it, and how to continue.
+def draw(results: Results, file: Path, each: bool, missing: bool) -> list[Path]:
+    """The figure of results, and with `each` one per data set; or only those missing or older than the file."""
+    from gpu_rsfd.show import plots
 
-    `before`: the output as it was.  `finished`: whether a file holds any finished repetition.  `blocks`: the folder of
-    those that are not in the file yet.
-    """
+    pages = {plots.beside(file): list(results)}
+    pages |= {plots.beside(file, name): [name] for name in results} if each else {}
+    wanted = {path: names for path, names in pages.items() if not missing or plots.outdated(path, file)}
+    for path, names in wanted.items():
+        plots.save_figure(render.figure(results.only(names), x="epsilon" if each else "auto"), path)
+    return list(wanted)
+
+
+def end_early(
+    error: BaseException, output: Path, overwrite: bool, before: os.stat_result | None, part: tuple[int, int] | None
+) -> NoReturn:
+    """Says what ended the work, what is kept of it, and how to continue.  `before`: the output as it was."""
     saved = output.exists() and output.stat() != before
-    places = []
-    with contextlib.suppress(InputError):
-        if (saved or not overwrite) and finished(output):
-            places = [str(output)]
-    places += [str(blocks)] if blocks is not None and any(blocks.glob("*-*-*.h5")) else []
+    target = Path(os.path.realpath(output)) if output.is_symlink() else output
+    journal = journal_of(target, part)
+    places = [str(output)] if output.exists() and (saved or not overwrite) else []
+    places += [str(journal)] if journal.exists() else []
     kept = f"what is done is kept in {' and '.join(places)}" if places else "nothing was finished yet"
     arguments = [a for a in sys.argv[1:] if a != "--overwrite" or not saved]
     known = shutil.which("gpu-rsfd") or sys.argv[0].endswith("__main__.py")

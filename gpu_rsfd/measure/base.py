@@ -1,70 +1,166 @@
-"""What `collect` and the store know of a measurement: named arrays with a repetition axis."""
+"""A measurement: what is recorded for each repetition.  One file has all about it; everything else follows from it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-import numpy as np
-import numpy.typing as npt
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.options import SIMULATION, Option, whole
+from gpu_rsfd.results.result import CELL, Column, Header, Layout
+from gpu_rsfd.spec import FIELDS
 
-from gpu_rsfd.backends.base import Progress
-from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.results.estimate import STORED
-from gpu_rsfd.results.result import Header, Measured
+if TYPE_CHECKING:
+    from gpu_rsfd.measure.view import View
+    from gpu_rsfd.results.result import Result
 
-Arrays = dict[str, npt.NDArray[Any]]
+HEADERS = ("attribute", "value")  # dimensions whose sizes are the data set's
+M = TypeVar("M", bound="Measurement")
 
 
 @dataclass(frozen=True)
-class Array:
-    """An array [protocol, epsilon, repetition, …] of a measurement."""
+class Measurement:
+    """What is recorded for each repetition; subclass it to measure something of your own (docs/own-measurement.md).
 
-    name: str
-    dtype: type[np.generic]
-    dimension: str = ""  # of what follows the repetition: value, attribute, postprocess; nothing if there is none
-    field: str = ""  # what the result calls it, if not by its name
+    A subclass is a frozen dataclass.  Its fields are its options, in Python and on the command line.  It declares what
+    it records and has one method, `measure`.
 
-    def tail(self, header: Header) -> tuple[int, ...]:
-        """The shape of what follows the repetition."""
-        sizes = {"value": header.plan.values, "attribute": len(header.domain), "postprocess": len(STORED)}
-        return (sizes[self.dimension],) if self.dimension else ()
+    Attributes
+    ----------
+    arrays : mapping of str to tuple of str
+        The dimensions of each array after protocol, epsilon and repetition: `value`, `attribute`, or ones of its own.
+    columns : mapping of str to str or Column
+        What tables and figures show: the arrays, by name, and what they are called.
+    version : int, optional
+        Part of its identity: another number, and files that were made before are not extended.
+    name, command : str
+        What a results file calls it (default: the name of the class), and the command that runs it.
+    defaults : mapping
+        Defaults of options of a run that are its own.
+    unused : tuple of str
+        Options of a run that it has no use for.
+    counts_first : bool
+        Whether `measure` begins with `view.counts()`: these are then counted while the block before is worked out.
+    examples : tuple of str
+        Command lines that `--help` shows.
+    """
 
+    arrays: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    columns: ClassVar[Mapping[str, str | Column]] = {}
+    version: ClassVar[int | None] = None
+    name: ClassVar[str] = ""
+    command: ClassVar[str] = "run"
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    unused: ClassVar[tuple[str, ...]] = ()
+    counts_first: ClassVar[bool] = False
+    examples: ClassVar[tuple[str, ...]] = ()
 
-class Measurement(Protocol):
-    """Makes its arrays for some repetitions, and a result from them.  Picklable: a cluster's workers get it."""
+    def __init_subclass__(cls) -> None:
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__
 
-    kind: ClassVar[str]  # as a results file names it
-    noun: ClassVar[str]  # as people do
+    def __post_init__(self) -> None:
+        for option in options_of(type(self)):
+            if option.known and getattr(self, option.name) not in option.values:
+                value = getattr(self, option.name)
+                raise InputError(f"unknown {option.name} {value!r}; available: {', '.join(option.values)}")
+
+    def coords(self) -> Mapping[str, Sequence[Any]]:
+        """The coordinates of each dimension of its own."""
+        return {}
+
+    def measure(self, view: View) -> Mapping[str, Any]:
+        """Make the arrays, [protocol, epsilon, repetition, …], for some repetitions and cells.
+
+        Parameters
+        ----------
+        view : View
+            What is to be measured: counts, reports, the truth.
+
+        Returns
+        -------
+        mapping of str to ndarray
+            An array of each name in `arrays`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no method `measure`")
+
+    def check(self, result: Result) -> tuple[str, str] | None:
+        """An array that can't be right, and why; None if all can.  Called when a file is read."""
+        return None
+
+    def recorded(self) -> Mapping[str, tuple[str, ...]]:
+        """The arrays that these options ask for."""
+        return self.arrays
 
     def described(self) -> dict[str, Any]:
-        """What of it decides about the numbers, as plain data; nothing that is as usual."""
+        """Its identity, as plain data: name, version, fields."""
+        version = {} if self.version is None else {"measurement_version": self.version}
+        return {"measurement": self.name, **version, **{f.name: getattr(self, f.name) for f in fields(self)}}
 
-    def arrays(self) -> tuple[Array, ...]:
-        """What it records."""
+    def layout(self, header: Header) -> Layout:
+        """What it records of a data set, as plain data."""
+        shown = {name: Column(c) if isinstance(c, str) else c for name, c in self.columns.items()}
+        columns = {
+            name: c._replace(baseline=c.baseline(header)) if callable(c.baseline) else c for name, c in shown.items()
+        }
+        coords = {dim: [getattr(x, "item", lambda x=x: x)() for x in values] for dim, values in self.coords().items()}
+        return Layout(self.name, self.command, dict(self.recorded()), coords, columns)
 
-    def make(
-        self,
-        header: Header,
-        data: Dataset,
-        seed: int,
-        repetitions: range,
-        engine: Any,
-        progress: Progress | None = None,
-    ) -> Iterator[tuple[int, Arrays]]:
-        """(protocol, its arrays [epsilon, repetition, …]), one protocol after the other.
 
-        The cells that the header's plan does not ask for may hold anything.
-        """
+def options_of(kind: type[Measurement]) -> tuple[Option, ...]:
+    """The options that a measurement's fields are: declared like those of a spec, or derived from type and default."""
+    declared = (
+        replace(f.metadata["option"], name=f.name) if "option" in f.metadata else _derived(f) for f in fields(kind)
+    )
+    return tuple(declared)
 
-    def pieces(self, header: Header, repetitions: int, engine: Any) -> int:
-        """How many times the engine is called for a block: more than once where that saves memory."""
 
-    def check(self, header: Header, arrays: Mapping[str, Any]) -> tuple[str, str] | None:
-        """An array that can't be right, and why; None if all can."""
+def _derived(field: Field[Any]) -> Option:
+    default = None if field.default is MISSING else field.default
+    kinds = {"int": int, "float": float, "str": str, "bool": bool}
+    kind = kinds.get(str(getattr(field.type, "__name__", field.type)), type(default))
+    example = "" if default is None else str(default)
 
-    def result(
-        self, header: Header, repetitions: range, spec: Mapping[str, Any], arrays: Mapping[str, Any]
-    ) -> Measured:
-        """What users get.  An array may be a function that gives it."""
+    def read(value: Any, names: Any = ()) -> Any:
+        if kind is int:
+            return whole(field.name, value)
+        try:
+            return kind(value)
+        except (TypeError, ValueError):
+            raise InputError(f"{field.name}={value} must be a number") from None
+
+    switch = kind is bool
+    return Option(
+        field.name,
+        "" if switch else {int: "N", float: "X"}.get(kind, "TEXT"),
+        str(field.metadata.get("help", f"Option {field.name!r} of the measurement.")),
+        "" if switch else example,
+        read=read,
+        default=default,
+        default_text=example,
+        panel=SIMULATION,
+        kind=bool if switch else None,
+    )
+
+
+def check_measurement(measurement: Measurement, taken: Collection[str]) -> None:
+    """Refuses a measurement that can't be run or stored; `taken`: names of options that every run has."""
+    kind = type(measurement).__name__
+    if not isinstance(measurement, Measurement):
+        raise InputError(f"measurement={measurement!r} must be an instance of a subclass of gpu_rsfd.Measurement")
+    for f in fields(measurement):
+        if f.name in taken or f.name in {option.name for option in FIELDS}:
+            raise InputError(f"the field {f.name!r} of {kind} is named like an option of sweep; give it another name")
+    arrays, coords = measurement.recorded(), measurement.coords()
+    if not arrays:
+        raise InputError(f"{kind}.arrays is empty; at least one array is needed")
+    for name, dims in arrays.items():
+        if not name.isidentifier() or hasattr(Header, name) or name in Header.__dataclass_fields__:
+            raise InputError(f"{kind}.arrays names {name!r}, which can't be the name of an array; give it another name")
+        for dim in dims:
+            if dim not in (*HEADERS, *coords) or dim in CELL:
+                raise InputError(f"{kind}.coords() has no {dim!r}, a dimension of {name!r}; known: value, attribute")
+    for name, column in measurement.columns.items():
+        if name not in arrays and name != "error" and (isinstance(column, str) or column.of is None):
+            raise InputError(f"{kind}.columns names {name!r}, which is not among its arrays: {', '.join(arrays)}")

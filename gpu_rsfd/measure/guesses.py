@@ -14,19 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.measure.reports import Chunk
-from gpu_rsfd.planning import Plan
+from gpu_rsfd.planning import Counts, Plan
 from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Subsets, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.form import implementation
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[Any]
-Frequencies = Callable[[int, int], Floats]  # (attribute, recipe) -> what the attacker takes for its marginal
+Marginals = Callable[[int, int], Floats]  # (attribute, recipe) -> what the attacker takes for its marginal
 
 TIE = 1e-9  # probabilities closer than this, relatively, are equal: floating-point noise must not decide
 _NEVER = 1e-250  # stands for the probability 0 of a fake: the report then outweighs everything else
 
 STEPS = 32  # values that are looked at one by one: most users are done after a few
-BYTES_PER_RECIPE = 28  # of a user, while a chunk is attacked
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,15 +139,28 @@ LOOKS: dict[type, Callable[[Indices, Recipe, Floats, Indices], Seen]] = {
 }
 
 
-def guesses(
-    plan: Plan, chunk: Chunk, frequencies: Frequencies
-) -> Iterator[tuple[int, int, Indices | None, list[Indices]]]:
+def right(plan: Plan, chunk: Chunk, marginals: Marginals) -> tuple[Counts, Counts]:
+    """Users of a chunk who are guessed right: (sampled [protocol, epsilon], values [protocol, epsilon, attribute]).
+
+    0 where a cell is not asked for, and of the sampled attribute where none is sampled (Spl).
+    """
+    sampled = np.zeros((len(plan.looks), len(plan.epsilons)), np.int64)
+    values = np.zeros((*sampled.shape, plan.d), np.int64)
+    codes = [chunk.codes(j) for j in range(plan.d)]
+    for p, e, who, guessed in guesses(plan, chunk, marginals):
+        if who is not None:
+            sampled[p, e] = np.count_nonzero(who == chunk.sampled)
+        values[p, e] = [np.count_nonzero(v == x) for v, x in zip(guessed, codes, strict=True)]
+    return sampled, values
+
+
+def guesses(plan: Plan, chunk: Chunk, marginals: Marginals) -> Iterator[tuple[int, int, Indices | None, list[Indices]]]:
     """(protocol, epsilon, each user's sampled attribute or None for Spl, each attribute's values), as guessed.
 
     Cells with the same recipe of an attribute share its evidence.
     """
     seen = [
-        [look(chunk, a.index, recipe, frequencies(a.index, r)) for r, recipe in enumerate(a.recipes)]
+        [look(chunk, a.index, recipe, marginals(a.index, r)) for r, recipe in enumerate(a.recipes)]
         for a in plan.attributes
     ]
     for p, row in enumerate(plan.cells):

@@ -16,7 +16,7 @@ from gpu_rsfd.backends.literal import Reports
 from gpu_rsfd.checks import MAX_USERS, check_epsilon, check_seed, integer
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
-from gpu_rsfd.domain import Domain
+from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import (
     DEFAULT_SETTINGS,
     Bits,
@@ -27,13 +27,13 @@ from gpu_rsfd.protocols import (
     Sets,
     Subsets,
     Unsampled,
-    mechanisms,
 )
 from gpu_rsfd.protocols.form import implementation
 from gpu_rsfd.tape import LANES, Codes, Tape, Words, check_assignment, fake_values, keep_draw, scale
 
 CHUNK_BYTES = 1 << 26  # of a chunk's uniforms and reports
 MOST_USERS = 1 << 14
+BYTES_PER_RECIPE = 28  # of a user, while a chunk is looked at
 
 Column = Callable[[int, int, int], Codes]  # (attribute, start, stop) -> codes
 
@@ -44,26 +44,21 @@ def chunk_users(bytes_per_user: int, n: int) -> int:
     return min(fit, -(-n // LANES) * LANES)
 
 
+def chunk_size(plan: Plan, n: int) -> int:
+    """Users in a chunk that is looked at under every recipe of a plan."""
+    return chunk_users(16 * max(plan.domain) + BYTES_PER_RECIPE * sum(len(a.recipes) for a in plan.attributes), n)
+
+
 class Chunk:
     """The users start … stop - 1 of one repetition: what they hold, and their share of the tape.
 
     Arrays are [value, user] here: users lie side by side.
     """
 
-    def __init__(
-        self,
-        column: Column,
-        domain: Domain,
-        n: int,
-        seed: int,
-        repetition: int,
-        assignment: str,
-        start: int,
-        stop: int,
-    ) -> None:
-        self.start, self.stop, self.domain = start, stop, domain
+    def __init__(self, column: Column, plan: Plan, n: int, seed: int, repetition: int, start: int, stop: int) -> None:
+        self.plan, self.domain, self.repetition = plan, plan.domain, repetition
+        self.start, self.stop, self._n = start, stop, n
         self._column, self._tape = column, Tape(seed)
-        self._repetition, self._assignment, self._n = repetition, assignment, n
         self._kept: tuple[int, npt.NDArray[np.uint32]] | None = None  # the uniforms of the last attribute
         self._words: tuple[int, Words] | None = None
 
@@ -71,7 +66,7 @@ class Chunk:
     def sampled(self) -> npt.NDArray[np.int64]:
         """The attribute that each user samples."""
         words = self._tape.assigned_words(
-            self._assignment, self._repetition, self._n, len(self.domain), self.start, self.stop
+            self.plan.assignment, self.repetition, self._n, len(self.domain), self.start, self.stop
         )
         return words.astype(np.int64)
 
@@ -80,7 +75,7 @@ class Chunk:
 
     def _value_words(self, j: int) -> Words:
         if self._words is None or self._words[0] != j:
-            self._words = j, self._tape.value(j, self._repetition, self.start, self.stop)
+            self._words = j, self._tape.value(j, self.repetition, self.start, self.stop)
         return self._words[1]
 
     def uniforms(self, j: int) -> npt.NDArray[np.uint32]:
@@ -89,7 +84,7 @@ class Chunk:
             offset, k = self.domain.offsets[j], self.domain[j]
             out = np.empty((k, self.stop - self.start), np.uint32)
             for v in range(k):
-                out[v] = self._tape.uniforms(offset + v, self._repetition, self.start, self.stop)
+                out[v] = self._tape.uniforms(offset + v, self.repetition, self.start, self.stop)
             self._kept = j, out
         return self._kept[1]
 
@@ -131,6 +126,21 @@ class Chunk:
     def sent_subsets(self, j: int, recipe: Recipe, mine: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any]:
         """`Subsets`: bits [value, user]."""
         return chosen(self.uniforms(j), self.codes(j), *recipe.noise.integers)
+
+    def reports(self, protocol: str, epsilon: float) -> ReportChunk:
+        """What these users send under a protocol and epsilon of the plan."""
+        p, e = self.plan.protocols.index(protocol), self.plan.epsilons.index(epsilon)
+        values: list[npt.NDArray[Any]] = []
+        senders: list[npt.NDArray[np.int64]] = []
+        ms = self.plan.mechanisms[p][e]
+        for j, m in enumerate(ms):
+            sent = self.sent(j, m.recipe)
+            alone = m.recipe.unsampled is Unsampled.NOTHING
+            who = np.flatnonzero(self.sampled == j) if alone else np.arange(sent.shape[-1])
+            senders.append(who + self.start)
+            unary = m.recipe.unary
+            values.append(np.ascontiguousarray(sent.T[who], np.uint8) if unary else sent[who].astype(np.int64))
+        return ReportChunk(values, senders, self.sampled, ms, self.start, self.stop)
 
 
 # noise class -> what is sent; `mine`: who sampled the attribute, None if all randomise their own value
@@ -196,27 +206,12 @@ def report_chunks(
     check_assignment(assignment)
     data = as_dataset(data)
     check_rows(data, "users")
-    ms = mechanisms(protocol, check_epsilon(epsilon), data.domain, settings)
+    plan = Plan.of(data.domain, [protocol], [check_epsilon(epsilon)], assignment, settings)
     seed, repetition = check_seed(seed), integer("repetition", repetition, 0, 2**64 - 1)
     size = chunk_users(8 * data.domain.total, data.n) if users is None else integer("users", users, 1, MAX_USERS)
-    return _chunks(data, ms, seed, repetition, assignment, size)
-
-
-def _chunks(data: Dataset, ms: Any, seed: int, repetition: int, assignment: str, size: int) -> Iterator[ReportChunk]:
-    for start in range(0, data.n, size):
-        chunk = Chunk(data.column, data.domain, data.n, seed, repetition, assignment, start, min(start + size, data.n))
-        values: list[npt.NDArray[Any]] = []
-        senders: list[npt.NDArray[np.int64]] = []
-        for j, m in enumerate(ms):
-            sent = chunk.sent(j, m.recipe)
-            who = (
-                np.flatnonzero(chunk.sampled == j)
-                if m.recipe.unsampled is Unsampled.NOTHING
-                else np.arange(sent.shape[-1])
-            )
-            senders.append(who + start)
-            if m.recipe.unary:
-                values.append(np.ascontiguousarray(sent.T[who], np.uint8))
-            else:
-                values.append(sent[who].astype(np.int64))
-        yield ReportChunk(values, senders, chunk.sampled, ms, start, chunk.stop)
+    return (
+        Chunk(data.column, plan, data.n, seed, repetition, start, min(start + size, data.n)).reports(
+            plan.protocols[0], plan.epsilons[0]
+        )
+        for start in range(0, data.n, size)
+    )

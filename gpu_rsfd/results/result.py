@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.planning import Counts, Look, Plan
+from gpu_rsfd.late import provided
+from gpu_rsfd.planning import Look, Plan
 from gpu_rsfd.results import estimate, metrics
 from gpu_rsfd.results.estimate import Floats, PostprocessLike
 from gpu_rsfd.results.metrics import Metric, MetricLike, as_metric
@@ -21,28 +22,55 @@ if TYPE_CHECKING:
     from gpu_rsfd.datasets.base import Dataset, Labels
     from gpu_rsfd.protocols import Mechanism
 
-M = TypeVar("M", bound="Measured")
+CELL = ("protocol", "epsilon", "repetition")  # the first dimensions of every array of a measurement
 
 
-@dataclass(frozen=True)
-class NotKept:
-    """Stands for counts that a file does not hold; says so when they are asked for."""
+class Column(NamedTuple):
+    """What tables and figures show of an array: its mean over the repetitions, with a standard error.
 
-    where: str
+    Attributes
+    ----------
+    label : str
+        What it is called.
+    better : {"", "smaller", "larger"}
+        Which numbers are better, if any: the best protocols are marked then.
+    baseline : float or callable, optional
+        A number to compare with, or a function of the `Header` that gives it: what is to be had without a report.
+    of : callable, optional
+        A function of the `Result` that gives numbers [protocol, epsilon, repetition, …].  Default: the array of the
+        column's name.  Such a column is not shown where the measurement's class is not known.
+    """
 
-    def __call__(self) -> Counts:
-        raise InputError(f"{self.where} holds errors only (--keep mse), no counts; --keep counts would have kept them")
+    label: str
+    better: str = ""
+    baseline: float | Callable[[Header], float] | None = None
+    of: Callable[[Result], Any] | None = None
+
+
+class Layout(NamedTuple):
+    """What a measurement records, as plain data: what a results file says of its arrays."""
+
+    name: str  # of the measurement
+    command: str  # that runs it
+    arrays: Mapping[str, tuple[str, ...]]  # dimensions after protocol, epsilon and repetition
+    coords: Mapping[str, Sequence[Any]]  # of dimensions of its own
+    columns: Mapping[str, Column]
+
+    def sizes(self, header: Header, array: str) -> tuple[int, ...]:
+        """The shape of an array after protocol, epsilon and repetition."""
+        known = {"value": header.plan.values, "attribute": len(header.domain)}
+        return tuple(known[d] if d in known else len(self.coords[d]) for d in self.arrays[array])
 
 
 class Viewed:
     """Results that show themselves in a notebook; how is known to the room `show`, imported when first used."""
 
     def __repr__(self) -> str:
-        return str(_notebook().text(self))
+        return str(provided("notebook").text(self))
 
     def _repr_html_(self) -> str:
         """The table of errors, as a notebook shows it."""
-        return str(_notebook().html(self))
+        return str(provided("notebook").html(self))
 
     def to_dataframe(
         self, per: str = "cell", postprocess: PostprocessLike = estimate.DEFAULT, metric: MetricLike = "mse"
@@ -56,14 +84,14 @@ class Viewed:
         postprocess, metric : str or callable
             As for `Result.error`.
         """
-        return _notebook().to_dataframe(self, per, postprocess, metric)
+        return provided("notebook").to_dataframe(self, per, postprocess, metric)
 
     def to_xarray(self) -> Any:
         """An xarray Dataset with the variables of a results file; of several data sets, one for each, by name.
 
         Needs the extra `notebook`.
         """
-        return _notebook().to_xarray(self)
+        return provided("notebook").to_xarray(self)
 
     def plot(
         self,
@@ -83,13 +111,7 @@ class Viewed:
         attribute : str, optional
             Draws true and estimated frequencies of this attribute's values instead of errors.
         """
-        return _notebook().plot(self, postprocess, x, attribute, metric)
-
-
-def _notebook() -> Any:
-    import importlib
-
-    return importlib.import_module("gpu_rsfd.show.notebook")
+        return provided("notebook").plot(self, postprocess, x, attribute, metric)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -121,50 +143,11 @@ class Header:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Measured(Header, Viewed):
-    """A header with arrays [protocol, epsilon, repetition, …].
+class Result(Header, Viewed):
+    """What a measurement gave on one data set: named arrays over protocols, epsilons and repetitions.
 
-    In place of an array there may be a function that gives it: it is called when the array is first asked for.
-    """
-
-    repetitions: range = range(0)
-    spec: Mapping[str, Any] = field(default_factory=dict)  # what was run, as plain data, the data sets aside
-
-    ARRAYS: ClassVar[tuple[str, ...]] = ()
-
-    def __post_init__(self) -> None:
-        late = {n: self.__dict__.pop(n) for n in self.ARRAYS if callable(self.__dict__[n])}
-        self.__dict__["_late"] = late
-
-    def __getattr__(self, name: str) -> Any:
-        """What is not there yet."""
-        late = self.__dict__.get("_late", {})
-        if name not in late:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return self.__dict__.setdefault(name, late[name]())
-
-    @classmethod
-    def from_header(cls: type[M], header: Header, repetitions: range, spec: Mapping[str, Any], **arrays: Any) -> M:
-        """A header and what was measured."""
-        common = {f.name: getattr(header, f.name) for f in fields(Header)}
-        return cls(**common, repetitions=repetitions, spec=spec, **arrays)
-
-    def take(self: M, protocols: Sequence[int], epsilons: Sequence[int]) -> M:
-        """Some protocols and epsilons."""
-        cells: Any = np.ix_(protocols, epsilons)
-
-        def part(name: str) -> Any:
-            source = self.__dict__["_late"].get(name, self.__dict__.get(name))
-            if source is None or isinstance(source, NotKept):
-                return source
-            return lambda: getattr(self, name)[cells]
-
-        return replace(self, plan=self.plan.take(protocols, epsilons), **{name: part(name) for name in self.ARRAYS})
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Result(Measured):
-    """Counts of a simulation on one data set; estimates and errors are computed from them.
+    Each array is an attribute: `counts`, `reporters`, `sampled_success`, whatever the measurement records.  Large ones
+    are read when they are first used.  Where there are counts, estimates and errors are computed from them.
 
     Attributes
     ----------
@@ -172,22 +155,94 @@ class Result(Measured):
         Number of reports of each value; the values of all attributes, in order.
     reporters : ndarray of int64, [protocol, epsilon, repetition, attribute]
         Number of users who reported an attribute: n, or fewer for Smp.
-    errors : ndarray of float64, [protocol, epsilon, repetition, postprocess], or None
-        MSE_avg, once it has been computed.
+    sampled_success : ndarray of float64, [protocol, epsilon, repetition]
+        Of an attack, the share of users whose sampled attribute is guessed correctly: 1 for Smp, which sends it, NaN
+        for Spl, which does not sample.
+    value_success : ndarray of float64, [protocol, epsilon, repetition]
+        Of an attack, the share of (user, attribute) pairs whose value is guessed correctly.
     protocols, epsilons, repetitions
         The coordinates of these arrays.
     """
 
-    counts: Counts = field(default_factory=lambda: np.empty(0, np.int64))
-    reporters: Counts = field(default_factory=lambda: np.empty(0, np.int64))
-    errors: Floats | None = field(default_factory=lambda: None)
+    repetitions: range = range(0)
+    spec: Mapping[str, Any] = field(default_factory=dict)  # what was run, as plain data, the data sets aside
+    layout: Layout = field(default_factory=lambda: Layout("", "", {}, {}, {}))
+    kept: Mapping[str, Any] = field(default_factory=dict)  # arrays, or functions that give them
 
-    ARRAYS: ClassVar[tuple[str, ...]] = ("counts", "reporters", "errors")
+    @classmethod
+    def made(
+        cls, header: Header, repetitions: range, spec: Mapping[str, Any], layout: Layout, arrays: Mapping[str, Any]
+    ) -> Result:
+        """A result from a header and arrays, or functions that give them."""
+        common = {f.name: getattr(header, f.name) for f in fields(Header)}
+        return cls(**common, repetitions=repetitions, spec=spec, layout=layout, kept=dict(arrays))
+
+    def __getattr__(self, name: str) -> Any:
+        """An array, which is read when it is first used."""
+        kept = self.__dict__.get("kept", {})
+        if name not in kept:
+            if name in ("counts", "reporters") and kept:
+                raise InputError(_without(name, kept))
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self[name]
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.kept:
+            raise InputError(f"no array {name!r} in the result; arrays: {', '.join(self.kept)}")
+        read = self.__dict__.setdefault("_read", {})
+        if name not in read:
+            read[name] = self.kept[name]() if callable(self.kept[name]) else self.kept[name]
+        return read[name]
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The names of its arrays."""
+        return tuple(self.kept)
+
+    def dims(self, name: str) -> tuple[str, ...]:
+        """The dimensions of an array."""
+        return (*CELL, *self.layout.arrays[name])
+
+    @property
+    def coords(self) -> Mapping[str, Sequence[Any]]:
+        """The coordinates of the measurement's own dimensions."""
+        return self.layout.coords
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """What tables and figures show."""
+        return self.layout.columns
+
+    def column(self, name: str, metric: MetricLike = "mse", postprocess: PostprocessLike = estimate.DEFAULT) -> Any:
+        """The numbers of a column, [protocol, epsilon, repetition, …]; errors by a metric, after a post-processing."""
+        if name == "error" and self.has_errors:
+            return self.error(metric, postprocess)
+        of = self.columns[name].of
+        return self[name] if of is None else of(self)
+
+    def take(self, protocols: Sequence[int], epsilons: Sequence[int]) -> Result:
+        """Some protocols and epsilons."""
+        cells: Any = np.ix_(protocols, epsilons)
+
+        def part(name: str) -> Callable[[], Any]:
+            return lambda: self[name][cells]
+
+        return replace(self, plan=self.plan.take(protocols, epsilons), kept={name: part(name) for name in self.kept})
 
     @property
     def has_counts(self) -> bool:
-        """Whether counts are available: not in a file made with `--keep mse`."""
-        return not isinstance(self.__dict__["_late"].get("counts"), NotKept)
+        """Whether counts are available: not in a file made with `--keep mse`, nor in one of another measurement."""
+        return "counts" in self.kept and "reporters" in self.kept
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether there are errors: counts that they follow from, or the errors themselves."""
+        return self.has_counts or "mse" in self.kept
+
+    @property
+    def errors(self) -> Floats | None:
+        """MSE_avg as it was stored, [protocol, epsilon, repetition, postprocess]; None if it was not."""
+        return self["mse"] if "mse" in self.kept else None
 
     def mechanism(self, protocol: str, epsilon: float, attribute: int) -> Mechanism:
         """The mechanism of a protocol at an epsilon for an attribute: thresholds, p, q, variances, loss."""
@@ -274,32 +329,10 @@ class Result(Measured):
         return self.error("mse", postprocess)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class AttackResult(Measured):
-    """Success of an attacker who knows the marginals, on one data set (docs/privacy.md).
-
-    Attributes
-    ----------
-    sampled_success : ndarray of float64, [protocol, epsilon, repetition]
-        Share of users whose sampled attribute is guessed correctly: 1 for Smp, which sends it, NaN for Spl, which does
-        not sample.
-    value_success : ndarray of float64, [protocol, epsilon, repetition]
-        Share of (user, attribute) pairs whose value is guessed correctly.
-    sampled_baseline, value_baseline : float
-        The same without a report: 1 / d, and guessing the most frequent value.
-    """
-
-    sampled_success: Floats = field(default_factory=lambda: np.empty(0))
-    value_success: Floats = field(default_factory=lambda: np.empty(0))
-    sampled_baseline: float = float("nan")
-    value_baseline: float = float("nan")
-
-    ARRAYS: ClassVar[tuple[str, ...]] = ("sampled_success", "value_success")
-
-    @property
-    def knowledge(self) -> str:
-        """What the attacker knows of the marginals: `true` or `estimated`."""
-        return str(self.spec.get("knowledge", "true"))
+def _without(name: str, kept: Mapping[str, Any]) -> str:
+    if "mse" in kept:
+        return "the file holds errors only (--keep mse), no counts; --keep counts would have kept them"
+    return f"there are no {name} in the result of this measurement; arrays: {', '.join(kept)}"
 
 
 class Results(Viewed, dict[str, Any]):
@@ -343,8 +376,13 @@ class Results(Viewed, dict[str, Any]):
 
     @property
     def measurement(self) -> str:
-        """What was measured: `frequencies` (a sweep) or `inference` (an attack)."""
+        """What was measured: `frequencies` (a sweep), `inference` (an attack), or the name of a class of one's own."""
         return str(self.spec.get("measurement", "frequencies"))
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether there are errors of estimates in all results."""
+        return all(result.has_errors for result in self.values())
 
     def changed(self, results: Mapping[str, Any]) -> Results:
         """Other results with what is known about this run."""
@@ -365,9 +403,3 @@ class Results(Viewed, dict[str, Any]):
             The results of these data sets.
         """
         return self.changed({name: self[name] for name in names})
-
-
-def each_protocol(plan: Plan) -> Iterator[tuple[int, Plan]]:
-    """One protocol after the other, so that little is in memory."""
-    for p in range(len(plan.looks)):
-        yield p, plan.take([p])

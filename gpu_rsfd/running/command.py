@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from gpu_rsfd.datasets import available
 from gpu_rsfd.datasets.options import command_words
 from gpu_rsfd.measure import MEASUREMENTS
+from gpu_rsfd.measure.base import options_of
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import REGISTRY
-from gpu_rsfd.spec import FIELDS, MEASURED
+from gpu_rsfd.spec import FIELDS
 
 ALWAYS = ("protocols", "epsilons", "repetitions", "seed")  # named even where they are as usual
 
@@ -37,10 +38,11 @@ def command_of(spec: Mapping[str, Any], command: str = "", output: str | os.Path
         Python; repetitions that do not start at 0; data sets with different seeds, or files that were read with
         different options.
     """
-    command = command or MEASUREMENTS[spec.get("measurement", "frequencies")].noun
+    kind = MEASUREMENTS.get(spec.get("measurement", "frequencies"))
     datasets = list(spec.get("datasets", []))
-    if command not in MEASURED or not datasets or not isinstance(spec.get("prior", ""), str):
+    if kind is None or not datasets or not isinstance(spec.get("prior", ""), str):
         return None
+    command = command or kind.command
     first, stop, step = spec["repetitions"]
     if first or step != 1 or any(name not in REGISTRY for name in spec["protocols"]):
         return None
@@ -49,9 +51,9 @@ def command_of(spec: Mapping[str, Any], command: str = "", output: str | os.Path
         return None
     words = ["gpu-rsfd", command, *data]
     plain = {**spec, "repetitions": stop, "epsilons": [_epsilon(e) for e in spec["epsilons"]]}
-    for option in sorted((*FIELDS, MEASURED[command]), key=lambda o: o.name not in ALWAYS):
+    for option in sorted((*FIELDS, *options_of(kind)), key=lambda o: o.name not in ALWAYS):
         value = plain.get(option.name, option.value())
-        if option.name in ALWAYS or value != option.value(command):
+        if option.name in ALWAYS or value != kind.defaults.get(option.name, option.value(command)):
             words += option.words(value)
     return shlex.join([*words, *([] if output is None else ["--output", os.fspath(output)])])
 

@@ -1,31 +1,32 @@
-"""The public functions: `simulate` in memory, `sweep` and `attack` into a file, `merge`."""
+"""The public functions: `run` any measurement, `simulate` in memory, `sweep` and `attack`, `merge`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gpu_rsfd.backends.base import Backend, Progress, noises_of
+from gpu_rsfd.backends.engine import Local
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.measure import Frequencies, Inference
-from gpu_rsfd.measure.inference import Attacker, workers_for
+from gpu_rsfd.measure import Frequencies, Inference, Measurement
+from gpu_rsfd.measure.base import check_measurement, options_of
 from gpu_rsfd.options import with_keywords
-from gpu_rsfd.planning import Plan, plan_for
-from gpu_rsfd.results.result import AttackResult, Header, Result, Results
-from gpu_rsfd.running.engines import engine_for, open_engine
+from gpu_rsfd.results.result import Header, Result, Results
+from gpu_rsfd.running import collect
+from gpu_rsfd.running.collect import Reporter, Run
 from gpu_rsfd.spec import FIELDS, SAVE_EVERY, Spec
 
-if TYPE_CHECKING:
-    from gpu_rsfd.running.collect import Reporter
-
 Data = Dataset | str | os.PathLike[str]
+KEYWORDS = (  # of every run, which no field of a measurement may be called
+    *("data", "spec", "output", "overwrite", "backend", "workers", "devices", "save_every", "part", "cluster"),
+    *("progress", "reporter", "patience", "dataset", "protocol", "epsilon"),
+)
 
 
 def check_datasets(datasets: object, sampler: str) -> list[Dataset]:
@@ -48,22 +49,98 @@ def check_datasets(datasets: object, sampler: str) -> list[Dataset]:
     return found
 
 
-def engine_of(
-    measurement: Frequencies | Inference,
-    datasets: Sequence[Dataset],
-    spec: Spec,
-    backend: str = "auto",
+def engine_for(
+    run: Run,
+    backend: str | Backend = "auto",
     workers: int | None = None,
     devices: Sequence[int] | None = None,
     cluster: str | None = None,
-    plans: Sequence[Plan] = (),
-) -> tuple[Any, str]:
-    """What makes the arrays of a measurement, and one line that says why it is this."""
-    if isinstance(measurement, Frequencies):
-        noises = noises_of(attribute for plan in plans for attribute in plan.attributes)
-        return open_engine(cluster, backend, workers, devices, spec.sampler, noises)
-    processes = workers if cluster is not None else workers_for(datasets, workers)
-    return Attacker(processes, cluster), f"the attacker knows the {measurement.knowledge} marginals"
+    patience: float | None = None,
+    say: Any = lambda line: None,
+) -> Any:
+    """What does the work: this machine, or a Dask cluster."""
+    noises = noises_of(attribute for plan in run.plans for attribute in plan.attributes)
+    if cluster is None:
+        engine = Local(backend, workers, devices, run.spec.sampler, noises)
+        engine.say = say
+        if run.measurement.counts_first:
+            engine.open()
+        return engine
+    if not isinstance(backend, str):
+        raise InputError(f"cluster={cluster} and an open backend exclude each other")
+    if workers is not None or devices is not None:
+        raise InputError("workers and devices can't be given for a cluster, which has its own")
+    from gpu_rsfd.backends.cluster import Cluster
+
+    return Cluster(cluster, backend, run.spec.sampler, patience, say, noises)
+
+
+@with_keywords(FIELDS, "run")
+def run(
+    measurement: Measurement,
+    data: Data | Sequence[Data],
+    spec: Spec | None = None,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    backend: str | Backend = "auto",
+    workers: int | None = None,
+    devices: Sequence[int] | None = None,
+    save_every: float = SAVE_EVERY,
+    part: tuple[int, int] | None = None,
+    cluster: str | None = None,
+    progress: Progress | None = None,
+    reporter: Reporter | None = None,
+    **fields: Any,
+) -> Results:
+    """Run a measurement on data sets x protocols x epsilons x repetitions, in memory or into one HDF5 file.
+
+    An existing file that holds a part of this run is resumed or extended, by data sets, protocols, epsilons and
+    repetitions.  A complete file is read.  A file of another run is refused unless `overwrite` is given.
+
+    Parameters
+    ----------
+    measurement : Measurement
+        What is recorded for each repetition: one of your own (docs/own-measurement.md).
+    data : Dataset, str, path, or a list of them
+        As in `simulate`.
+    spec : Spec, optional
+        What to run.  Fields that are given as keywords replace its own.
+    output : str or path, optional
+        The results file; without one, the results are in memory only.
+    overwrite : bool
+        Replace a file of another run.
+    backend : str or backend
+        A name, as in `simulate`; or an open backend, which stays open.
+    workers, devices, cluster, progress
+        As in `simulate`.
+    save_every : float
+        Seconds of work between saves.
+    part : (int, int), optional
+        (3, 16) runs the third of sixteen parts into a journal beside the file; `merge` joins them.
+    reporter : Reporter, optional
+        Receives progress and messages.
+    **fields
+        The fields of `Spec`.
+
+    Returns
+    -------
+    Results
+        A `Result` for each data set.
+    """
+    if measurement.__class__ not in (Frequencies, Inference):
+        check_measurement(measurement, KEYWORDS)
+    spec = Spec.of_command(measurement.command, spec, fields, measurement.defaults, measurement.unused)
+    what = Run.of(measurement, spec, check_datasets(data, spec.sampler))
+    say = reporter.say if reporter is not None else lambda line: None
+    with engine_for(what, backend, workers, devices, cluster, None, say) as engine:
+        if output is None:
+            for name, given in (("part", part), ("overwrite", overwrite)):
+                if given:
+                    raise InputError(f"{name}={given} needs an output")
+            return collect.in_memory(what, engine, progress)
+        options: dict[str, Any] = {"overwrite": overwrite, "save_every": save_every, "part": part, "reporter": reporter}
+        return collect.collect(what, Path(output), engine, **options)
 
 
 @with_keywords(FIELDS, "simulate")
@@ -107,37 +184,27 @@ def simulate(
     Result
         Counts of each protocol, epsilon and repetition; estimates and errors follow from them.
     """
-    spec, data = Spec.of_command("simulate", spec, fields), as_dataset(data)
-    check_rows(data, spec.sampler)
-    plan = plan_for(spec, data)
-    noises = noises_of(plan.attributes)
-    with engine_for(data, spec.sampler, backend, workers, devices, cluster, noises) as engine:
-        counts, sampled = engine.count(plan, data, spec.seed, spec.repetitions, progress)
-    header = Header.of(data, plan)
-    return Frequencies().simulated(header, spec.repetitions, spec.described(), counts, sampled)
+    spec, measurement = Spec.of_command("simulate", spec, fields), Frequencies()
+    what = Run.of(measurement, spec, check_datasets(as_dataset(data), spec.sampler))
+    found, plan = what.datasets[0], what.plans[0]
+    with engine_for(what, backend, workers, devices, cluster) as engine:
+        counts, sampled = engine.count(plan, found, spec.seed, spec.repetitions, progress)
+    header = Header.of(found, plan)
+    arrays = {"counts": plan.expand(counts), "reporters": plan.reporters(found.n, sampled)}
+    plain = {key: value for key, value in what.want.items() if key != "datasets"}
+    return Result.made(header, spec.repetitions, plain, measurement.layout(header), arrays)
 
 
-@with_keywords(FIELDS, "sweep")
+def _measured(kind: type[Measurement], data: Any, spec: Spec | None, options: dict[str, Any]) -> Results:
+    own = {option.name: options.pop(option.name) for option in options_of(kind) if option.name in options}
+    return run(kind(**own), data, spec, **options)
+
+
+@with_keywords((*FIELDS, *options_of(Frequencies)), "sweep", run)
 def sweep(
-    data: Data | Sequence[Data],
-    spec: Spec | None = None,
-    *,
-    output: str | os.PathLike[str],
-    overwrite: bool = False,
-    backend: str | Backend = "auto",
-    workers: int | None = None,
-    devices: Sequence[int] | None = None,
-    save_every: float = SAVE_EVERY,
-    keep: str = "counts",
-    part: tuple[int, int] | None = None,
-    cluster: str | None = None,
-    reporter: Reporter | None = None,
-    **fields: Any,
+    data: Data | Sequence[Data], spec: Spec | None = None, *, output: str | os.PathLike[str], **options: Any
 ) -> Results:
-    """Simulate data sets x protocols x epsilons x repetitions into one HDF5 file.
-
-    An existing file that holds a part of this sweep is resumed or extended, by data sets, protocols, epsilons and
-    repetitions.  A complete file is read.  A file of another sweep is refused unless `overwrite` is given.
+    """Simulate data sets x protocols x epsilons x repetitions into one HDF5 file: `run` with counts and errors.
 
     Parameters
     ----------
@@ -146,22 +213,10 @@ def sweep(
     spec : Spec, optional
         What to run.  Fields that are given as keywords replace its own.
     output : str or path
-        The results file.
-    overwrite : bool
-        Replace a file of another sweep.
-    backend : str or backend
-        A name, as in `simulate`; or an open backend, which stays open.
-    workers, devices, cluster
-        As in `simulate`.
-    save_every : float
-        Seconds of work between saves.
-    keep : {'counts', 'mse'}
-        `mse` stores only the errors, in a much smaller file.
-    part : (int, int), optional
-        (3, 16) simulates the third of sixteen parts into blocks beside the file, which `merge` joins.
-    reporter : Reporter, optional
-        Receives progress and messages.
-    **fields
+        The results file, resumed and extended as in `run`.
+    overwrite, backend, workers, devices, save_every, part, cluster, progress, reporter
+        As in `run`.
+    **options
         The fields of `Spec`.
 
     Returns
@@ -169,37 +224,11 @@ def sweep(
     Results
         A `Result` for each data set.
     """
-    from gpu_rsfd.running.collect import collect
-
-    spec, measurement = Spec.of_command("sweep", spec, fields), Frequencies(keep)
-    found = check_datasets(data, spec.sampler)
-    if cluster is not None and not isinstance(backend, str):
-        raise InputError(f"cluster={cluster} and an open backend exclude each other")
-    options: dict[str, Any] = {"overwrite": overwrite, "save_every": save_every, "part": part, "reporter": reporter}
-    if not isinstance(backend, str):
-        return collect(measurement, found, spec, Path(output), backend, **options)
-    plans = [plan_for(spec, each) for each in found]
-    with engine_of(measurement, found, spec, backend, workers, devices, cluster, plans)[0] as engine:
-        return collect(measurement, found, spec, Path(output), engine, plans=plans, **options)
+    return _measured(Frequencies, data, spec, {"output": output, **options})
 
 
-@with_keywords(FIELDS, "attack")
-def attack(
-    data: Any,
-    spec: Spec | None = None,
-    *,
-    knowledge: str = "true",
-    output: str | os.PathLike[str] | None = None,
-    overwrite: bool = False,
-    workers: int | None = None,
-    save_every: float = SAVE_EVERY,
-    part: tuple[int, int] | None = None,
-    cluster: str | None = None,
-    progress: Progress | None = None,
-    reporter: Reporter | None = None,
-    attacker: Attacker | None = None,
-    **fields: Any,
-) -> Any:
+@with_keywords((*FIELDS, *options_of(Inference)), "attack", run)
+def attack(data: Any, spec: Spec | None = None, **options: Any) -> Any:
     """Simulate an attacker who knows the marginals and guesses sampled attributes and values from the reports.
 
     The reports are those that `simulate` counts.  For the sampled attribute, no attacker does better.  For values, an
@@ -211,51 +240,22 @@ def attack(
         As in `simulate`.
     spec : Spec, optional
         What to run.  Fields that are given as keywords replace its own.
-    knowledge : {'true', 'estimated'}
-        The attacker knows the true marginal frequencies, or those that the server estimates from these reports.
-    output : str or path, optional
-        A file, resumed and extended as in `sweep`; without one, the result is in memory only.
-    overwrite, workers, save_every, part, cluster, progress, reporter
-        As in `sweep` and `simulate`.
-    attacker : Attacker, optional
-        An open attacker, which stays open.
-    **fields
+    output, overwrite, backend, workers, devices, save_every, part, cluster, progress, reporter
+        As in `run`.
+    **options
         The fields of `Spec`.
 
     Returns
     -------
-    AttackResult or Results
+    Result or Results
         The shares guessed correctly; with `output`, a result for each data set.
     """
-    measurement = Inference(knowledge)
-    spec = Spec.of_command("attack", spec, fields)
-    if spec.sampler != "users":
-        raise InputError(f"sampler={spec.sampler!r} has no reports to attack; available: users")
-    found = check_datasets(data, "users")
-    if attacker is None:
-        opened: Any = engine_of(measurement, found, spec, workers=workers, cluster=cluster)[0]
-    else:
-        opened = nullcontext(attacker)
-    with opened as engine:
-        if output is not None:
-            from gpu_rsfd.running.collect import collect
-
-            options: dict[str, Any] = {"overwrite": overwrite, "save_every": save_every, "part": part}
-            return collect(measurement, found, spec, Path(output), engine, reporter=reporter, **options)
-        if len(found) != 1:
-            raise InputError(f"{len(found)} data sets need a file: output='attack.h5'")
-        return attacked(measurement, found[0], spec, engine, progress)
-
-
-def attacked(
-    measurement: Inference, data: Dataset, spec: Spec, engine: Attacker, progress: Progress | None = None
-) -> AttackResult:
-    """An attack in memory."""
-    header = Header.of(data, plan_for(spec, data))
-    made = measurement.make(header, data, spec.seed, spec.repetitions, engine, progress)
-    each = [arrays for _, arrays in made]
-    arrays = {name: np.stack([one[name] for one in each]) for name in each[0]}
-    return measurement.result(header, spec.repetitions, {**spec.described(), **measurement.described()}, arrays)
+    results = _measured(Inference, data, spec, options)
+    if options.get("output") is not None:
+        return results
+    if len(results) != 1:
+        raise InputError(f"{len(results)} data sets need a file: output='attack.h5'")
+    return next(iter(results.values()))
 
 
 def merge(output: str | os.PathLike[str], others: Sequence[str | os.PathLike[str]] = ()) -> Results:
@@ -266,7 +266,7 @@ def merge(output: str | os.PathLike[str], others: Sequence[str | os.PathLike[str
     output : str or path
         The `output` of the parts.
     others : list of str or path
-        The same output in other folders, whose blocks are copied first.
+        The same output in other folders, whose parts are read as well.
 
     Returns
     -------
@@ -278,6 +278,4 @@ def merge(output: str | os.PathLike[str], others: Sequence[str | os.PathLike[str
     RunError
         If something is missing; the message names it.  The file then holds the repetitions before the first gap.
     """
-    from gpu_rsfd.running import collect
-
     return collect.merge(Path(output), [Path(other) for other in others])

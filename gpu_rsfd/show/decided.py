@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.results.metrics import as_metric, average, mse
-from gpu_rsfd.results.result import AttackResult, Result, Results
+from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.running.command import own_data
 from gpu_rsfd.show.privacy import GOALS
 from gpu_rsfd.show.selection import part_of
-from gpu_rsfd.theory.attacked import risk_of
-from gpu_rsfd.theory.choice import Case, Decision, choose
-from gpu_rsfd.theory.columns import Setting
-from gpu_rsfd.theory.decision import decided
-from gpu_rsfd.theory.words import points
+from gpu_rsfd.theory.decision import recommended
+from gpu_rsfd.theory.words import Decision, points
 
 MOST_NAMES = 3  # data sets that a title names
 
@@ -35,10 +32,7 @@ def decision_of(results: Results, name: str) -> dict[str, Any] | None:
     if name not in own_data(results.spec) or not known:
         return None
     guarantee = str(result.spec.get("guarantee", "paper"))
-    case = Case(result.plan, result.names, result.frequencies, Setting(result.n, result.plan.assignment))
-    cell = choose(case)
-    risk = None if cell is None else risk_of(result.plan, cell.protocol, cell.epsilon, result.frequencies)
-    decision = decided(case, cell, name, guarantee, risk)
+    decision = recommended(result.plan, result.n, result.names, result.frequencies, name, guarantee)
     titles = ("Which", "How accurate", "How risky") if decision.protocol else ("Which", "When")
     entries = [*zip(titles, decision.sentences, strict=False), ("What more would buy", decision.more)]
     entries += [("What to leave out", decision.left_out), ("Checked", _checked(result, decision))]
@@ -101,11 +95,11 @@ def baselines(result: Result, metrics: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def guess_baselines(attack: AttackResult | None) -> Mapping[str, str]:
+def guess_baselines(attack: Result | None) -> Mapping[str, str]:
     """What is guessed without a report, by what it is compared with."""
     if attack is None:
         return {}
-    each = {goal: float(getattr(attack, f"{goal}_baseline")) for goal in GOALS}
+    each = {goal: float(attack.columns[f"{goal}_success"].baseline or 0) for goal in GOALS}
     return {f"{GOALS[goal]} guessed": f"Guessed without a report: {share:.3f}." for goal, share in each.items()}
 
 

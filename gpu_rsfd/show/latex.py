@@ -9,7 +9,7 @@ from typing import Any
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.results.estimate import PostprocessLike
 from gpu_rsfd.results.metrics import MetricLike
-from gpu_rsfd.results.result import AttackResult, Measured, Results
+from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.privacy import SHARES, means
 from gpu_rsfd.show.summary import summary
@@ -36,10 +36,10 @@ def document(results: Results, postprocess: PostprocessLike, metric: MetricLike 
 def _tables(results: Results, postprocess: PostprocessLike, metric: MetricLike) -> Iterator[str]:
     brackets = "In brackets: standard error of the last digits."
     for name, result in results.items():
-        if isinstance(result, AttackResult):
+        if not result.has_errors:
             for goal, words in SHARES.items():
-                baseline = getattr(result, f"{goal}_baseline")
-                about = f"the attacker knows the {result.knowledge} marginals; share of {words}"
+                baseline = result.columns[f"{goal}_success"].baseline
+                about = f"the attacker knows the {result.spec['knowledge']} marginals; share of {words}"
                 shown = heading(results, name, f"{about}; without a report: {baseline:.4f}")
                 yield _table(result, f"{name}-{goal}", f"{shown}. {brackets}", *means(result, goal), None, 0)
         else:
@@ -58,7 +58,7 @@ def _cell(mean: float, error: float, exponent: int | None) -> str:
     return f"${digits} \\cdot 10^{{{int(power)}}}$" if power else escaped(digits)
 
 
-def _table(result: Measured, name: str, caption: str, mean: Any, error: Any, best: Any, exponent: int | None) -> str:
+def _table(result: Result, name: str, caption: str, mean: Any, error: Any, best: Any, exponent: int | None) -> str:
     unit = f" $[10^{{{exponent}}}]$" if exponent else ""
     heads = [f"$\\varepsilon = {show_epsilon(e).replace('ln', chr(92) + 'ln')}$" for e in result.epsilons]
     lines = []

@@ -13,7 +13,7 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import counted, show_epsilon
 from gpu_rsfd.results.estimate import DEFAULT, STORED, PostprocessLike, as_postprocess
 from gpu_rsfd.results.metrics import MetricLike, as_metric, name_of
-from gpu_rsfd.results.result import AttackResult, Measured, Result, Results
+from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.summary import run_of, source_of, summary, unusual
 
@@ -22,13 +22,13 @@ MOST_NAMED = 6  # protocols, epsilons or data sets in a line
 PER = ("cell", "repetition", "attribute", "value")
 
 
-def _several(results: Measured | Results) -> Results:
+def _several(results: Results) -> Results:
     return results if isinstance(results, Results) else Results({"result": results})
 
 
-def _attacks(results: Measured | Results) -> bool:
+def _attacks(results: Results) -> bool:
     """Whether there is an attack rather than errors."""
-    return any(isinstance(result, AttackResult) for result in _several(results).values())
+    return any(not result.has_errors for result in _several(results).values())
 
 
 def few(names: Sequence[str]) -> str:
@@ -37,7 +37,7 @@ def few(names: Sequence[str]) -> str:
     return ", ".join(names[: MOST_NAMED - 1 if more else MOST_NAMED]) + more
 
 
-def text(results: Measured | Results) -> str:
+def text(results: Results) -> str:
     """What is in it, in a line."""
     if isinstance(results, Results):
         return f"Results({few(list(results))})"
@@ -46,7 +46,7 @@ def text(results: Measured | Results) -> str:
     return f"{type(results).__name__}({size}; protocols: {protocols}; epsilons: {epsilons})"
 
 
-def html(results: Measured | Results) -> str:
+def html(results: Results) -> str:
     """A table for each data set, and for each goal of an attack; the user's own text is escaped."""
     from gpu_rsfd.show.privacy import SHARES, means
     from gpu_rsfd.show.tables import marked
@@ -58,10 +58,10 @@ def html(results: Measured | Results) -> str:
     for name, result in list(several.items())[:MOST_SHOWN]:
         source = source_of(several, name)
         about = f"n = {result.n:,}, d = {len(result.domain)}, {len(result.repetitions)} repetitions"
-        title = about if isinstance(results, Measured) else f"{escape(name)}: {about}"
+        title = about if isinstance(results, Result) else f"{escape(name)}: {about}"
         title += f"; data: {escape(source)}" if source else ""
         title += "".join(f"; {escape(line)}" for line in unusual(result))
-        if isinstance(result, AttackResult):
+        if not result.has_errors:
             parts += [_table(result, f"{title}; {words}", "share", *means(result, g)) for g, words in SHARES.items()]
         else:
             best, label = among_best(result, DEFAULT), as_metric("mse").label
@@ -72,7 +72,7 @@ def html(results: Measured | Results) -> str:
     return f"<div>{''.join(parts)}<p>{'; '.join(notes)}</p></div>"
 
 
-def _table(result: Measured, title: str, corner: str, mean: Any, error: Any, best: Any = None) -> str:
+def _table(result: Result, title: str, corner: str, mean: Any, error: Any, best: Any = None) -> str:
     from gpu_rsfd.show.tables import scientific
 
     heads = "".join(f"<th>ε = {show_epsilon(e)}</th>" for e in result.epsilons)
@@ -89,7 +89,7 @@ def _table(result: Measured, title: str, corner: str, mean: Any, error: Any, bes
 
 
 def to_dataframe(
-    results: Measured | Results, per: str = "cell", postprocess: PostprocessLike = DEFAULT, metric: MetricLike = "mse"
+    results: Results, per: str = "cell", postprocess: PostprocessLike = DEFAULT, metric: MetricLike = "mse"
 ) -> Any:
     pandas = _library("pandas")
     postprocess = as_postprocess(postprocess)
@@ -97,7 +97,7 @@ def to_dataframe(
     if per not in PER:
         raise InputError(f"per={per} must be one of {', '.join(PER)}")
     frame = pandas.DataFrame.from_records(list(_rows(_several(results), per, postprocess, metric)))
-    return frame.drop(columns=["dataset", "source"], errors="ignore") if isinstance(results, Measured) else frame
+    return frame.drop(columns=["dataset", "source"], errors="ignore") if isinstance(results, Result) else frame
 
 
 def _rows(results: Results, per: str, postprocess: PostprocessLike, metric: MetricLike) -> Iterator[dict[str, Any]]:
@@ -129,7 +129,7 @@ def _repetition_rows(results: Results, postprocess: PostprocessLike, metric: Met
                     }
 
 
-def to_xarray(results: Measured | Results) -> Any:
+def to_xarray(results: Results) -> Any:
     if isinstance(results, Results):
         return {name: to_xarray(result) for name, result in results.items()}
     xarray = _library("xarray")
@@ -137,13 +137,13 @@ def to_xarray(results: Measured | Results) -> Any:
     attributes = np.repeat(np.arange(len(result.domain)), result.domain)
     names = [_value(result, j, v) for j, k in enumerate(result.domain) for v in range(k)]
     measured: dict[str, Any] = {}
-    if isinstance(result, Result):
+    if result.has_errors:
         measured = {"counts": ((*cell, "repetition", "value"), result.counts)} if result.has_counts else {}
         measured["reporters"] = ((*cell, "repetition", "attribute"), result.reporters)
         errors = np.stack([result.mse(kind) for kind in STORED], axis=-1)
         measured["mse"] = ((*cell, "repetition", "postprocess"), errors)
     else:
-        measured = {name: ((*cell, "repetition"), getattr(result, name)) for name in result.ARRAYS}
+        measured = {name: ((*cell, "repetition"), getattr(result, name)) for name in result.arrays}
     variables = {
         **measured,
         "mechanism": ((*cell, "attribute"), [[[m.name for m in row] for row in t] for t in result.plan.mechanisms]),
@@ -163,12 +163,12 @@ def to_xarray(results: Measured | Results) -> Any:
     return xarray.Dataset(variables, scales, {"users": result.n})
 
 
-def _value(result: Measured, attribute: int, value: int) -> str:
+def _value(result: Result, attribute: int, value: int) -> str:
     return str(value) if result.labels is None else result.labels[attribute][value]
 
 
 def plot(
-    results: Measured | Results,
+    results: Results,
     postprocess: PostprocessLike = DEFAULT,
     x: str = "auto",
     attribute: str | None = None,

@@ -21,7 +21,7 @@ from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import DEFAULT_SETTINGS
 from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED
 from gpu_rsfd.results.metrics import as_metric, first_line, metric_names, name_of
-from gpu_rsfd.results.result import AttackResult, Result, Results
+from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.running.command import Size, command_of, reads_files
 from gpu_rsfd.show import charts, headline
 from gpu_rsfd.show.comparison import among_best
@@ -244,7 +244,7 @@ def _errors(name: str, result: Result, postprocess: str, metric: str) -> dict[st
     }
 
 
-def _privacy(result: Result, attack: AttackResult | None) -> dict[str, Any]:
+def _privacy(result: Result, attack: Result | None) -> dict[str, Any]:
     """[protocol][epsilon] each: the exact loss, and what was guessed where there was an attack."""
     one, any_two = exact_losses(result)
     found: dict[str, Any] = {ONE: one, ANY: any_two} if len(result.domain) > 1 else {ANY: any_two}
@@ -263,7 +263,7 @@ def _privacy(result: Result, attack: AttackResult | None) -> dict[str, Any]:
     return found
 
 
-def matching(results: Results, attacks: Results) -> dict[str, AttackResult]:
+def matching(results: Results, attacks: Results) -> dict[str, Result]:
     """The attacks on data sets of the results, each cell of which must be the same mechanism on the same users.
 
     Raises
@@ -284,7 +284,7 @@ def matching(results: Results, attacks: Results) -> dict[str, AttackResult]:
     return found
 
 
-def _check_attack(name: str, result: Result, attack: AttackResult) -> None:
+def _check_attack(name: str, result: Result, attack: Result) -> None:
     """One line on what differs, if anything that decides about a number does."""
 
     def differ(what: str, theirs: object, ours: object) -> InputError:

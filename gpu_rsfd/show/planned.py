@@ -20,10 +20,9 @@ from gpu_rsfd.show.comparison import TIE
 from gpu_rsfd.show.panels import Page, epsilon_ticks
 from gpu_rsfd.show.tables import PLAIN, WIDTH, escaped, plain_table
 from gpu_rsfd.theory import expected as theory
-from gpu_rsfd.theory.choice import Decision
 from gpu_rsfd.theory.decision import Planned, Question
 from gpu_rsfd.theory.needs import PlanRow
-from gpu_rsfd.theory.words import cut, points
+from gpu_rsfd.theory.words import Decision, cut, points
 
 MEANING = {  # of the errors that are planned for
     "users": "measured against the frequencies of these n users (--against population: of their population)",
@@ -53,7 +52,7 @@ def show(plans: Sequence[PlannedData], asked: Question, guarantee: str, *, json:
         return
     console = Console(width=WIDTH, highlight=False)
     for data, found in plans:
-        labels = {look.name: look.label for look in found.cases[0][0].plan.looks}
+        labels = {look.name: look.label for look in found.candidates[0].plan.looks}
         for decision, rows in PlannedData(data, found).parts():
             n = decision.users
             frequencies = "" if n == data.n else f", frequencies of its {data.n:,} users"
@@ -214,8 +213,8 @@ def figure(found: Planned) -> Any:
     from matplotlib.lines import Line2D
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    (case, chosen), decision = found.cases[0], found.decisions[0]
-    p, e = (chosen.protocol, chosen.epsilon) if chosen else case.cell
+    case, decision = found.candidates[0], found.decisions[0]
+    chosen, (p, e) = case.choice, case.cell
     kept = [j for j in range(case.plan.d) if not chosen or j in chosen.columns]
     alike: dict[tuple[str, ...], list[int]] = {}  # columns whose curves would lie on each other
     for j in sorted(kept, key=lambda j: -case.accuracy(p, e, j).margin):
@@ -238,14 +237,14 @@ def figure(found: Planned) -> Any:
     page = Page(3, handles, [about])
     left, middle, right = page.axes
     epsilons = [case.plan.epsilons[i] for i in case.ascending]
-    users = np.unique(np.geomspace(max(case.setting.n / 10, 1), case.setting.n * 100, 25).astype(np.int64)).tolist()
+    users = np.unique(np.geomspace(max(case.terms.n / 10, 1), case.terms.n * 100, 25).astype(np.int64)).tolist()
     for (j, *_), tint in zip(shown, tints, strict=True):
         left.plot(epsilons, [100 * case.accuracy(p, i, j).margin for i in case.ascending], color=tint, marker=".")
         middle.plot(users, [100 * case.accuracy(p, e, j, n).margin for n in users], color=tint)
         for axis in (left, middle) if j in case.targets else ():
             axis.axhline(100 * case.targets[j], color=tint, linestyle="--", linewidth=1)
     left.axvline(case.plan.epsilons[e], linestyle=":", **quiet)
-    middle.axvline(case.setting.n, linestyle=":", **quiet)
+    middle.axvline(case.terms.n, linestyle=":", **quiet)
     middle.set_xscale("log")
     rows = [row for row in found if row.users == decision.users and math.isfinite(row.rmse + row.loss_all)]
     looks = {look.name: look for look in case.plan.looks}
@@ -257,7 +256,7 @@ def figure(found: Planned) -> Any:
         right.plot(loss, 100 * row.rmse, marker=look.marker, **style)
     right.plot(*zip(*pareto([(row.loss_all, 100 * row.rmse) for row in rows]), strict=True), color="#999999", zorder=0)
     titles = (
-        f"n = {case.setting.n:,}",
+        f"n = {case.terms.n:,}",
         f"ε = {show_epsilon(case.plan.epsilons[e])}",
         "all protocols: RMSE of all columns, in points",
     )

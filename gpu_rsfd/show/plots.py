@@ -17,7 +17,7 @@ from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.results.estimate import DEFAULT, Floats, PostprocessLike, as_postprocess
 from gpu_rsfd.results.metrics import MetricLike, as_metric, name_of
-from gpu_rsfd.results.result import Measured, Result, Results
+from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.running.command import Size, size_of
 from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.lettering import lettered
@@ -61,7 +61,7 @@ _DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0
 _PLAIN = "#555555", "o"  # for a colour or a marker that Matplotlib does not know
 
 
-def style(result: Measured, protocol: int) -> dict[str, Any]:
+def style(result: Result, protocol: int) -> dict[str, Any]:
     """How a protocol of a result is drawn: its own colour and marker, a dash by its place.
 
     A curve that coincides somewhere with one before it, as an adaptive choice does, has hollow, larger markers, so
@@ -209,7 +209,7 @@ def _titled(sizes: Mapping[str, Size], x: str) -> list[str]:
 
 def curves(
     axis: Any,
-    result: Measured,
+    result: Result,
     x: Sequence[float] | Floats,
     mean: Floats,
     error: Floats,
@@ -250,7 +250,7 @@ def entitle(axis: Any, name: str, rest: str) -> None:
     axis.set_title(f"{title}: {rest}", fontsize=10, fontfamily=families)
 
 
-def handles(result: Measured) -> dict[str, Any]:
+def handles(result: Result) -> dict[str, Any]:
     """A line of the legend for each protocol."""
     from matplotlib.lines import Line2D
 

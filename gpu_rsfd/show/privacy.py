@@ -12,7 +12,7 @@ from gpu_rsfd.protocols import Mechanism
 from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.results.estimate import DEFAULT, Floats, PostprocessLike, as_postprocess
 from gpu_rsfd.results.metrics import MetricLike, as_metric
-from gpu_rsfd.results.result import AttackResult, Result, Results
+from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show import plots
 from gpu_rsfd.show.panels import Page, epsilon_ticks
 from gpu_rsfd.show.summary import RUN, run_of, summary
@@ -26,7 +26,7 @@ FIELDS = (
 )
 
 
-def means(result: AttackResult, goal: str) -> tuple[Floats, Floats]:
+def means(result: Result, goal: str) -> tuple[Floats, Floats]:
     """Mean success and its standard error over the repetitions, [protocol, epsilon] each."""
     shares: Floats = getattr(result, f"{goal}_success")
     count = shares.shape[2]
@@ -37,8 +37,8 @@ def means(result: AttackResult, goal: str) -> tuple[Floats, Floats]:
 def rows(results: Results) -> Iterator[dict[str, Any]]:
     """One row per data set, protocol and epsilon."""
     for name, result in results.items():
-        found = [(*means(result, goal), getattr(result, f"{goal}_baseline")) for goal in GOALS]
-        known = result.knowledge, len(result.repetitions)
+        found = [(*means(result, goal), result.columns[f"{goal}_success"].baseline) for goal in GOALS]
+        known = result.spec["knowledge"], len(result.repetitions)
         for p, protocol in enumerate(result.protocols):
             for e, epsilon in enumerate(result.epsilons):
                 shares = (float(x) for mean, error, baseline in found for x in (mean[p, e], error[p, e], baseline))
@@ -53,9 +53,11 @@ def show_attacks(results: Results, form: str = "table") -> None:
         return
     console = console_for(results)
     for name, result in results.items():
-        console.print(heading(results, name, f"the attacker knows the {result.knowledge} marginals"), markup=False)
+        console.print(
+            heading(results, name, f"the attacker knows the {result.spec['knowledge']} marginals"), markup=False
+        )
         for goal, words in SHARES.items():
-            baseline = getattr(result, f"{goal}_baseline")
+            baseline = result.columns[f"{goal}_success"].baseline
             console.print(f"share of {words}; without a report: {baseline:.4f}")
             console.print(cells_table(result, *means(result, goal)))
     console.print("(standard error of the last digits); – not applicable")
@@ -71,7 +73,7 @@ def attack_figure(results: Results) -> Any:
     page = Page(len(panels), handles, plots.explained(results), columns=len(GOALS) * min(2, len(results)))
     for axis, (name, result, goal) in zip(page.axes, panels, strict=True):
         plots.curves(axis, result, result.epsilons, *means(result, goal), log=False)
-        axis.axhline(getattr(result, f"{goal}_baseline"), color="black", linewidth=0.8, label="without a report")
+        axis.axhline(result.columns[f"{goal}_success"].baseline, color="black", linewidth=0.8, label="without a report")
         plots.entitle(axis, name, f"{GOALS[goal]} guessed")
         epsilon_ticks(axis, result.epsilons)
     page.name_axes("ε", "share of the users")

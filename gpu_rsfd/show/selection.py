@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import expanded, show_epsilon
-from gpu_rsfd.results.result import M, Results
+from gpu_rsfd.results.result import Result, Results
 
 SAME = 1e-3  # relative: --epsilon 0.693 finds ln 2
 
@@ -25,7 +25,7 @@ def select(
     return results.changed(chosen)
 
 
-def part_of(result: M, protocols: Sequence[str] = (), epsilons: Sequence[float] = ()) -> M:
+def part_of(result: Result, protocols: Sequence[str] = (), epsilons: Sequence[float] = ()) -> Result:
     """The same of one data set."""
     protocols = expanded(protocols, result.protocols, "protocol")
     for name in protocols:

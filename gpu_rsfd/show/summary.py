@@ -10,7 +10,7 @@ import numpy as np
 from gpu_rsfd.protocols import DEFAULT_SETTINGS
 from gpu_rsfd.results.estimate import PostprocessLike
 from gpu_rsfd.results.metrics import MetricLike, as_metric, mse
-from gpu_rsfd.results.result import Measured, Result, Results
+from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.theory import expected as theory
 
 
@@ -100,8 +100,8 @@ def rough(result: Result, postprocess: PostprocessLike) -> Any:
 def _each_cell(result: Result, function: Callable[..., Any], postprocess: PostprocessLike) -> Any:
     """A function of `theory`, of each protocol and epsilon."""
     attributes = theory.attributes_of(result.domain, result.frequencies)
-    rest = (result.n, attributes, result.plan.assignment, postprocess)
-    return np.array([[function(ms, *rest) for ms in row] for row in result.plan.mechanisms])
+    terms = theory.Terms(result.n, result.plan.assignment, str(postprocess))
+    return np.array([[function(ms, attributes, terms) for ms in row] for row in result.plan.mechanisms])
 
 
 def source_of(results: Results, name: str) -> str | None:
@@ -115,12 +115,12 @@ def source_of(results: Results, name: str) -> str | None:
 RUN = {"guarantee": DEFAULT_SETTINGS.guarantee, "assignment": "uniform", "sampler": "users", "seed": 0}
 
 
-def run_of(result: Measured) -> dict[str, Any]:
+def run_of(result: Result) -> dict[str, Any]:
     """Guarantee, assignment, sampler and seed of a result."""
     return {key: result.spec.get(key, usual) for key, usual in RUN.items()}
 
 
-def promised(result: Measured) -> str:
+def promised(result: Result) -> str:
     """What epsilon bounds, where that must be said: under another guarantee than the paper's, or if promises differ."""
     guarantee = str(result.spec.get("guarantee", DEFAULT_SETTINGS.guarantee))
     if guarantee != DEFAULT_SETTINGS.guarantee:
@@ -129,7 +129,7 @@ def promised(result: Measured) -> str:
     return f"guarantee: {guarantee} (unequal for Spl, Smp and RS+FD)" if len(kinds) > 1 else ""
 
 
-def unusual(result: Measured) -> list[str]:
+def unusual(result: Result) -> list[str]:
     """What must be said of how the protocols were run: unequal promises, a guarantee or a prior asked for."""
     prior = result.spec.get("prior", "uniform")
     words = prior if isinstance(prior, str) else "given frequencies"

@@ -17,7 +17,7 @@ from rich.table import Table
 from gpu_rsfd.options import counted, show_epsilon
 from gpu_rsfd.results.estimate import PostprocessLike, as_postprocess
 from gpu_rsfd.results.metrics import MetricLike, as_metric, name_of
-from gpu_rsfd.results.result import Measured, Result, Results
+from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.summary import RUN, expected, rough, run_of, source_of, summary, unusual, with_estimate
 from gpu_rsfd.theory import expected as theory
@@ -185,7 +185,7 @@ def repeated(results: Results) -> bool:
 
 
 def cells_table(
-    result: Measured,
+    result: Result,
     mean: Any,
     error: Any,
     exponent: int | None = 0,

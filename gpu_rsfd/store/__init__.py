@@ -1,1 +1,1 @@
-"""The results file: `hdf5` its layout, `reading` what it holds, `files` how it is written."""
+"""What is on disk: `journal` grows while a run goes on, `hdf5` is the results file, `contents` is both together."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -13,9 +12,8 @@ import numpy as np
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.store.files import StoreError
+from gpu_rsfd.store.identity import digest_of
 from gpu_rsfd.untrusted import one_value, stored_fault
-
-TEXTS_AT_ONCE = 256
 
 T = TypeVar("T")
 Shape = tuple[int | None, ...]  # None: any size
@@ -24,9 +22,8 @@ Shape = tuple[int | None, ...]  # None: any size
 class Fields:
     """The fields of a file, or of a group in it."""
 
-    def __init__(self, path: Path, node: Any, name: str = "") -> None:
-        self.path, self.node, self.name = path, node, name
-        self.size = path.stat().st_size
+    def __init__(self, path: Path, node: Any, size: int, name: str = "") -> None:
+        self.path, self.node, self.size, self.name = path, node, size, name
 
     def refuse(self, field: str, why: str) -> NoReturn:
         raise InputError(f"{self.path} is damaged: {self.name}{'/' * bool(self.name)}{field} {why}")
@@ -51,7 +48,16 @@ class Fields:
     # ------------------------------------------------------------------------------------------------- attributes
 
     def attribute(self, field: str) -> Any:
-        return self.read(field, lambda: one_value(self.node, field))
+        value = self.read(field, lambda: one_value(self.node, field))
+        return self.read(field, value.decode) if isinstance(value, bytes) else value
+
+    def attributes(self, names: Sequence[str]) -> dict[str, Any]:
+        """All attributes of a file or a group, which have one checksum."""
+        found = {name: self.attribute(name) for name in names}
+        found = {name: int(value) if isinstance(value, np.integer) else value for name, value in found.items()}
+        if self.read("sha256", lambda: digest_of(found)) != self.attribute("sha256"):
+            self.refuse("sha256", "does not fit the attributes: they have changed since the file was written")
+        return found
 
     def whole(self, field: str, low: int, high: int) -> int:
         value = self.attribute(field)
@@ -61,7 +67,6 @@ class Fields:
 
     def text(self, field: str) -> str:
         value = self.attribute(field)
-        value = self.read(field, value.decode) if isinstance(value, bytes) else value
         if not isinstance(value, str) or not encodable(value):
             self.refuse(field, f"is {shown(value)}; text is needed")
         return str(value)
@@ -95,9 +100,12 @@ class Fields:
         return node
 
     def texts(self, field: str, shape: Shape) -> Any:
-        """An array of text, as nested lists."""
+        """An array of text of a fixed length, as nested lists."""
         node = self._array(field, shape)
-        return self.read(field, lambda: self._texts(node))
+        if (dtype := self.read(field, lambda: node.dtype)).kind != "S":
+            self.refuse(field, f"has dtype {dtype}; text of a fixed length is needed")
+        found = self.read(field, lambda: np.char.decode(node[()], "utf-8", "surrogatepass"))
+        return found.tolist()
 
     def _array(self, field: str, shape: Shape) -> Any:
         node = self.read(field, lambda: self.node[field])
@@ -111,18 +119,6 @@ class Fields:
         if fault is not None:
             self.refuse(field, fault)
         return node
-
-    def _texts(self, node: Any) -> Any:
-        """Text lies apart from its array, and many elements may name the same: the sum is watched."""
-        text, found, length = node.asstr(), [], 0
-        step = max(1, TEXTS_AT_ONCE // max(1, math.prod(node.shape[1:])))
-        for first in range(0, node.shape[0], step):
-            some = text[first : first + step]
-            length += sum(map(len, some.ravel()))
-            if length > self.size:
-                raise ValueError("it has more text than the file has bytes")
-            found += some.tolist()
-        return found
 
 
 def unreadable(path: Path, error: OSError) -> InputError | StoreError:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import hashlib
-import io
+import json
 import os
 import platform
 import re
@@ -21,18 +20,19 @@ from filelock import FileLock, Timeout
 from gpu_rsfd.errors import InputError, RunError
 
 FIGURES = (".png", ".pdf", ".svg")  # drawn beside a results file
-REPLACE_SECONDS = 5.0  # where an open file can't be replaced, its reader is waited for so long
-READ_AGAIN = 1 << 16  # bytes: structures of HDF5, which it reads again, are no larger; chunks of arrays are
-IN_MEMORY = 16 << 20  # bytes of a file that are put together in memory: one write, not hundreds
 LOCK_SECONDS = 0.5  # so long somebody else's lock is waited for: whoever only looks holds it for a moment
-NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
-NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | NOFOLLOW | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-TEMPORARY = re.compile(r"\.([0-9a-f]{12})-([0-9a-f]{6})-(\d+)-[0-9a-f]{8}\.gpu-rsfd\.tmp")  # file, host, process
+NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+MARK = "gpu-rsfd"  # a lock of ours begins with it; an empty one is ours as well
+MOST_LOCK = 4096  # bytes of a lock
+TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}\.gpu-rsfd\.tmp")
 UMASK = os.umask(0o077)  # it can only be asked for by setting it: here, while there are no threads
 os.umask(UMASK)
 
-
 UNFINISHED: dict[Path, int] = {}  # temporary files and locks, with the process that made them
+
+
+class StoreError(RunError):
+    """A file can't be written or read now; what it held before is safe."""
 
 
 @atexit.register
@@ -42,53 +42,56 @@ def clean_up() -> None:
         with contextlib.suppress(OSError, Timeout):
             if process == os.getpid() and path.suffix != ".lock":
                 path.unlink()
-            elif process == os.getpid() and stat.S_ISREG(path.lstat().st_mode) and not path.stat().st_size:
+            elif process == os.getpid() and _is_lock(path):
                 with FileLock(path, timeout=0):  # it may be somebody else's by now
                     path.unlink()
 
 
-class StoreError(RunError):
-    """A file can't be written or read now; what it held before is safe."""
+def _is_lock(path: Path) -> bool:
+    """Whether this is a lock of ours: a small regular file with our mark, or an empty one."""
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_LOCK:
+        return False
+    return not found.st_size or path.read_bytes().startswith(MARK.encode())
 
 
-class GoneError(InputError):
-    """The folder of a lock has been removed meanwhile."""
+def is_locked(path: Path) -> bool:
+    """Whether somebody is writing a file now."""
+    beside = path.with_name(path.name + ".lock")
+    try:
+        with FileLock(beside, timeout=0) if beside.exists() else contextlib.nullcontext():
+            return False
+    except (Timeout, OSError):
+        return True
 
 
 @contextlib.contextmanager
-def locked(path: Path, beside: Path | None = None, wait: float = LOCK_SECONDS) -> Iterator[None]:
-    """One sweep at a time on an output; the lock dies with its process, however that ends."""
-    beside = beside or path.with_name(path.name + ".lock")
-    lock = FileLock(beside, timeout=wait, poll_interval=0.02, mode=0o644)
-    made = False
+def locked(path: Path) -> Iterator[None]:
+    """One writer at a time of a file; the lock ends with its process, however that ends, and says whose it is."""
+    beside = path.with_name(path.name + ".lock")
+    lock = FileLock(beside, timeout=LOCK_SECONDS, poll_interval=0.02, mode=0o644)
     try:
-        if beside.is_symlink():
-            raise InputError(f"output={path} needs {beside} as its lock, but that is a link of yours: move it away")
-        UNFINISHED[beside] = os.getpid()
-        try:
-            number = os.open(beside, NEW, 0o644)  # why it can't be made is told here, not by the lock
-            made = True
-        except FileExistsError:
-            number = os.open(beside, os.O_RDWR | os.O_CREAT | NOFOLLOW, 0o644)
-        size = os.fstat(number).st_size  # not of the path: its holder may have removed it meanwhile
-        os.close(number)
-        if size:  # a lock is an empty file
+        if os.path.lexists(beside) and not _is_lock(beside):
             raise InputError(f"output={path} needs {beside} as its lock, but that is a file of yours: move it away")
+        UNFINISHED[beside] = os.getpid()
+        os.close(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644))  # why it can't be made is told here
         lock.acquire()
         held = beside.stat()
+        holder = {"host": platform.node(), "process": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        beside.write_text(f"{MARK} {json.dumps(holder)}\n")
+    except Timeout:
+        UNFINISHED.pop(beside, None)
+        raise InputError(
+            f"output={path} is in use by another gpu-rsfd{_holder(beside)}; wait for it or give another output"
+        ) from None
     except (InputError, OSError) as error:
+        if lock.is_locked:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            lock.release()
         UNFINISHED.pop(beside, None)
         if isinstance(error, InputError):
             raise
-        if isinstance(error, Timeout):
-            raise InputError(
-                f"output={path} is in use by another gpu-rsfd; wait for it or give another output"
-            ) from None
-        if isinstance(error, FileNotFoundError):
-            raise GoneError(f"output={path} can't be written: {error.strerror}: {beside.parent}") from None
-        if made:
-            with contextlib.suppress(OSError):
-                beside.unlink()
         raise InputError(f"output={path} can't be written: {error.strerror}: {path.parent}") from None
     try:
         yield
@@ -100,82 +103,59 @@ def locked(path: Path, beside: Path | None = None, wait: float = LOCK_SECONDS) -
         lock.release()
 
 
+def _holder(beside: Path) -> str:
+    """Who holds a lock, as far as it says so: information, no more."""
+    try:
+        said = json.loads(beside.read_text().removeprefix(MARK))
+        return f" (process {int(said['process'])} on {said['host']}, since {said['since']})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def remove_leftovers(path: Path) -> None:
+    """Removes temporary files of a killed writer; only whoever holds the lock of a file may call this."""
+    with contextlib.suppress(OSError):
+        for other in path.parent.glob(".*.gpu-rsfd.tmp"):
+            found = TEMPORARY.fullmatch(other.name)
+            if found is not None and found[1] == path.name:
+                with contextlib.suppress(OSError):
+                    other.unlink()
+
+
 def replace_file(path: Path, content: bytes | memoryview) -> None:
     """The new content is at `path` wholly or not at all."""
-    remove_leftovers(path.parent, path.name)
     with replaced(path) as file:
         file.write(content)
-
-
-def temporary(path: Path) -> Path:
-    """A name beside `path` that nobody else uses, and that says whose it is."""
-    return path.with_name(f".{_digest(path.name, 12)}-{_host()}-{os.getpid()}-{secrets.token_hex(4)}.gpu-rsfd.tmp")
-
-
-def _digest(text: str, length: int) -> str:
-    return hashlib.sha256(os.fsencode(text)).hexdigest()[:length]
-
-
-def _host() -> str:
-    return _digest(platform.node(), 6)
-
-
-def remove_leftovers(folder: Path, name: str | None = None) -> None:
-    """Removes what killed processes of this machine left of a file that they wrote; without a name, of any file."""
-    with contextlib.suppress(OSError):
-        for path in list(folder.glob(".*.gpu-rsfd.tmp")):
-            found = TEMPORARY.fullmatch(path.name)
-            if found is None or found[2] != _host() or _alive(int(found[3])):
-                continue
-            if name is None or found[1] == _digest(name, 12):
-                with contextlib.suppress(OSError):
-                    path.unlink()
-
-
-def _alive(process: int) -> bool:
-    """Whether there is such a process; where one can't ask, yes."""
-    if os.name != "posix":
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
+        file.check()
 
 
 @contextlib.contextmanager
-def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterator[Any]:
+def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterator[Shielded]:
     """A file object; what is written to it is at `path` afterwards, wholly or not at all.
 
     `check` may look at it, and refuse it, before it is moved into its place.
     """
-    beside = temporary(path)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.gpu-rsfd.tmp")
     UNFINISHED[beside] = os.getpid()
     try:
-        try:
-            with os.fdopen(os.open(beside, NEW, 0o600), "w+b", buffering=0) as file:
-                image = FileImage(file)
-                try:
-                    yield image
-                finally:
-                    if image.error is not None:
-                        raise image.error
-                image.spill()
-                if image.error is not None:
-                    raise image.error
-                os.fsync(file.fileno())
-            if check is not None:
-                check(beside)
-            with contextlib.suppress(OSError):  # some file systems have no modes
-                beside.chmod(_mode(path))
-            move(beside, path)
-        except OSError as error:
-            raise StoreError(f"can't write {path}: {error.strerror or error}") from error
-    except BaseException:
+        with os.fdopen(os.open(beside, NEW, 0o600), "w+b", buffering=0) as file:
+            shielded = Shielded(file)
+            try:
+                yield shielded
+            finally:
+                shielded.check()
+            os.fsync(file.fileno())
+        if check is not None:
+            check(beside)
+        with contextlib.suppress(OSError):  # some file systems have no modes
+            beside.chmod(_mode(path))
+        os.replace(beside, path)
+        sync_folder(path.parent)
+    except BaseException as error:
         with contextlib.suppress(OSError):
             beside.unlink()
+        if isinstance(error, OSError):
+            raise StoreError(f"can't write {path}: {error.strerror or error}") from error
         raise
     finally:
         UNFINISHED.pop(beside, None)
@@ -189,84 +169,60 @@ def _mode(path: Path) -> int:
         return 0o666 & ~UMASK
 
 
-def move(beside: Path, path: Path) -> None:
-    """Into its place for good.  Some systems refuse to replace a file while somebody reads it: that passes."""
-    deadline = time.monotonic() + REPLACE_SECONDS
-    while True:
+def sync_folder(folder: Path) -> None:
+    """Makes the names in a folder durable, where a folder can be opened."""
+    with contextlib.suppress(PermissionError):
+        number = os.open(folder, os.O_RDONLY)
         try:
-            os.replace(beside, path)
-            break
-        except PermissionError:
-            if os.name != "nt" or time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-    with contextlib.suppress(PermissionError):  # a folder can't be opened everywhere
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
+            os.fsync(number)
         finally:
-            os.close(folder)
+            os.close(number)
 
 
-class FileImage:
-    """A file while it is made: in memory if it is small, else on disk; the first error is remembered, not raised.
+class Shielded:
+    """A file while HDF5 makes it: the first error is remembered, and raised by `check`, not by HDF5.
 
-    HDF5 can't close a file on a full disk, and is of no use afterwards; so it is never told.  What it may read again,
-    it then finds in memory: were it given anything else, it could crash.
+    HDF5 can't close a file on a full disk, and is of no use afterwards; so it is never told.  What it writes after the
+    error is kept in memory, where it finds it again: whoever writes much must call `check` now and then.
     """
 
     def __init__(self, file: BinaryIO) -> None:
-        self._disk = file  # unbuffered: what fails is what is being written
-        self._memory: io.BytesIO | None = io.BytesIO()
-        self._size = self._at = 0
-        self._afterwards: list[tuple[int, bytes]] = []  # place and content of what was written after the error
+        self._file, self._at, self._size = file, 0, 0
+        self._lost: list[tuple[int, bytes]] = []  # place and content of what was written since the error
         self.error: OSError | None = None
 
-    def spill(self) -> None:
-        """From memory to the disk, for good."""
-        if self._memory is not None:
-            content, self._memory = self._memory.getbuffer(), None
-            self._put(0, content)
-            if len(content) < self._size:  # memory does not grow by `truncate`
-                self.truncate(self._size)
+    def check(self) -> None:
+        """Raises the first error."""
+        if self.error is not None:
+            raise self.error
 
-    def _put(self, at: int, content: memoryview) -> None:
+    def _try(self, do: Callable[[], object]) -> bool:
         if self.error is None:
             try:
-                self._disk.seek(at)
-                done = 0
-                while done < len(content):
-                    done += self._disk.write(content[done:])
-                return
+                do()
             except OSError as error:
                 self.error = error
-        if len(content) <= READ_AGAIN or not at:
-            self._afterwards.append((at, bytes(content)))
+        return self.error is None
 
-    def write(self, content: bytes | memoryview) -> int:
+    def write(self, content: Any) -> int:
         view = memoryview(content).cast("B")
-        if self._memory is not None and self._at + len(view) > IN_MEMORY:
-            self.spill()
-        if self._memory is None:
-            self._put(self._at, view)
-        else:
-            self._memory.seek(self._at)
-            self._memory.write(view)
+        if not self._try(lambda: self._put(view)):
+            self._lost.append((self._at, bytes(view)))
         self._at += len(view)
         self._size = max(self._size, self._at)
         return len(view)
+
+    def _put(self, view: memoryview) -> None:
+        self._file.seek(self._at)
+        done = 0
+        while done < len(view):
+            done += self._file.write(view[done:])
 
     def flush(self) -> None:
         """There is no buffer."""
 
     def truncate(self, size: int) -> int:
-        if self._memory is not None:
-            self._memory.truncate(size)
-        elif self.error is None:
-            try:
-                self._disk.truncate(size)
-            except OSError as error:
-                self.error = error
+        self._try(lambda: self._file.truncate(size))
         self._size = size
         return size
 
@@ -277,31 +233,23 @@ class FileImage:
     def tell(self) -> int:
         return self._at
 
-    def read(self, size: int = -1) -> bytes:
-        buffer = bytearray(max(self._size - self._at, 0) if size < 0 else size)
-        return bytes(buffer[: self.readinto(buffer)])
-
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
         length = min(len(view), max(self._size - self._at, 0))
-        view[:] = bytes(len(view))  # holes, and what was lost: never what happens to be in the buffer
-        if self._memory is not None:
-            self._memory.seek(self._at)
-            self._memory.readinto(view[:length])
-        else:
-            self._read(view[:length])
+        content = bytearray(length)  # holes, and what was lost, are zeros
+        with contextlib.suppress(OSError):
+            self._file.seek(self._at)
+            read = self._file.read(length)
+            content[: len(read)] = read
+        for at, lost in self._lost:
+            first, last = max(at, self._at), min(at + len(lost), self._at + length)
+            if first < last:
+                content[first - self._at : last - self._at] = lost[first - at : last - at]
+        view[:length] = content
+        view[length:] = bytes(len(view) - length)
         self._at += length
         return length
 
-    def _read(self, view: memoryview) -> None:
-        try:
-            self._disk.seek(self._at)
-            done = 0
-            while done < len(view) and (more := self._disk.readinto(view[done:])):  # type: ignore[attr-defined]
-                done += more
-        except OSError as error:
-            self.error = self.error or error
-        for place, content in self._afterwards:
-            first, stop = max(place, self._at), min(place + len(content), self._at + len(view))
-            if first < stop:
-                view[first - self._at : stop - self._at] = content[first - place : stop - place]
+    def read(self, size: int = -1) -> bytes:
+        buffer = bytearray(max(self._size - self._at, 0) if size < 0 else size)
+        return bytes(buffer[: self.readinto(buffer)])

@@ -11,13 +11,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpu_rsfd.measure import MEASUREMENTS
 from gpu_rsfd.results.result import Header
-from gpu_rsfd.spec import FIELDS, MEASURED
+from gpu_rsfd.spec import FIELDS
 
-# What must be equal, and what it is where a spec does not say.
+# What must be equal, and what it is where a spec does not say; beside it, all that a measurement says of itself.
 SHARED: dict[str, Any] = {
-    **{option.name: option.value() for option in (*FIELDS, *MEASURED.values()) if option.shared},
+    **{option.name: option.value() for option in FIELDS if option.shared},
     **{"stream_version": 1, "numpy_version": None},
 }
 # What shows in the integers of some protocols only.
@@ -38,8 +37,8 @@ def described(dataset: Mapping[str, Any]) -> dict[str, Any]:
 
 def _settings(spec: Mapping[str, Any]) -> dict[str, Any]:
     first, _, step = spec["repetitions"]
-    known = {key: spec.get(key, default) for key, default in SHARED.items()}
-    return {"measurement": spec.get("measurement", "frequencies"), **known, "first": first, "step": step}
+    said = {key: value for key, value in spec.items() if key not in (*SOMETIMES, *EXTENTS, "repetitions")}
+    return {**SHARED, **said, "first": first, "step": step}
 
 
 def key_of(spec: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
@@ -61,11 +60,13 @@ def conflicts(
     """What can't be reconciled between a file and a command, a line each; `had` and `wanted` are headers by name."""
     before, now = _settings(have), _settings(want)
     if before["measurement"] != now["measurement"]:
-        return [f"it holds {_noun(before['measurement'])}, not {_noun(now['measurement'])}"]
+        return [f"it holds {before['measurement']}, not {now['measurement']}"]
     lines = [
-        f"{_words(key)}: {_differ(before[key], now[key])}"
-        for key in SHARED
-        if before[key] != now[key] and not (key == "numpy_version" and before["sampler"] != now["sampler"])
+        f"{_words(key)}: {_differ(before.get(key), now.get(key))}"
+        for key in dict.fromkeys([*before, *now])
+        if key not in ("first", "step")
+        and before.get(key) != now.get(key)
+        and not (key == "numpy_version" and before["sampler"] != now["sampler"])
     ]
     if (before["first"], before["step"]) != (now["first"], now["step"]):
         lines.append(f"repetitions: {_range(have)} in the file, {_range(want)} asked for")
@@ -82,11 +83,6 @@ def conflicts(
                 if have.get(key, default) != want.get(key, default)
             ] or cells[:1]
     return lines
-
-
-def _noun(kind: str) -> str:
-    noun = MEASUREMENTS[kind].noun
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 def _range(spec: Mapping[str, Any]) -> str:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.domain import Domain
-from gpu_rsfd.measure.guesses import BYTES_PER_RECIPE, LOOKS, guesses
-from gpu_rsfd.measure.reports import Chunk, chunk_users
+from gpu_rsfd.measure.guesses import LOOKS, right
+from gpu_rsfd.measure.reports import Chunk, chunk_size
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.tape import DECISION
 from gpu_rsfd.theory.expected import Floats
@@ -65,24 +65,26 @@ def guessed(
     for users, part in passes(plan, most):
         data = sample(plan.domain, frequencies, users)
         marginals = [data.frequencies[columns] for columns in plan.domain.slices]
-        asked = part.asked
-        for e in np.flatnonzero(asked.any(axis=0)).tolist():
+        for e in np.flatnonzero(part.asked.any(axis=0)).tolist():
             result.users[e] = users
             result.baselines[e] = [f.max() for f in marginals]
-        result.sampled[asked] = 0.0
-        result.values[asked] = 0.0
-        recipes = sum(len(a.recipes) for a in part.attributes)
-        size = chunk_users(16 * max(plan.domain) + BYTES_PER_RECIPE * recipes, users)
+        result.sampled[part.asked] = 0.0
+        result.values[part.asked] = 0.0
+        size = chunk_size(part, users)
         for start in range(0, users, size):
             stop = min(start + size, users)
-            chunk = Chunk(data.column, plan.domain, users, 0, 0, plan.assignment, start, stop)
-            for p, e, who, values in guesses(part, chunk, partial(_known, marginals)):
-                hits = np.nan if who is None else np.count_nonzero(who == chunk.sampled)
-                result.sampled[p, e] += hits / users
-                right = [np.count_nonzero(v == chunk.codes(j)) for j, v in enumerate(values)]
-                result.values[p, e] += np.array(right) / users
+            chunk = Chunk(data.column, part, users, 0, 0, start, stop)
+            sampled, values = right(part, chunk, partial(_known, marginals))
+            result.sampled[:] += sampled / users
+            result.values[:] += values / users
             advance((stop - start) * work_of(part))
+    result.sampled[~np.array(plan.samples)] = np.nan
     return result
+
+
+def _known(marginals: list[Floats], attribute: int, recipe: int) -> Floats:
+    """What the attacker takes for the marginal of an attribute: the true one, whatever the recipe is."""
+    return marginals[attribute]
 
 
 def passes(plan: Plan, most: int = USERS) -> list[tuple[int, Plan]]:
@@ -114,11 +116,6 @@ def risk_of(plan: Plan, p: int, e: int, frequencies: Floats, known: Guessed | No
         known = guessed(part, frequencies, quick if known is not None else MORE_USERS)
     users = known.users[e]
     return Risk(known.values[p, e], known.baselines[e], users) if users else None
-
-
-def _known(marginals: list[Floats], attribute: int, recipe: int) -> Floats:
-    """What the attacker takes for the marginal of an attribute: the true one, whatever the recipe is."""
-    return marginals[attribute]
 
 
 def attackable(plan: Plan, e: int) -> npt.NDArray[np.bool_]:

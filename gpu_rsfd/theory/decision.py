@@ -5,28 +5,29 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpu_rsfd.checks import check_users
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.late import provided
 from gpu_rsfd.options import with_keywords
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.protocols import PrivacySettings, mechanisms
+from gpu_rsfd.protocols import PrivacySettings, Protocol, mechanisms
+from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.running.collect import Silent
 from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import FIELDS, Spec
 from gpu_rsfd.theory.attacked import Guessed, Risk, guessed, passes, risk_of, work_of
-from gpu_rsfd.theory.choice import Case, Choice, Decision, choose, decide, smallest_epsilon
-from gpu_rsfd.theory.columns import Accuracy, Setting, Truth, read_targets
-from gpu_rsfd.theory.expected import attributes_of
-from gpu_rsfd.theory.needs import PlanRow, plan_table
-from gpu_rsfd.theory.words import sentences
+from gpu_rsfd.theory.expected import Accuracy, Floats, Terms, Truth, accuracies, attributes_of
+from gpu_rsfd.theory.needs import EPSILONS, Candidates, PlanRow, reached, read_targets
+from gpu_rsfd.theory.words import Decision, Forecast, sentences
 
 TIE = 1e-3  # relative: errors and losses closer than this are equal, as thresholds are rounded
 MANY = 1 << 26  # users x values; the evidence for more comes from the exact distribution of the counts
@@ -43,10 +44,10 @@ class Planned(list[PlanRow]):
     """
 
     def __init__(
-        self, rows: Sequence[PlanRow], decisions: Sequence[Decision], cases: Sequence[tuple[Case, Choice | None]]
+        self, rows: Sequence[PlanRow], decisions: Sequence[Decision], candidates: Sequence[Candidates]
     ) -> None:
         super().__init__(rows)
-        self.decisions, self.cases = tuple(decisions), tuple(cases)
+        self.decisions, self.candidates = tuple(decisions), tuple(candidates)
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.decisions))
@@ -57,15 +58,13 @@ class Planned(list[PlanRow]):
         return self.decisions[0].sentences
 
     @property
-    def columns(self) -> tuple[Any, ...]:
+    def columns(self) -> tuple[Forecast, ...]:
         """What to expect of each column: of the first decision."""
         return self.decisions[0].columns
 
     def plot(self) -> Any:
         """The figure of `gpu-rsfd plan --plot`, a Matplotlib figure."""
-        import importlib
-
-        return importlib.import_module("gpu_rsfd.show.planned").figure(self)
+        return provided("planned").figure(self)
 
 
 @with_keywords(FIELDS, "plan")
@@ -157,90 +156,120 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
     if targets and asked.target_rmse is not None:
         raise InputError("target and target_rmse exclude each other; give one of them")
     settings, frequencies = spec.settings_for(data), data.frequencies
-    truths = [Truth(f) for f in attributes_of(data.domain, frequencies)] if targets and asked.free else []
-    cases, specs, tables = [], [], []
+    searched = bool(targets) and asked.free
+    truths = attributes_of(data.domain, frequencies) if searched else ()
+    candidates, specs = [], []
     for n in sizes:
-        setting = Setting(n, spec.assignment, asked.postprocess, asked.against)
-        used = spec
-        if truths:
-            found = smallest_epsilon(spec.protocols, data.domain, settings, truths, targets, setting)
+        terms, used = Terms(check_users(n), spec.assignment, asked.postprocess, asked.against).check(), spec
+        if searched:
+            found = _smallest_epsilon(data, spec, truths, targets, terms)
             if found is not None and found not in spec.epsilons:
                 used = replace(spec, epsilons=tuple(sorted((*spec.epsilons, found))))
-        rest = spec.assignment, asked.target_rmse, asked.postprocess, asked.against, settings, targets
-        tables.append(plan_table(n, data.domain, used.epsilons, spec.protocols, frequencies, *rest))
         compiled = Plan.of(data.domain, spec.protocols, used.epsilons, spec.assignment, settings)
-        cases.append(Case(compiled, data.names, frequencies, setting, targets, searched=bool(truths)))
+        wanted = data.names, targets, asked.target_rmse, searched
+        candidates.append(Candidates(compiled, frequencies, terms, *wanted))
         specs.append(used)
-    chosen = [choose(case) for case in cases]
-    risks: list[Risk | None] = [None] * len(cases)
+    tables = [each.rows for each in candidates]
+    risks: list[Risk | None] = [None] * len(sizes)
     if asked.attack:
-        tables, risks = _attacked(tables, cases, chosen, spec, settings, reporter or Silent())
+        tables, risks = _attacked(candidates, data, spec, settings, reporter or Silent())
     decisions = [
-        decided(
-            case,
-            choice,
-            data.name,
-            spec.guarantee,
-            risk,
-            _command(data, used, case.setting.n),
-            _alone(case, choice, spec, settings),
-        )
-        for case, choice, used, risk in zip(cases, chosen, specs, risks, strict=True)
+        decided(each, data.name, spec.guarantee, risk, _command(data, used, n), _alone(each, spec, settings))
+        for n, each, used, risk in zip(sizes, candidates, specs, risks, strict=True)
     ]
-    rows = [row for rows in tables for row in marked(rows)]
-    return Planned(rows, decisions, list(zip(cases, chosen, strict=True)))
+    return Planned([row for rows in tables for row in marked(rows)], decisions, candidates)
+
+
+def recommended(
+    plan: Plan, n: int, names: Sequence[str], frequencies: Floats, dataset: str, guarantee: str
+) -> Decision:
+    """The decision among protocols and epsilons that were run, for a data set with these frequencies."""
+    candidates = Candidates(plan, frequencies, Terms(n, plan.assignment), names)
+    risk = None if candidates.choice is None else risk_of(plan, *candidates.cell, frequencies)
+    return decided(candidates, dataset, guarantee, risk)
 
 
 def decided(
-    case: Case,
-    chosen: Choice | None,
-    name: str,
+    candidates: Candidates,
+    dataset: str,
     guarantee: str,
     risk: Risk | None,
     command: str | None = None,
     alone: Sequence[float] = (),
 ) -> Decision:
-    """A decision with its sentences."""
-    decision = decide(case, chosen, name, guarantee, risk)
-    said, more, left_out = sentences(case, decision, chosen, alone)
+    """The decision with its sentences; of no column, that of the largest epsilon."""
+    (p, e), chosen, n = candidates.cell, candidates.choice, candidates.terms.n
+    plan, targets = candidates.plan, candidates.targets
+    every, columns = range(len(plan.looks)), []
+    for j, truth in enumerate(candidates.truths):
+        accuracy = candidates.accuracy(p, e, j)
+        useful = accuracy.useful or (j in targets and accuracy.margin <= targets[j])
+        columns.append(
+            Forecast(
+                candidates.names[j],
+                truth.k,
+                plan.mechanism(p, e, j).name,
+                accuracy.margin,
+                accuracy.rmse,
+                truth.uniform_error,
+                truth.sample_error(n),
+                accuracy.hidden,
+                truth.held,
+                plan.looks[candidates.smallest(e, every, [j])].name,
+                useful,
+                None if useful else candidates.users_to_be_useful(p, e, j),
+                targets.get(j),
+                *((float(risk.values[j]), float(risk.baselines[j])) if risk else ()),
+            )
+        )
+    one, whole = losses(plan.mechanisms[p][e], [1, plan.d]).tolist()
+    decision = Decision(
+        dataset,
+        n,
+        guarantee,
+        plan.looks[p].name if chosen else "",
+        plan.looks[p].label if chosen else "",
+        plan.epsilons[e],
+        tuple(columns),
+        one,
+        whole,
+        chosen.reached if chosen else None,
+        candidates.users_needed[p][e] if targets else None,
+        risk.users if risk else 0,
+    )
+    said, more, left_out = sentences(candidates, decision, alone)
     return replace(decision, sentences=said, more=more, left_out=left_out, command=command)
 
 
-def _alone(case: Case, chosen: Choice | None, spec: Spec, settings: PrivacySettings) -> list[float]:
+def _alone(candidates: Candidates, spec: Spec, settings: PrivacySettings) -> list[float]:
     """The margins of the columns that are not left out, if they alone are collected; none if nothing is left out."""
-    if chosen is None or case.targets or len(chosen.columns) == case.plan.d:
+    chosen, plan = candidates.choice, candidates.plan
+    if chosen is None or candidates.targets or len(chosen.columns) == plan.d:
         return []
-    kept, epsilon = chosen.columns, case.plan.epsilons[chosen.epsilon]
+    kept = chosen.columns
     priors = None if settings.priors is None else tuple(settings.priors[j] for j in kept)
-    domain, fewer = [case.plan.domain[j] for j in kept], replace(settings, priors=priors)
-    ms = mechanisms(spec.protocols[chosen.protocol], epsilon, domain, fewer)
-    return [Accuracy(m, case.truths[j], i, case.setting).margin for i, (m, j) in enumerate(zip(ms, kept, strict=True))]
+    domain, fewer = [plan.domain[j] for j in kept], replace(settings, priors=priors)
+    ms = mechanisms(spec.protocols[chosen.protocol], plan.epsilons[chosen.epsilon], domain, fewer)
+    return [a.margin for a in accuracies(ms, [candidates.truths[j] for j in kept], candidates.terms)]
 
 
 def _attacked(
-    tables: Sequence[Sequence[PlanRow]],
-    cases: Sequence[Case],
-    chosen: Sequence[Choice | None],
-    spec: Spec,
-    settings: PrivacySettings,
-    reporter: Silent,
+    candidates: Sequence[Candidates], data: Dataset, spec: Spec, settings: PrivacySettings, reporter: Silent
 ) -> tuple[list[list[PlanRow]], list[Risk | None]]:
     """The rows with what is guessed, which is the same for any number of users; and what is guessed of each choice."""
-    epsilons = tuple(dict.fromkeys(e for case in cases for e in case.plan.epsilons))
-    domain, frequencies = cases[0].plan.domain, cases[0].frequencies
-    every = Plan.of(domain, spec.protocols, epsilons, spec.assignment, settings)
+    epsilons = tuple(dict.fromkeys(e for each in candidates for e in each.plan.epsilons))
+    every = Plan.of(data.domain, spec.protocols, epsilons, spec.assignment, settings)
     total = sum(users * work_of(part) for users, part in passes(every))
     if total > LONG:
         reporter.begin(total, 0)
         reporter.dataset("attack")
-    found = guessed(every, frequencies, advance=reporter.advance if total > LONG else lambda done: None)
-    risks = [
-        None
-        if choice is None
-        else risk_of(every, choice.protocol, epsilons.index(case.plan.epsilons[choice.epsilon]), frequencies, found)
-        for case, choice in zip(cases, chosen, strict=True)
-    ]
-    return [[_with_attack(row, every, found) for row in rows] for rows in tables], risks
+    found = guessed(every, data.frequencies, advance=reporter.advance if total > LONG else lambda done: None)
+    risks = []
+    for each in candidates:
+        p, e = each.cell
+        at = epsilons.index(each.plan.epsilons[e])
+        risks.append(None if each.choice is None else risk_of(every, p, at, data.frequencies, found))
+    return [[_with_attack(row, every, found) for row in each.rows] for each in candidates], risks
 
 
 def _with_attack(row: PlanRow, plan: Plan, found: Guessed) -> PlanRow:
@@ -274,15 +303,36 @@ def _command(data: Dataset, spec: Spec, n: int) -> str | None:
 
 def marked(rows: Sequence[PlanRow]) -> list[PlanRow]:
     """The rows, each with whether it is Pareto-optimal in error and losses."""
-    keys = [(row.rmse, row.loss_one, row.loss_all) for row in rows]
-    return [row._replace(non_dominated=not _dominated(key, keys)) for row, key in zip(rows, keys, strict=True)]
+    keys = np.array([(row.rmse, row.loss_one, row.loss_all) for row in rows])
+    marks = []
+    for key in keys:
+        beaten = (keys <= key * (1 + TIE)).all(axis=1) & (keys < key * (1 - TIE)).any(axis=1)
+        marks.append(not beaten.any() and not np.isnan(key).any())
+    return [row._replace(non_dominated=bool(mark)) for row, mark in zip(rows, marks, strict=True)]
 
 
-def _dominated(key: tuple[float, ...], keys: Sequence[tuple[float, ...]]) -> bool:
-    if any(map(math.isnan, key)):
-        return True
-    return any(
-        all(a <= b * (1 + TIE) for a, b in zip(other, key, strict=True))
-        and any(a < b * (1 - TIE) for a, b in zip(other, key, strict=True))
-        for other in keys
-    )
+def _smallest_epsilon(
+    data: Dataset, spec: Spec, truths: Sequence[Truth], targets: Mapping[int, float], terms: Terms
+) -> float | None:
+    """The smallest epsilon at which a protocol meets all targets, rounded up to three digits; None if there is none."""
+    settings, found = spec.settings_for(data), []
+
+    def fits(protocol: str | Protocol, epsilon: float) -> bool:
+        try:
+            ms = mechanisms(protocol, epsilon, data.domain, settings)
+        except InputError:  # too small, or too large, for this protocol
+            return False
+        return reached(lambda j: Accuracy(ms[j], truths[j], j, terms), targets)
+
+    for protocol in spec.protocols:
+        low, high = EPSILONS
+        if not fits(protocol, high):
+            continue
+        while high / low > 1.0005:
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if fits(protocol, middle) else (middle, high)
+        unit = 10.0 ** (math.floor(math.log10(high)) - 2)
+        steps = math.ceil(high / unit - 1e-9)
+        rounded = (float(f"{(steps + i) * unit:.6g}") for i in range(20))
+        found.append(next((epsilon for epsilon in rounded if fits(protocol, epsilon)), high))
+    return min(found, default=None)

@@ -1,15 +1,18 @@
-"""Expected MSE_avg of a protocol, in closed form.
+"""Expected errors of a protocol's estimates, in closed form.
 
 `against="users"`: the data set is fixed, as in a simulation; the expectation is over the protocol's randomness, the
 sampling of attributes included.  `against="population"`: the n users are drawn from a population with the given
 frequencies, and estimates are compared with these.  With few users, an attribute of Smp may have no reports; its error
 is then conditional on having some.
+
+`Accuracy` is the one place where an error is computed: that of the estimates of one column under one mechanism.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,25 +21,59 @@ import numpy.typing as npt
 from gpu_rsfd.checks import check_epsilon, check_users
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.protocols import (
-    DEFAULT_SETTINGS,
-    Mechanism,
-    PrivacySettings,
-    Protocol,
-    Recipe,
-    Unsampled,
-    group_size,
-    mechanisms,
-)
+from gpu_rsfd.protocols import DEFAULT_SETTINGS, Mechanism, PrivacySettings, Protocol, Unsampled, group_size, mechanisms
+from gpu_rsfd.results.aggregate import AGAINST
 from gpu_rsfd.tape import check_assignment
 
 Floats = npt.NDArray[np.float64]
 
-Attributes = tuple[tuple[float, ...], ...]  # the frequencies of each attribute's values
-
 POSTPROCESS = ("none", "clip")  # clip-normalize and simplex depend on all values of an attribute at once
-AGAINST = ("users", "population")  # whose frequencies an estimate is compared with
 ENOUGH_REPORTS = 20  # of a value, expected: from here on the clipped error is good to 1 %
+LEVEL = 0.95  # of estimates within the margin
+TWO_SIDED = 1.959963984540054  # standard deviations of a normal distribution that LEVEL is within
+STEPS = 24  # bisections: the margin is then exact to 1e-6 of itself
+EVEN = 0.5  # a margin of this part of an even share, 1 / k, resolves a column whatever its shape is
+
+
+class Terms(NamedTuple):
+    """What an error depends on besides the mechanism and the frequencies."""
+
+    n: int
+    assignment: str = "uniform"
+    postprocess: str = "none"
+    against: str = "users"
+
+    def check(self) -> Terms:
+        """Raises `InputError` where there is no theory for them."""
+        check_assignment(self.assignment)
+        if self.against not in AGAINST:
+            raise InputError(f"unknown against {self.against!r}; available: {', '.join(AGAINST)}")
+        if self.postprocess not in POSTPROCESS:
+            raise InputError(f"no theory for postprocess {self.postprocess!r}; available: {', '.join(POSTPROCESS)}")
+        return self
+
+
+class Truth:
+    """The frequencies of one column, equal ones together: a column of 50,000 values has few different ones."""
+
+    def __init__(self, frequencies: npt.ArrayLike) -> None:
+        self.all: Floats = np.array(frequencies, np.float64)
+        self.k = len(self.all)
+        self.distinct, self.places, self.times = np.unique(self.all, return_inverse=True, return_counts=True)
+
+    @cached_property
+    def uniform_error(self) -> float:
+        """The root mean square error of guessing that all values are equally frequent: the column's signal."""
+        return float(np.sqrt(np.mean((self.all - 1 / self.k) ** 2)))
+
+    def sample_error(self, n: int) -> float:
+        """That of a sample of n users of the same population, without any privacy."""
+        return float(np.sqrt(np.mean(self.all * (1 - self.all)) / n))
+
+    @property
+    def held(self) -> int:
+        """Values that anybody has."""
+        return int(np.count_nonzero(self.all))
 
 
 class Moments(NamedTuple):
@@ -92,97 +129,143 @@ def expected_mse(
     """
     attributes = attributes_of(Domain.of(domain), frequencies)
     ms = mechanisms(protocol, check_epsilon(epsilon), Domain.of(domain), settings)
-    return mse_of(ms, check_users(n), attributes, assignment, postprocess, against)
+    return mse_of(ms, attributes, Terms(check_users(n), assignment, postprocess, against))
 
 
-def attributes_of(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> Attributes:
-    """Each attribute's frequencies from those of all values in order; uniform by default."""
-    if frequencies is None:
-        return tuple((1 / k,) * k for k in domain)
-    flat = np.asarray(frequencies, np.float64)
-    if flat.shape != (sum(domain),):
-        raise InputError(f"frequencies has shape {flat.shape}; one for each of the {sum(domain)} values is needed")
-    parts = tuple(tuple(flat[columns].tolist()) for columns in Domain.of(domain).slices)
-    for j, part in enumerate(parts):
-        if not min(part) >= 0 or not abs(math.fsum(part) - 1) <= 1e-9:
+def attributes_of(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> tuple[Truth, ...]:
+    """Each attribute's frequencies from those of all values in order, uniform by default; one object for equal ones."""
+    domain = Domain.of(domain)
+    flat = (
+        np.concatenate([np.full(k, 1 / k) for k in domain]) if frequencies is None else np.asarray(frequencies, float)
+    )
+    if flat.shape != (domain.total,):
+        raise InputError(f"frequencies has shape {flat.shape}; one for each of the {domain.total} values is needed")
+    known: dict[bytes, Truth] = {}
+    found = []
+    for j, columns in enumerate(domain.slices):
+        part = flat[columns]
+        total, least = math.fsum(part.tolist()), min(part.tolist())
+        if not least >= 0 or not abs(total - 1) <= 1e-9:
             raise InputError(
-                f"frequencies of attribute {j} sum to {math.fsum(part)}, least {min(part)}; "
-                "they must be >= 0 and sum to 1"
+                f"frequencies of attribute {j} sum to {total}, least {least}; they must be >= 0 and sum to 1"
             )
-    return parts
+        key = part.tobytes()
+        if key not in known:
+            known[key] = Truth(part)
+        found.append(known[key])
+    return tuple(found)
 
 
-def mse_of(
-    ms: Sequence[Mechanism],
-    n: int,
-    attributes: Attributes,
-    assignment: str = "uniform",
-    postprocess: str = "none",
-    against: str = "users",
-) -> float:
+def mse_of(ms: Sequence[Mechanism], attributes: Sequence[Truth], terms: Terms) -> float:
     """`expected_mse`, with the mechanism and the frequencies of each attribute."""
-    return float(mse_of_each(ms, n, attributes, assignment, postprocess, against).mean())
+    return float(np.mean([accuracy.mse for accuracy in accuracies(ms, attributes, terms)]))
 
 
-def mse_of_each(
-    ms: Sequence[Mechanism],
-    n: int,
-    attributes: Attributes,
-    assignment: str = "uniform",
-    postprocess: str = "none",
-    against: str = "users",
-) -> Floats:
-    """The expected mean squared error of each attribute; NaN for those of Smp that balanced groups leave without users.
+def accuracies(ms: Sequence[Mechanism], attributes: Sequence[Truth], terms: Terms) -> list[Accuracy]:
+    """Of each attribute; equal ones (under balanced assignment: with groups of equal size) share one."""
+    terms.check()
+    kinds: dict[Any, Accuracy] = {}
+    found = []
+    for j, (truth, m) in enumerate(zip(attributes, ms, strict=True)):
+        kind = truth, m.recipe, group_size(terms.n, m.d, j) if terms.assignment == "balanced" else -1
+        if kind not in kinds:
+            kinds[kind] = Accuracy(m, truth, j, terms)
+        found.append(kinds[kind])
+    return found
 
-    `mse_of` is their mean.
+
+class Accuracy:
+    """How accurate the estimates of one column under a mechanism are: in points, and against its signal.
+
+    Its margin is the smallest number within which 95 % of its estimated frequencies are expected to be from the truth:
+    the mean over its values of P(|estimate - truth| <= margin) is 0.95, each estimate taken as normal with its exact
+    mean and variance.  Clipping moves no estimate further away, and none below 0.  All is NaN where balanced groups
+    leave nobody to report the column.
     """
-    check_assignment(assignment)
-    check_against(against)
-    if postprocess not in POSTPROCESS:
-        raise InputError(f"no theory for postprocess {postprocess!r}; available: {', '.join(POSTPROCESS)}")
-    d = len(attributes)
-    # equal attributes (and, under balanced assignment, groups of equal size) have equal errors
-    kinds: dict[tuple[tuple[float, ...], Recipe, int], list[int]] = {}
-    for j, (f, m) in enumerate(zip(attributes, ms, strict=True)):
-        kinds.setdefault((f, m.recipe, group_size(n, d, j) if assignment == "balanced" else -1), []).append(j)
-    errors = np.full(d, math.nan)
-    for (f, _, group), members in kinds.items():
-        m = ms[members[0]]
-        if m.recipe.unsampled is Unsampled.NOTHING and group == 0:
-            continue
-        truth = np.array(f)
-        moments = moments_of(m, truth, n, assignment, members[0], against)
-        errors[members] = squared_error(truth, moments, postprocess).mean()
-    return errors
+
+    def __init__(self, m: Mechanism, truth: Truth, attribute: int, terms: Terms) -> None:
+        self.truth, self.postprocess = truth, terms.postprocess
+        self.alike = m.recipe.prior is None  # else values of equal frequency have different errors
+        self.f = truth.distinct if self.alike else truth.all
+        self.moments = moments_of(m, self.f, attribute, terms)
+
+    @cached_property
+    def mse(self) -> float:
+        """The expected mean squared error."""
+        each = squared_error(self.f, self.moments, self.postprocess)
+        return float((each[self.truth.places] if self.alike else each).mean())
+
+    @property
+    def rmse(self) -> float:
+        return math.sqrt(self.mse)
+
+    @cached_property
+    def deviation(self) -> Floats:
+        """The standard deviation of each distinct estimate."""
+        return np.maximum(np.sqrt(self.moments.variance), 1e-150)
+
+    @property
+    def times(self) -> npt.NDArray[np.int64]:
+        """How many values each of them stands for."""
+        return self.truth.times if self.alike else np.ones(self.truth.k, np.int64)
+
+    def coverage(self, width: float) -> float:
+        """The expected share of the estimates that are within `width` of the truth."""
+        above = upper_tail((width - self.moments.bias) / self.deviation)
+        below = upper_tail((width + self.moments.bias) / self.deviation)
+        if self.postprocess == "clip":
+            below = np.where(self.f <= width, 0.0, below)
+        return float((self.times / self.truth.k * (1 - above - below)).sum())
+
+    @cached_property
+    def margin(self) -> float:
+        """The smallest width within which 95 % of the estimates are."""
+        low, high = 0.0, float((np.abs(self.moments.bias) + 6 * self.deviation).max())
+        if not math.isfinite(high):
+            return math.nan
+        for _ in range(STEPS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.coverage(middle) >= LEVEL else (middle, high)
+        return high
+
+    @property
+    def hidden(self) -> int:
+        """Values that somebody has, but whose 95 % interval is expected to include 0."""
+        unseen = (self.f > 0) & (self.f < TWO_SIDED * self.deviation)
+        return int(self.times[unseen].sum())
+
+    @cached_property
+    def useful(self) -> bool:
+        """Whether the column is worth estimating: its error is below its signal, or its margin resolves even shares.
+
+        The signal is the error of guessing that all values are equally frequent.  Where they nearly are, that guess is
+        hard to beat; an estimate that is within half an even share still shows it.
+        """
+        return self.rmse < self.truth.uniform_error or self.coverage(EVEN / self.truth.k) >= LEVEL
 
 
-def moments_of(m: Mechanism, f: Floats, n: int, assignment: str, attribute: int, against: str) -> Moments:
+def moments_of(m: Mechanism, f: Floats, attribute: int, terms: Terms) -> Moments:
     """Of the raw estimates of an attribute, against the users' own frequencies or those of their population."""
-    function = estimate_moments if against == "users" else population_moments
+    n, assignment = terms.n, terms.assignment
+    if m.recipe.unsampled is Unsampled.NOTHING and assignment == "balanced" and group_size(n, m.d, attribute) == 0:
+        return Moments(*(np.full(len(f), math.nan) for _ in Moments._fields))
+    function = estimate_moments if terms.against == "users" else population_moments
     return function(m, f, n, assignment, attribute)
 
 
-def fewest_reports(ms: Sequence[Mechanism], n: int, attributes: Attributes, assignment: str = "uniform") -> float:
+def fewest_reports(ms: Sequence[Mechanism], attributes: Sequence[Truth], terms: Terms) -> float:
     """How often the value that is reported least is expected to be reported, over all attributes."""
     d, fewest = len(attributes), math.inf
-    smallest = n / d if check_assignment(assignment) == "uniform" else group_size(n, d, d - 1)
-    for m, f in dict.fromkeys(zip(ms, attributes, strict=True)):
-        reporters = smallest if m.recipe.unsampled is Unsampled.NOTHING else n
-        fewest = min(fewest, reporters * float(np.min(m.base + m.gain * np.array(f))))
+    smallest = terms.n / d if terms.assignment == "uniform" else group_size(terms.n, d, d - 1)
+    for m, truth in dict.fromkeys(zip(ms, attributes, strict=True)):
+        reporters = smallest if m.recipe.unsampled is Unsampled.NOTHING else terms.n
+        fewest = min(fewest, reporters * float(np.min(m.base + m.gain * truth.all)))
     return fewest
 
 
-def is_rough(
-    ms: Sequence[Mechanism], n: int, attributes: Attributes, assignment: str = "uniform", postprocess: str = "none"
-) -> bool:
+def is_rough(ms: Sequence[Mechanism], attributes: Sequence[Truth], terms: Terms) -> bool:
     """Whether `mse_of` is rough: a clipped error where some value has few expected reports."""
-    return postprocess == "clip" and fewest_reports(ms, n, attributes, assignment) < ENOUGH_REPORTS
-
-
-def check_against(against: object) -> str:
-    if against not in AGAINST:
-        raise InputError(f"unknown against {against!r}; available: {', '.join(AGAINST)}")
-    return str(against)
+    return terms.postprocess == "clip" and fewest_reports(ms, attributes, terms) < ENOUGH_REPORTS
 
 
 def population_moments(m: Mechanism, f: Floats, n: int, assignment: str = "uniform", attribute: int = 0) -> Moments:
@@ -243,26 +326,21 @@ def _moments(
     return Moments(bias, variance, third / unit**3, fourth / unit**4)
 
 
-def squared_error(f: Floats, moments: Moments, postprocess: str) -> Floats:
-    """The expected squared error of each value's estimate, of `POSTPROCESS`."""
-    return _raw_error(moments) if postprocess == "none" else _clipped_error(f, moments)
-
-
 def upper_tail(z: Floats) -> Floats:
     """P(Z > z) of a normal distribution."""
     return np.array([math.erfc(x / math.sqrt(2)) / 2 for x in z.tolist()])
 
 
-def _raw_error(moments: Moments) -> Floats:
-    return moments.variance + moments.bias**2
+def squared_error(f: Floats, moments: Moments, postprocess: str) -> Floats:
+    """The expected squared error of each value's estimate.
 
-
-def _clipped_error(f: Floats, moments: Moments) -> Floats:
-    """E (max(X, 0) - f)^2 in closed form, over the Edgeworth density of X = f + bias + deviation Z.
-
+    Clipped, it is E (max(X, 0) - f)^2 in closed form, over the Edgeworth density of X = f + bias + deviation Z.
     Density: phi(z) (1 + g/6 He3 + h/24 He4 + g^2/72 He6) with skewness g and kurtosis h, a polynomial times phi; and
     M_j = int_a^oo z^j phi = a^(j - 1) phi(a) + (j - 1) M_(j - 2).
     """
+    raw = moments.variance + moments.bias**2
+    if postprocess == "none":
+        return raw
     _, _, g, h = moments
     deviation = np.maximum(np.sqrt(moments.variance), 1e-150)
     a = np.clip(-(f + moments.bias) / deviation, -40, 40)  # X > 0 is Z > a
@@ -276,4 +354,4 @@ def _clipped_error(f: Floats, moments: Moments) -> Floats:
     positive = sum(c * u for c, u in zip(density, upper, strict=False))
     error = sum(c * s * upper[i + j] for i, c in enumerate(density) for j, s in enumerate(square))
     # few reports: the expansion can leave the range of any distribution
-    return np.clip(f**2 * (1 - positive) + error, 0, _raw_error(moments))
+    return np.clip(f**2 * (1 - positive) + error, 0, raw)

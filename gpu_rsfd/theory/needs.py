@@ -1,11 +1,13 @@
-"""Before a collection: the error to expect, the users that a target error takes, the bits that a user sends."""
+"""Before a collection: what to expect of each protocol and epsilon, what a target takes, which of them to choose."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +15,15 @@ import numpy.typing as npt
 from gpu_rsfd.checks import MAX_USERS, check_epsilon, check_users
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.options import unknown_name
+from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import DEFAULT_SETTINGS, PAPER, Mechanism, PrivacySettings, Protocol, as_protocol, mechanisms
 from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.spec import PAPER_EPSILONS
-from gpu_rsfd.theory import expected as theory
-from gpu_rsfd.theory.columns import LEVEL, Accuracy, Setting, Truth
+from gpu_rsfd.theory.expected import LEVEL, Accuracy, Floats, Terms, Truth, accuracies, attributes_of, is_rough, mse_of
 
-NO_TARGETS: Mapping[int, float] = MappingProxyType({})
+EPSILONS = (0.01, 20.0)  # where the smallest one for a target is looked for
+TIE = 1e-9  # relative: errors closer than this are equal
 
 
 class PlanRow(NamedTuple):
@@ -59,7 +63,6 @@ def plan_table(
     postprocess: str = "none",
     against: str = "users",
     settings: PrivacySettings = DEFAULT_SETTINGS,
-    targets: Mapping[int, float] = NO_TARGETS,
 ) -> list[PlanRow]:
     """What to expect of each protocol and epsilon, from theory alone.
 
@@ -75,8 +78,6 @@ def plan_table(
         Names of protocols, or user-defined protocols.
     target_rmse : float, optional
         Asks for the users that are needed for this error.
-    targets : mapping of int to float
-        Margins of columns, by number: asks for the users that are needed for all of them.
     frequencies, assignment, postprocess, against, settings
         As for `theory.expected_mse`.
 
@@ -85,47 +86,9 @@ def plan_table(
     list of PlanRow
         Protocol by protocol, epsilon by epsilon.
     """
-    rows = []
-    n, attributes = check_users(n), theory.attributes_of(Domain.of(domain), frequencies)
-    truths = {j: Truth(attributes[j]) for j in targets}
-    for protocol in protocols:
-        for epsilon in epsilons:
-            ms = mechanisms(protocol, epsilon, Domain.of(domain), settings)
-            each = theory.mse_of_each(ms, n, attributes, assignment, postprocess, against)
-            mse = float(each.mean())
-            needed = reason = None
-            if target_rmse is not None:
-                needed = _fewest_users(ms, attributes, target_rmse, assignment, postprocess, against)
-            elif targets:
-                needed = users_for(ms, truths, targets, Setting(n, assignment, postprocess, against))
-            if needed is None and (targets or target_rmse is not None):
-                reason = "more than 2**53"  # no simulation has so many
-            bits = bits_per_user(protocol, epsilon, domain, settings)
-            rough, users_rough = (
-                size is not None and theory.is_rough(ms, size, attributes, assignment, postprocess)
-                for size in (n, needed)
-            )
-            one, whole = losses(ms, [1, len(domain)]).tolist()
-            rows.append(
-                PlanRow(
-                    str(protocol),
-                    float(epsilon),
-                    mse,
-                    math.sqrt(mse),
-                    needed,
-                    bits,
-                    rough,
-                    users_rough,
-                    reason,
-                    one,
-                    whole,
-                    claimed=any(m.claimed for m in ms),
-                    first_report=as_protocol(protocol).memoised,
-                    users=n,
-                    column_rmse=tuple(np.sqrt(each).tolist()),
-                )
-            )
-    return rows
+    terms = Terms(check_users(n), assignment, postprocess, against)
+    compiled = Plan.of(domain, protocols, epsilons, assignment, settings)
+    return Candidates(compiled, frequencies, terms, target_rmse=target_rmse).rows
 
 
 def bits_per_user(
@@ -146,80 +109,231 @@ def bits_per_user(
     float
         The mean over users.
     """
-    epsilon, domain = check_epsilon(epsilon), Domain.of(domain)
-    d = len(domain)
-    bits = math.fsum(m.bits for m in mechanisms(protocol, epsilon, domain, settings))
-    return bits / d + math.log2(d) if as_protocol(protocol).partial else bits
+    ms = mechanisms(protocol, check_epsilon(epsilon), Domain.of(domain), settings)
+    return _bits(ms, as_protocol(protocol).partial)
 
 
-def _fewest_users(
-    ms: Sequence[Mechanism],
-    attributes: theory.Attributes,
-    target_rmse: float,
-    assignment: str,
-    postprocess: str,
-    against: str,
-) -> int | None:
-    """The smallest n with sqrt(E[MSE_avg]) <= target_rmse, the frequencies kept; None if 2**53 are too few."""
-    if not 0 < target_rmse < math.inf:
-        raise InputError(f"target_rmse={target_rmse} must be finite and > 0")
-    target = target_rmse * target_rmse
-
-    def mse(n: int) -> float:
-        return theory.mse_of(ms, n, attributes, assignment, postprocess, against)
-
-    step, guess = group_step(ms[0], assignment), 1000
-    for _ in range(3):  # the error is nearly proportional to 1 / n
-        guess = max(1, min(MAX_USERS // step, math.ceil(guess * min(mse(guess * step) / target, 2.0**60))))
-    return smallest_users(lambda n: mse(n) <= target, guess * step, step)
+def _bits(ms: Sequence[Mechanism], partial: bool) -> float:
+    bits = math.fsum(m.bits for m in ms)
+    return bits / len(ms) + math.log2(len(ms)) if partial else bits
 
 
-def reached(
-    ms: Sequence[Mechanism], truths: Mapping[int, Truth], targets: Mapping[int, float], setting: Setting
-) -> bool:
+# ------------------------------------------------------------------------------------------------ candidates
+
+
+class Choice(NamedTuple):
+    """A cell of the plan, and the columns that it was chosen for."""
+
+    protocol: int
+    epsilon: int
+    columns: tuple[int, ...]
+    reached: bool | None = None  # whether the targets are met; None without targets
+
+
+@dataclass(eq=False)
+class Candidates:
+    """The protocols and epsilons of a plan, for users with these frequencies: what each cell gives, the best one."""
+
+    plan: Plan
+    frequencies: npt.ArrayLike | None
+    terms: Terms
+    names: Sequence[str] = ()
+    targets: Mapping[int, float] = field(default_factory=dict)  # margins to reach, by column
+    target_rmse: float | None = None  # or an error over all columns
+    searched: bool = False  # whether the smallest epsilon for the targets was looked for
+
+    @cached_property
+    def truths(self) -> tuple[Truth, ...]:
+        return attributes_of(self.plan.domain, self.frequencies)
+
+    @cached_property
+    def cells(self) -> list[list[list[Accuracy]]]:
+        """[protocol][epsilon][attribute]"""
+        return [[accuracies(ms, self.truths, self.terms) for ms in row] for row in self.plan.mechanisms]
+
+    @cached_property
+    def errors(self) -> Floats:
+        """[protocol, epsilon, attribute], mean squared."""
+        return np.array([[[accuracy.mse for accuracy in cell] for cell in row] for row in self.cells])
+
+    @cached_property
+    def rows(self) -> list[PlanRow]:
+        """What to expect of each cell, protocol by protocol."""
+        return [self._row(p, e) for p in range(len(self.plan.looks)) for e in range(len(self.plan.epsilons))]
+
+    def _row(self, p: int, e: int) -> PlanRow:
+        plan, ms, terms, needed = self.plan, self.plan.mechanisms[p][e], self.terms, self.users_needed[p][e]
+        mse, bits = float(self.errors[p, e].mean()), _bits(ms, plan.partial[p])
+        rough, users_rough = (
+            n is not None and is_rough(ms, self.truths, terms._replace(n=n)) for n in (terms.n, needed)
+        )
+        asked = bool(self.targets) or self.target_rmse is not None
+        one, whole = losses(ms, [1, plan.d]).tolist()
+        row = PlanRow(plan.protocols[p], float(plan.epsilons[e]), mse, math.sqrt(mse), needed, bits, rough, users_rough)
+        return row._replace(
+            unreachable="more than 2**53" if asked and needed is None else None,  # no simulation has so many
+            loss_one=one,
+            loss_all=whole,
+            claimed=any(m.claimed for m in ms),
+            first_report=any(m.spent < m.budget for m in ms),
+            users=terms.n,
+            column_rmse=tuple(np.sqrt(self.errors[p, e]).tolist()),
+        )
+
+    @cached_property
+    def users_needed(self) -> list[list[int | None]]:
+        """[protocol][epsilon]: the smallest n that reaches the target; None without one, or if 2**53 are too few."""
+        return [[self._needed(p, e) for e in range(len(self.plan.epsilons))] for p in range(len(self.plan.looks))]
+
+    def _needed(self, p: int, e: int) -> int | None:
+        ms = self.plan.mechanisms[p][e]
+        if self.target_rmse is not None:
+            if not 0 < self.target_rmse < math.inf:
+                raise InputError(f"target_rmse={self.target_rmse} must be finite and > 0")
+            target = self.target_rmse * self.target_rmse
+            ratio = float(self.errors[p, e].mean()) / target  # an error is nearly proportional to 1 / n
+            return self._fewest(lambda n: mse_of(ms, self.truths, self.terms._replace(n=n)) <= target, ms[0], ratio)
+        if not self.targets:
+            return None
+        hard = {j: self.cells[p][e][j].margin / target for j, target in self.targets.items()}
+        ordered = {j: self.targets[j] for j in sorted(hard, key=lambda j: -hard[j])}  # what fails, fails at once
+        ratio = min(max(hard.values()), 2.0**26) ** 2
+        return self._fewest(lambda n: reached(lambda j: self.accuracy(p, e, j, n), ordered), ms[0], ratio)
+
+    def users_to_be_useful(self, p: int, e: int, j: int) -> int | None:
+        """From how many users on a column is useful, its frequencies kept."""
+        return self._fewest(lambda n: self.accuracy(p, e, j, n).useful, self.plan.mechanism(p, e, j))
+
+    def _fewest(self, enough: Callable[[int], bool], m: Mechanism, ratio: float = 1.0) -> int | None:
+        """The smallest n that is enough, looked for around `ratio` times as many; None if 2**53 are too few.
+
+        What is enough stays so with more users.  Balanced groups are of equal size only if d divides n, so there errors
+        have small steps: the smallest multiple of d is found, then the numbers just below it are tried one by one.
+        """
+        step = m.d if self.terms.assignment == "balanced" and m.recipe.unsampled.samples else 1
+        low, high, stride = 0, MAX_USERS // step, 1  # multiples of the step: too few, enough
+        most = high
+        if not enough(most * step):
+            return None
+        guess = self.terms.n if math.isnan(ratio) else math.ceil(self.terms.n * min(ratio, 2.0**60))
+        probe = max(1, min(most - 1, -(-guess // step)))
+        while high - low > 1:
+            low, high = (low, probe) if enough(probe * step) else (probe, high)
+            if low == 0:  # away from the guess, ever faster; then between the two
+                probe = max(1, high - stride)
+            else:
+                probe = min(low + stride, most - 1) if high == most else (low + high) // 2
+            stride *= 2
+        return next((n for n in range((high - 1) * step + 1, high * step) if enough(n)), high * step)
+
+    def accuracy(self, p: int, e: int, j: int, n: int | None = None) -> Accuracy:
+        """Of a column, with these or another number of users."""
+        if n is None:
+            return self.cells[p][e][j]
+        return Accuracy(self.plan.mechanism(p, e, j), self.truths[j], j, self.terms._replace(n=n))
+
+    @cached_property
+    def ascending(self) -> list[int]:
+        """The epsilons, from the smallest on."""
+        return [int(e) for e in np.argsort(self.plan.epsilons)]
+
+    @property
+    def cell(self) -> tuple[int, int]:
+        """Protocol and epsilon of the choice; if there is none, of the smallest error at the largest epsilon."""
+        if self.choice is not None:
+            return self.choice.protocol, self.choice.epsilon
+        largest = self.ascending[-1]
+        return self.smallest(largest, range(len(self.plan.looks)), range(self.plan.d)), largest
+
+    def smallest(self, e: int, protocols: Sequence[int], columns: Sequence[int], weights: Any = 1.0) -> int:
+        """The protocol with the smallest mean squared error over some columns; of equal ones the first."""
+        means = (self.errors[np.ix_(protocols, [e], columns)][:, 0] * weights).mean(axis=-1)
+        means = np.where(np.isnan(means), np.inf, means)
+        return protocols[int(np.argmax(means <= means.min() * (1 + TIE)))]
+
+    @cached_property
+    def choice(self) -> Choice | None:
+        """The recommended cell; None if no column is useful at any epsilon.
+
+        With targets: the smallest epsilon at which a protocol meets them all, or else the largest.  Without: the
+        smallest epsilon at which every column is useful that is so at the largest one.  Of the protocols then, that
+        with the smallest error.
+        """
+        every, largest = range(len(self.plan.looks)), self.ascending[-1]
+        if self.targets:
+            columns = tuple(sorted(self.targets))
+            weights = np.array([self.targets[j] for j in columns]) ** -2.0
+            for e in self.ascending:
+                fit = [p for p in every if reached(self.cells[p][e].__getitem__, self.targets)]
+                if fit:
+                    return Choice(self.smallest(e, fit, columns, weights), e, columns, True)
+            return Choice(self.smallest(largest, every, columns, weights), largest, columns, False)
+        useful = {p: tuple(j for j, a in enumerate(self.cells[p][largest]) if a.useful) for p in every}
+        most = max(map(len, useful.values()))
+        if not most:
+            return None
+        first = self.smallest(largest, [p for p in every if len(useful[p]) == most], range(self.plan.d))
+        columns = useful[first]
+        for e in self.ascending:
+            p = self.smallest(e, every, columns)
+            if all(self.cells[p][e][j].useful for j in columns):
+                return Choice(p, e, columns)
+        return Choice(first, largest, columns)
+
+
+def reached(column: Callable[[int], Accuracy], targets: Mapping[int, float]) -> bool:
     """Whether the estimates of every column with a target are as close as that asks for."""
-    return all(Accuracy(ms[j], truths[j], j, setting).coverage(target) >= LEVEL for j, target in targets.items())
+    return all(column(j).coverage(target) >= LEVEL for j, target in targets.items())
 
 
-def users_for(
-    ms: Sequence[Mechanism], truths: Mapping[int, Truth], targets: Mapping[int, float], setting: Setting
-) -> int | None:
-    """The smallest n that reaches the targets of all columns, or None if 2**53 are too few."""
-    hard = {j: Accuracy(ms[j], truths[j], j, setting).margin / target for j, target in targets.items()}
-    ordered = {j: targets[j] for j in sorted(hard, key=lambda j: -hard[j])}  # what fails, fails at once
-    ratio = min(max(hard.values()), 2.0**26)
-    guess = setting.n if math.isnan(ratio) else max(1, min(MAX_USERS, math.ceil(setting.n * ratio * ratio)))
-    return smallest_users(
-        lambda n: reached(ms, truths, ordered, setting._replace(n=n)), guess, group_step(ms[0], setting.assignment)
-    )
+def read_targets(target: Any, names: Sequence[str]) -> dict[int, float]:
+    """Margins that are asked for, by column: 0.01, "1%", "sex=1%,city=0.5%" or a mapping; a number is for every column.
 
-
-def group_step(m: Mechanism, assignment: str) -> int:
-    """Users that make balanced groups one larger each, where groups matter; else 1."""
-    return m.d if assignment == "balanced" and m.recipe.unsampled.samples else 1
-
-
-def smallest_users(enough: Callable[[int], bool], guess: int, step: int = 1) -> int | None:
-    """The smallest n that is enough, near a guess; None if 2**53 are too few.
-
-    What is enough stays so with more users.  Balanced groups are of equal size only if d divides n, so there errors
-    have small steps: the smallest multiple of d is found, then the numbers just below it are tried one by one.
+    Raises
+    ------
+    InputError
+        If a column is unknown or named twice, or a target is not above 0 and below 1.
     """
-    most = MAX_USERS // step
-    if not enough(most * step):
-        return None
-    low, high, stride = 0, max(1, min(most, -(-guess // step))), 1  # low: does not do (or is 0)
-    while not enough(high * step):
-        low, high, stride = high, min(high + stride, most), 2 * stride
-    stride = 1
-    while low == 0 and high > 1:
-        probe = max(1, high - stride)
-        if enough(probe * step):
-            high, stride = probe, 2 * stride
+    if target is None:
+        return {}
+    if isinstance(target, Mapping):
+        pairs = [(str(name), value) for name, value in target.items()]
+    elif isinstance(target, str):
+        pairs = _pairs(target, names)
+    else:
+        pairs = [("", target)]
+    if not pairs:
+        raise InputError(f"target={target!r} is empty; a margin is needed, such as 1% or sex=1%,city=0.5%")
+    found: dict[int, float] = {}
+    for name, value in pairs:
+        margin = _share(name, value)
+        if name == "":
+            found = {**dict.fromkeys(range(len(names)), margin), **found}
+        elif name not in names:
+            raise InputError(unknown_name(name, names, "column", " of target"))
         else:
-            low = probe
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle * step) else (middle, high)
-    between = range((high - 1) * step + 1, high * step)
-    return next((n for n in between if enough(n)), high * step)
+            found[list(names).index(name)] = margin
+    named = [name for name, _ in pairs]
+    if len(set(named)) < len(named):
+        twice = max(named, key=named.count)
+        raise InputError(f"target={target!r} names {repr(twice) if twice else 'every column'} twice")
+    return found
+
+
+def _pairs(text: str, names: Sequence[str]) -> list[tuple[str, str]]:
+    """`sex=1%,city=0.5%`, or `1%` for every column; a name may have a comma or an equals sign in it."""
+    known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.findall(rf"\s*(?:({known}|[^,]*?)\s*=)?\s*([^,]+?)\s*(?:,|$)", text)
+
+
+def _share(name: str, value: Any) -> float:
+    """0.01 or "1%"."""
+    text = str(value).strip()
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    if not 0 < share < 1 or isinstance(value, bool):
+        shown = f"{name}={value}" if name else str(value)
+        raise InputError(f"target={shown} must be above 0 and below 100 %, such as 1% or 0.01")
+    return share

@@ -1,13 +1,15 @@
-"""A decision in sentences that people who have not read the paper understand.  Every number in them is computed."""
+"""A decision, and sentences that say it to people who have not read the paper.  Every number in them is computed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpu_rsfd.options import counted, show_epsilon
 from gpu_rsfd.protocols.loss import losses
-from gpu_rsfd.theory.choice import EPSILONS, Case, Choice, Column, Decision
+from gpu_rsfd.theory.needs import EPSILONS, Candidates, Choice
 
 MEANING = {  # what epsilon limits
     "user": "epsilon limits what a report reveals about a user as a whole",
@@ -17,6 +19,88 @@ MEANING = {  # what epsilon limits
 MOST_COLUMNS = 6  # that a sentence names one by one
 LONGEST = 32  # letters of a name
 CERTAIN = 4.0  # standard errors: a gain below so many may be chance
+
+
+class Forecast(NamedTuple):
+    """What to expect of one column under the recommendation.  Errors are parts of 1: 0.012 is 1.2 points."""
+
+    name: str
+    values: int
+    noise: str  # how it is randomised: grr, oue-z, …
+    margin: float  # 95 % of its estimated frequencies are within it
+    rmse: float
+    uniform_error: float  # of guessing that all values are equally frequent: the signal
+    sample_error: float  # of a sample of the same size without privacy
+    hidden: int  # values that can't be distinguished from zero
+    held: int  # values that anybody has
+    best: str  # the protocol with the smallest error of this column at the same epsilon
+    useful: bool  # its error is below its signal, or its margin below half an even share
+    users_needed: int | None = None  # where it is not: from how many users on it is
+    target: float | None = None
+    guessed: float = math.nan  # the share of users whose value an attacker guesses
+    guessed_baseline: float = math.nan  # without a report
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A recommendation and the numbers behind it.
+
+    Attributes
+    ----------
+    dataset : str
+        What it is for.
+    users : int
+        How many users.
+    guarantee : str
+        What epsilon bounds.
+    protocol, label : str
+        The recommended protocol; empty if no column is useful.
+    epsilon : float
+        The recommended epsilon.
+    columns : tuple of Forecast
+        Every column, also those that are left out (`useful` is False).
+    loss_one, loss_all : float
+        The exact privacy loss between users who differ in one attribute, and between any two users.
+    reached : bool or None
+        Whether the targets are met; None without targets.
+    users_needed : int or None
+        The smallest number of users that meets the targets at this epsilon.
+    attacked_users : int
+        Users of the simulated attack; 0 if there was none.
+    sentences : tuple of str
+        Which, how accurate, how risky.
+    more : str
+        What more users or another epsilon would buy.
+    left_out : str
+        The columns that are not useful, and why; empty if all are.
+    command : str or None
+        The sweep that shows the evidence.
+    """
+
+    dataset: str
+    users: int
+    guarantee: str
+    protocol: str = ""
+    label: str = ""
+    epsilon: float = math.nan
+    columns: tuple[Forecast, ...] = ()
+    loss_one: float = math.nan
+    loss_all: float = math.nan
+    reached: bool | None = None
+    users_needed: int | None = None
+    attacked_users: int = 0
+    sentences: tuple[str, ...] = ()
+    more: str = ""
+    left_out: str = ""
+    command: str | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return "\n".join(filter(None, (*self.sentences, self.more, self.left_out)))
+
+    @property
+    def useful(self) -> tuple[Forecast, ...]:
+        """The columns that the recommendation is for."""
+        return tuple(column for column in self.columns if column.useful)
 
 
 def points(share: float) -> str:
@@ -47,29 +131,27 @@ def cut(name: str) -> str:
 
 
 def sentences(
-    case: Case, decision: Decision, chosen: Choice | None, alone: Sequence[float] = ()
+    candidates: Candidates, decision: Decision, alone: Sequence[float] = ()
 ) -> tuple[tuple[str, ...], str, str]:
     """(which, how accurate, how risky), what more would buy, what is left out.
 
     `alone`: the margins of the columns that are not left out, if the others are not collected at all.
     """
+    chosen = candidates.choice
     if chosen is None:
-        return _useless(case, decision), "", ""
-    return (
-        (_which(case, decision, chosen), _accurate(case, decision), _risky(case, decision, chosen)),
-        _more(case, chosen),
-        _left_out(decision, alone),
-    )
+        return _useless(candidates, decision), "", ""
+    said = _which(candidates, decision, chosen), _accurate(candidates, decision), _risky(candidates, decision)
+    return said, _more(candidates, chosen), _left_out(decision, alone)
 
 
 def _under(decision: Decision) -> str:
     return f"the guarantee {decision.guarantee} ({MEANING[decision.guarantee]})"
 
 
-def _which(case: Case, decision: Decision, chosen: Choice) -> str:
-    tried, epsilon = len(case.plan.epsilons), f"epsilon = {_epsilon(decision.epsilon)}"
+def _which(candidates: Candidates, decision: Decision, chosen: Choice) -> str:
+    tried, epsilon = len(candidates.plan.epsilons), f"epsilon = {_epsilon(decision.epsilon)}"
     if chosen.reached:
-        given = "" if case.searched else "of those given "
+        given = "" if candidates.searched else "of those given "
         why = f"the smallest epsilon {given}that reaches the target with {_users(decision)}"
         if tried == 1:
             why = f"it reaches the target with {_users(decision)}"
@@ -78,18 +160,18 @@ def _which(case: Case, decision: Decision, chosen: Choice) -> str:
         if decision.users_needed is not None:
             needed = f"which takes {decision.users_needed:,} users, not {decision.users:,}"
         why = f"of what was tried, it comes closest to the target, {needed}"
-        if case.searched:
+        if candidates.searched:
             why = f"no epsilon up to {EPSILONS[1]:g} reaches the target; {why}"
     elif tried == 1:
-        protocols = len(case.plan.looks)
+        protocols = len(candidates.plan.looks)
         why = f"it has the smallest error of the {protocols:,} protocols tried at this epsilon"
         why = "the only protocol and epsilon tried" if protocols == 1 else why
     else:
-        useful, every = len(decision.useful), case.plan.d
+        useful, every = len(decision.useful), candidates.plan.d
         number = f"all {every:,} columns are" if useful == every else f"{useful:,} of {every:,} columns are"
         number = "the column is" if every == 1 else number.replace(" are", " is") if useful == 1 else number
         why = f"the smallest epsilon tried at which {number} useful"
-        if useful < every and chosen.epsilon != case.ascending[-1]:
+        if useful < every and chosen.epsilon != candidates.ascending[-1]:
             why += ", no fewer than at the largest"
     return f"Use {decision.label} with {epsilon} under {_under(decision)}: {why}."
 
@@ -103,9 +185,9 @@ def _users(decision: Decision) -> str:
     return counted(decision.users, "user")
 
 
-def _accurate(case: Case, decision: Decision) -> str:
+def _accurate(candidates: Candidates, decision: Decision) -> str:
     columns, rest = decision.useful or decision.columns, ""
-    if case.targets:
+    if candidates.targets:
         columns = tuple(column for column in decision.columns if column.target is not None)
     if len(columns) <= MOST_COLUMNS:
         said = "; ".join(_margin(column) for column in columns)
@@ -115,21 +197,22 @@ def _accurate(case: Case, decision: Decision) -> str:
         said, rest = f"between {' and '.join(ends)} in {len(columns):,} columns", _hidden(columns, "; ")
         if points(ranked[0].margin) == points(ranked[-1].margin):
             said = f"± {points(ranked[-1].margin)} points in all {len(columns):,} columns"
-    truth = "the truth" if case.setting.against == "users" else "the population's"
+    truth = "the truth" if candidates.terms.against == "users" else "the population's"
     return f"With {_users(decision)}, 95 % of the estimated shares are this close to {truth}: {said}{rest}."
 
 
-def _margin(column: Column) -> str:
+def _margin(column: Forecast) -> str:
     return f"{cut(column.name)} ± {points(column.margin)} points{_hidden([column], ', ')}"
 
 
-def _hidden(columns: Sequence[Column], before: str) -> str:
+def _hidden(columns: Sequence[Forecast], before: str) -> str:
     hidden, held = (sum(getattr(column, name) for column in columns) for name in ("hidden", "held"))
     return f"{before}{hidden:,} of {held:,} values can't be distinguished from zero" if hidden else ""
 
 
-def _risky(case: Case, decision: Decision, chosen: Choice) -> str:
-    ms = case.plan.mechanisms[chosen.protocol][chosen.epsilon]
+def _risky(candidates: Candidates, decision: Decision) -> str:
+    p, e = candidates.cell
+    ms = candidates.plan.mechanisms[p][e]
     report = "The first report" if any(m.spent < m.budget for m in ms) else "A report"
     claimed = ", as its author claims" if any(m.claimed for m in ms) else ""
     odds = f"changes the odds of anything about a user by a factor of at most {factor(decision.loss_all)}{claimed}"
@@ -153,31 +236,31 @@ def _risky(case: Case, decision: Decision, chosen: Choice) -> str:
     return f"{who} {gain}; {report[0].lower()}{report[1:]} {odds}."
 
 
-def _more(case: Case, chosen: Choice) -> str:
+def _more(candidates: Candidates, chosen: Choice) -> str:
     p, e, columns, _ = chosen
-    wide = max(columns, key=lambda j: case.accuracy(p, e, j).margin)
-    name, now = cut(case.names[wide]), points(case.accuracy(p, e, wide).margin)
-    twice = points(case.accuracy(p, e, wide, 2 * case.setting.n).margin)
+    wide = max(columns, key=lambda j: candidates.accuracy(p, e, j).margin)
+    name, now = cut(candidates.names[wide]), points(candidates.accuracy(p, e, wide).margin)
+    twice = points(candidates.accuracy(p, e, wide, 2 * candidates.terms.n).margin)
     what = f"the margin of {name}" if len(columns) == 1 else f"the widest margin, that of {name},"
     said = [f"Twice as many users would narrow {what} from ± {now} to ± {twice} points"]
-    place = case.ascending.index(e)
+    place = candidates.ascending.index(e)
     for step, verb in ((1, "narrow"), (-1, "widen")):
-        if not 0 <= place + step < len(case.ascending):
+        if not 0 <= place + step < len(candidates.ascending):
             continue
-        other = case.ascending[place + step]
-        ms = case.plan.mechanisms[p][other]
+        other = candidates.ascending[place + step]
+        ms = candidates.plan.mechanisms[p][other]
         odds = factor(float(losses(ms, [len(ms)])[0]))
-        text = f"epsilon = {show_epsilon(case.plan.epsilons[other])} (odds up to {odds}) would {verb} it to "
-        text += f"± {points(case.accuracy(p, other, wide).margin)} points"
-        lost = [j for j in columns if not case.useful(p, other, j)]
-        if lost and not case.targets:
+        text = f"epsilon = {show_epsilon(candidates.plan.epsilons[other])} (odds up to {odds}) would {verb} it to "
+        text += f"± {points(candidates.accuracy(p, other, wide).margin)} points"
+        lost = [j for j in columns if not candidates.accuracy(p, other, j).useful]
+        if lost and not candidates.targets:
             others = f" and {counted(len(lost) - 1, 'other column')}" if len(lost) > 1 else ""
-            text += f", and make {cut(case.names[lost[0]])}{others} useless"
+            text += f", and make {cut(candidates.names[lost[0]])}{others} useless"
         said.append(text)
     return "; ".join(said) + "."
 
 
-def _reason(column: Column) -> str:
+def _reason(column: Forecast) -> str:
     text = f"{cut(column.name)} (error {points(column.rmse)} points, signal {points(column.uniform_error)}"
     return text + (f"; useful from {column.users_needed:,} users on)" if column.users_needed is not None else ")")
 
@@ -198,10 +281,10 @@ def _left_out(decision: Decision, alone: Sequence[float]) -> str:
     return f"{said}; without collecting {them}, the widest margin would be ± {wide} points, not {points(now)}."
 
 
-def _useless(case: Case, decision: Decision) -> tuple[str, ...]:
+def _useless(candidates: Candidates, decision: Decision) -> tuple[str, ...]:
     reachable = [column for column in decision.columns if column.users_needed is not None]
     first = f"Under {_under(decision)}, no column is worth collecting from {_users(decision)}"
-    tried = "" if len(case.plan.epsilons) == 1 else ", the largest tried"
+    tried = "" if len(candidates.plan.epsilons) == 1 else ", the largest tried"
     first += f", not even with epsilon = {show_epsilon(decision.epsilon)}{tried}: every error exceeds its signal."
     if not reachable:
         return (first,)

@@ -160,7 +160,7 @@ def test_users_are_shared(lasting, monkeypatch):
 
 def test_workers_that_are_killed(two, tmp_path):
     """All of them one after another, while new ones join: nothing is lost, nothing is wrong."""
-    process = start("sweep", *LONG, "--cluster", two.file, "--quiet", "--yes", cwd=tmp_path)
+    process = start("sweep", *LONG, "--cluster", two.file, "--quiet", cwd=tmp_path)
     until(lambda: saved(tmp_path) > 1000, process)
     for worker in list(two.workers):
         two.kill(worker)
@@ -189,7 +189,7 @@ def slowly(columns, number):
 
 def test_a_client_that_is_killed_and_one_that_is_interrupted(two, tmp_path):
     for end in (signal.SIGKILL, signal.SIGINT):
-        process = start("sweep", *LONG[:-4], "4000", *LONG[-3:], "--cluster", two.file, "--yes", cwd=tmp_path)
+        process = start("sweep", *LONG[:-4], "4000", *LONG[-3:], "--cluster", two.file, cwd=tmp_path)
         before = saved(tmp_path)
         until(lambda before=before: saved(tmp_path) > before + 1000, process)
         process.send_signal(end)
@@ -198,7 +198,7 @@ def test_a_client_that_is_killed_and_one_that_is_interrupted(two, tmp_path):
     assert "Traceback" not in err
     assert "what is done is kept" in err, err
     assert "to continue:\n  gpu-rsfd sweep" in err
-    assert call_in(tmp_path, "sweep", *LONG[:-4], "4000", *LONG[-3:], "--quiet", "--yes") == ("", "")
+    assert call_in(tmp_path, "sweep", *LONG[:-4], "4000", *LONG[-3:], "--quiet") == ("", "")
     (result,) = gpu_rsfd.open_results(tmp_path / "results.h5").values()
     same(result, truth(4000))
 
@@ -208,7 +208,7 @@ def call_in(folder, *arguments):
 
 
 def test_a_lost_scheduler(two, tmp_path):
-    process = start("sweep", *LONG[:-4], "4000", *LONG[-3:], "--cluster", two.file, "--yes", cwd=tmp_path)
+    process = start("sweep", *LONG[:-4], "4000", *LONG[-3:], "--cluster", two.file, cwd=tmp_path)
     until(lambda: saved(tmp_path) > 1000, process)
     two.kill(two.scheduler)
     _, err = process.communicate(timeout=60)
