@@ -161,7 +161,7 @@ def test_users_are_shared(lasting, monkeypatch):
 def test_workers_that_are_killed(two, tmp_path):
     """All of them one after another, while new ones join: nothing is lost, nothing is wrong."""
     process = start("sweep", *LONG, "--cluster", two.file, "--quiet", cwd=tmp_path)
-    until(lambda: saved(tmp_path) > 1000, process)
+    until(lambda: saved(tmp_path) > 50_000, process)
     for worker in list(two.workers):
         two.kill(worker)
         two.worker()
@@ -191,7 +191,7 @@ def test_a_client_that_is_killed_and_one_that_is_interrupted(two, tmp_path):
     for end in (signal.SIGKILL, signal.SIGINT):
         process = start("sweep", *LONG[:-4], "4000", *LONG[-3:], "--cluster", two.file, cwd=tmp_path)
         before = saved(tmp_path)
-        until(lambda before=before: saved(tmp_path) > before + 1000, process)
+        until(lambda before=before: saved(tmp_path) > before + 50_000, process)
         process.send_signal(end)
         _, err = process.communicate(timeout=60)
         assert process.returncode == (130 if end == signal.SIGINT else -9)
@@ -209,7 +209,7 @@ def call_in(folder, *arguments):
 
 def test_a_lost_scheduler(two, tmp_path):
     process = start("sweep", *LONG[:-4], "4000", *LONG[-3:], "--cluster", two.file, cwd=tmp_path)
-    until(lambda: saved(tmp_path) > 1000, process)
+    until(lambda: saved(tmp_path) > 50_000, process)
     two.kill(two.scheduler)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1, err
