@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.backends import host_backend
-from gpu_rsfd.backends.base import Engine, Progress, noises_of
+from gpu_rsfd.backends.base import Backend, Progress, noises_of
 from gpu_rsfd.backends.cpu.backend import NumpyBackend, run_task
 from gpu_rsfd.backends.cpu.counting import Task, TaskCounts
 from gpu_rsfd.backends.engine import Local
@@ -52,7 +52,7 @@ VERSIONS = f"gpu-rsfd {__version__}, stream {STREAM_VERSION} and NumPy {np.__ver
 Job = tuple[Dataset, Callable[..., Any], tuple[Any, ...]]
 
 
-class Cluster(Engine):
+class Cluster(Backend):
     """What a local engine is on one machine: work on data sets, done somewhere.
 
     Parameters
@@ -83,7 +83,7 @@ class Cluster(Engine):
         self.cluster, self.backend, self.sampler, self.noises = cluster, backend, sampler, frozenset(noises)
         self.patience, self.say, self.reason = patience, say, f"cluster {cluster} was asked for"
         self._data: dict[int, tuple[Dataset, Any]] = {}  # sent lately
-        self._threads = 1
+        self._gone, self._threads = f"cluster={cluster}: the scheduler is gone", 1
         self._stack = contextlib.ExitStack()
         names = [name for name in logging.root.manager.loggerDict if name.startswith(("distributed", "tornado"))]
         for logger in map(logging.getLogger, ["asyncio", *names]):
@@ -97,17 +97,15 @@ class Cluster(Engine):
 
     def _connect(self) -> None:
         place: dict[str, Any] = {"address": self.cluster}
-        number = self.cluster.removeprefix("local:")
         if self.cluster.startswith("local:"):
+            number = self.cluster.removeprefix("local:")
             if not number.isdecimal() or not 1 <= int(number) <= 1024:
                 raise InputError(f"cluster={self.cluster} must name a number of workers, such as local:4")
             place = {"address": self._stack.enter_context(local_cluster(int(number)))}
-        elif "://" not in self.cluster:
+        elif Path(self.cluster).is_file():
             place = {"scheduler_file": self.cluster}
-            if not Path(self.cluster).is_file():
-                raise InputError(
-                    f"cluster={self.cluster} must be a scheduler's address (tcp://…), its file, or local:4"
-                )
+        elif "://" not in self.cluster:
+            raise InputError(f"cluster={self.cluster} must be a scheduler's address (tcp://…), its file, or local:4")
         self._client: Any = None
         try:
             self._client = distributed.Client(**place, timeout=CONNECTING_SECONDS, set_as_default=False)
@@ -160,17 +158,16 @@ class Cluster(Engine):
         """
         done, running, queue = distributed.as_completed(loop=self._client.loop), dict[Any, Any](), iter(jobs)
         resources = {"GPU": 1} if self.backend == "cupy" else None
-        how = VERSIONS, self.backend, self.sampler, self.noises
+        how, submit = (VERSIONS, self.backend, self.sampler, self.noises), self._client.submit
         while True:
             room = IN_FLIGHT * self.threads - len(running)
             for data, function, arguments in islice(queue, max(0, room)):
                 _send_along(data, function, *arguments)
                 content = cloudpickle.dumps((function, arguments))
                 try:
-                    given = how, self._sent(data), content
-                    future = self._client.submit(carry_out, *given, pure=False, resources=resources)
+                    future = submit(carry_out, how, self._sent(data), content, pure=False, resources=resources)
                 except Exception:
-                    raise self._gone() from None
+                    raise RunError(self._gone) from None
                 running[future] = arguments
                 done.add(future)
             if not running:
@@ -203,12 +200,7 @@ class Cluster(Engine):
             return shared.count(plan, data, seed, repetitions, progress)
         step = -(-len(repetitions) // (4 * self.threads))
         items = [(plan, seed, repetitions[i : i + step]) for i in range(0, len(repetitions), step)]
-        found = []
-        for (_, _, part), answer in zip(items, self.map(data, _counted, items), strict=True):
-            found.append(answer)
-            if progress is not None:
-                progress(plan.positions(data.n) * len(part))
-        counts, sampled = zip(*found, strict=True)
+        counts, sampled = zip(*self.map(data, _counted, items), strict=True)
         return [np.concatenate(tables, axis=1) for tables in zip(*counts, strict=True)], np.concatenate(sampled)
 
     def _sent(self, data: Dataset) -> Any:
@@ -238,9 +230,6 @@ class Cluster(Engine):
                     raise RunError(line)
                 self.say(line)
 
-    def _gone(self) -> RunError:
-        return RunError(f"cluster={self.cluster}: the scheduler is gone")
-
     def _result(self, future: Any) -> Any:
         try:
             return future.result()
@@ -248,7 +237,7 @@ class Cluster(Engine):
             raise
         except BaseException as error:  # CancelledError is no Exception
             if self._client.status != "running" or future.cancelled():
-                raise self._gone() from None
+                raise RunError(self._gone) from None
             if isinstance(error, (distributed.KilledWorker, ImportError)):
                 raise RunError(f"cluster={self.cluster}: {(str(error).splitlines() or ['?'])[0]}") from None
             raise RuntimeError(f"in a worker of the cluster:\n{''.join(traceback.format_exception(error))}") from None
@@ -297,8 +286,7 @@ def _mapped(engine: Any, data: Dataset, number: int, function: Callable[..., Any
     return function(_here.columns, *item)
 
 
-def _counted(columns: Columns, *arguments: Any) -> Any:
-    plan, seed, repetitions = arguments
+def _counted(columns: Columns, plan: Plan, seed: int, repetitions: range) -> Any:
     return _here.engine.count(plan, columns.dataset, seed, repetitions)
 
 

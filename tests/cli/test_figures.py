@@ -5,8 +5,6 @@ import re
 import pytest
 from command import call, start
 
-import gpu_rsfd
-from gpu_rsfd.cli.figures import painter
 from gpu_rsfd.show import plots
 
 SIZE = ["--users", "500,900", "--domain", "3x2", "--protocol", "smp-grr", "--epsilon", "1", "--repetitions", "3"]
@@ -31,14 +29,3 @@ def test_the_figure_is_drawn_if_nobody_reads_the_table(tmp_path):
     assert process.returncode == 1
     assert "Traceback" not in err
     assert (tmp_path / "results.png").stat().st_size > 10_000
-
-
-@pytest.mark.slow
-def test_a_figure_of_each_data_set(tmp_path):
-    file = tmp_path / "run.h5"
-    small = [gpu_rsfd.SyntheticDataset(n, (3, 3), name=f"of {n}") for n in (500, 900)]
-    results = gpu_rsfd.sweep(small, output=file, protocols=["smp-grr"], epsilons=1.0, repetitions=3)
-    with painter(second=False) as alone:
-        figures = alone.draw(results, file, each=True, missing=False)
-    assert [f.name for f in figures] == ["run.png", "run-of 500.png", "run-of 900.png"]
-    assert len({f.read_bytes() for f in figures}) == 3

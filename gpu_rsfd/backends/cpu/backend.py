@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gpu_rsfd.backends.base import Engine, Progress, check_noises
+from gpu_rsfd.backends.base import Backend, Progress, check_noises
 from gpu_rsfd.backends.cpu.counting import COUNTERS, Task, TaskCounts, run
 from gpu_rsfd.backends.pool import Columns, Pool, Work
 from gpu_rsfd.checks import MAX_USERS, integer
@@ -32,7 +32,7 @@ def run_task(columns: Columns, task: Task, seed: int) -> TaskCounts:
     return run(task, seed, columns)
 
 
-class NumpyBackend(Engine):
+class NumpyBackend(Backend):
     """`count` gives the integer counts of a plan.  Results do not depend on workers, chunk_users, batch or pool.
 
     Parameters
