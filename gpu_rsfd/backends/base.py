@@ -49,9 +49,6 @@ class Backend(ABC):
         self.close()
 
 
-Engine = Backend
-
-
 def noises_of(attributes: Iterable[AttributePlan]) -> frozenset[type]:
     """The noises of some attributes of a plan."""
     return frozenset(type(r.noise) for a in attributes for r in a.recipes)

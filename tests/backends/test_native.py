@@ -257,7 +257,7 @@ def test_the_last_of_very_many_users(users):
 
 def test_tasks_of_a_cluster(expected):
     """Where workers share a repetition, each counts tasks of the NumPy backend in C."""
-    from gpu_rsfd.backends.cluster.worker import run_task_here
+    from gpu_rsfd.backends.native.backend import run_task
 
     columns, engine = Columns(DATA), NumpyBackend(workers=2, chunk_users=640)
     counts, sampled = [np.zeros_like(table) for table in expected[0]], np.zeros_like(expected[1])
@@ -265,7 +265,7 @@ def test_tasks_of_a_cluster(expected):
     assert len(tasks) > 4
     for task in tasks:
         rows = slice(REPETITIONS.index(task.repetitions[0]), REPETITIONS.index(task.repetitions[-1]) + 1)
-        found = run_task_here(columns, task, 9)
+        found = run_task(columns, task, 9)
         for attribute, table in zip(task.attributes, found.counts, strict=True):
             counts[attribute.index][:, rows] += table
         sampled[rows, task.attributes[0].index : task.attributes[-1].index + 1] += found.sampled

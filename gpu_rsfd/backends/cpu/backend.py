@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -26,45 +27,49 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def run_task(columns: Columns, task: Task, seed: int) -> TaskCounts:
+    """What a worker does."""
+    return run(task, seed, columns)
+
+
 class NumpyBackend(Backend):
-    """`count` gives the integer counts of a plan.  Results do not depend on workers, chunk_users or batch."""
+    """`count` gives the integer counts of a plan.  Results do not depend on workers, chunk_users, batch or pool.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Processes; one per core by default.
+    chunk_users, batch : int, optional
+        Users and repetitions of a task, if they are not to be chosen.
+    pool, work
+        Who does the tasks, and how: those of a cluster, say.
+    """
 
     name = "numpy"
     noises = frozenset(COUNTERS)
 
-    def __init__(self, workers: int | None = None, chunk_users: int | None = None, batch: int | None = None) -> None:
-        self._requested = None if workers is None else integer("workers", workers, 1, 1024)
-        self.workers = self._requested or cores()
+    def __init__(
+        self,
+        workers: int | None = None,
+        chunk_users: int | None = None,
+        batch: int | None = None,
+        pool: Any = None,
+        work: Work = run_task,
+    ) -> None:
+        self.workers = cores() if workers is None else integer("workers", workers, 1, 1024)
         self._groups = None if chunk_users is None else -(-integer("chunk_users", chunk_users, 1, MAX_USERS) // LANES)
         self._batch = None if batch is None else integer("batch", batch, 1, 2**31)
-        self._pool = Pool()
-        self._work: Work = run_task
+        self._given, self._work = pool, work
+        self.pool = Pool(self.workers) if pool is None else pool
 
     def close(self) -> None:
         """Ends the worker processes."""
-        self._pool.close()
+        if self._given is None:
+            self.pool.close()
 
     @property
     def device(self) -> str:
         return f"{self.workers} CPU process{'es' if self.workers > 1 else ''}"
-
-    def count(
-        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
-    ) -> tuple[list[Counts], Counts]:
-        """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
-        check_noises(plan, self.name, self.noises)
-        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
-        sampled = np.zeros((len(repetitions), plan.d), np.int64)
-        for task, result in self._results(plan, dataset, seed, repetitions):
-            rows = slice(repetitions.index(task.repetitions[0]), repetitions.index(task.repetitions[-1]) + 1)
-            for attribute, part in zip(task.attributes, result.counts, strict=True):
-                counts[attribute.index][:, rows] += part
-            if result.sampled is not None:
-                sampled[rows, task.attributes[0].index : task.attributes[-1].index + 1] += result.sampled
-            if progress is not None:
-                values = sum(a.k for a in task.attributes)
-                progress((task.stop - task.start) * len(task.repetitions) * values)
-        return counts, sampled
 
     def batch_multiple(self, n: int) -> int:
         """Repetitions that keep every worker busy with full batches."""
@@ -78,9 +83,6 @@ class NumpyBackend(Backend):
         size = -(-n // (chunks * LANES)) * LANES
         return size, self._batch or max(1, WORDS_PER_OPERATION // (size // LANES))
 
-    def _small(self, plan: Plan, dataset: Dataset, repetitions: int) -> bool:
-        return plan.positions(dataset.n) * repetitions < INLINE_POSITIONS and self._requested is None
-
     def tasks(self, plan: Plan, n: int, repetitions: range) -> Iterator[Task]:
         """Chunks of users x parts of the attributes x batches of repetitions."""
         size, batch = self.shape(n, len(repetitions))
@@ -90,36 +92,33 @@ class NumpyBackend(Backend):
             stop = min(start + size, n)
             for part in _parts(plan.attributes, POSITIONS_PER_TASK // ((stop - start) * batch)):
                 for first in range(0, len(repetitions), batch):
-                    yield Task(
-                        start=start,
-                        stop=stop,
-                        n=n,
-                        d=plan.d,
-                        assignment=plan.assignment,
-                        repetitions=tuple(repetitions[first : first + batch]),
-                        attributes=part,
-                        count_sampled=plan.needs_reporters,
-                    )
+                    some = tuple(repetitions[first : first + batch])
+                    yield Task(start, stop, n, plan.d, plan.assignment, some, part, plan.needs_reporters)
 
-    def _results(
-        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range
-    ) -> Iterator[tuple[Task, TaskCounts]]:
+    def count(
+        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
+    ) -> tuple[list[Counts], Counts]:
+        """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
+        check_noises(plan, self.name, self.noises)
+        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
+        sampled = np.zeros((len(repetitions), plan.d), np.int64)
         tasks = list(self.tasks(plan, dataset.n, repetitions))
-        small = self._small(plan, dataset, len(repetitions))
-        workers = min(self.workers, len(tasks))
-        if workers == 1 or (small and not self._pool.workers):
+        small = plan.positions(dataset.n) * len(repetitions) < INLINE_POSITIONS
+        if self._given is None and (small or self.workers == 1 or len(tasks) == 1):
             columns = Columns(dataset)
-            for task in tasks:
-                yield task, run(task, seed, columns)
-            return
-        pieces = ((task, seed) for task in tasks)
-        for (task, _), result in self._pool.each(workers, dataset, self._work, pieces):
-            yield task, result
-
-
-def run_task(columns: Columns, task: Task, seed: int) -> TaskCounts:
-    """What a worker does."""
-    return run(task, seed, columns)
+            results: Iterator[TaskCounts] = (run(task, seed, columns) for task in tasks)
+        else:
+            results = self.pool.map(dataset, self._work, ((task, seed) for task in tasks))
+        for task, result in zip(tasks, results, strict=True):
+            rows = slice(repetitions.index(task.repetitions[0]), repetitions.index(task.repetitions[-1]) + 1)
+            for attribute, part in zip(task.attributes, result.counts, strict=True):
+                counts[attribute.index][:, rows] += part
+            if result.sampled is not None:
+                sampled[rows, task.attributes[0].index : task.attributes[-1].index + 1] += result.sampled
+            if progress is not None:
+                values = sum(a.k for a in task.attributes)
+                progress((task.stop - task.start) * len(task.repetitions) * values)
+        return counts, sampled
 
 
 def _parts(attributes: tuple[AttributePlan, ...], values: int) -> Iterator[tuple[AttributePlan, ...]]:

@@ -98,7 +98,7 @@ class CountsSampler(Sampler):
 
     def __init__(self, workers: int | None = None) -> None:
         super().__init__(workers)
-        self._pool = Pool()
+        self._pool = Pool(self.workers)
 
     def close(self) -> None:
         super().close()
@@ -116,14 +116,15 @@ class CountsSampler(Sampler):
         check_rows(dataset, self.name)
         check_noises(plan, self.name, self.noises)
         workers = min(self.workers, len(repetitions))
-        if workers == 1 or (dataset.n * len(repetitions) < INLINE_USERS and not self._pool.workers):
+        if workers == 1 or dataset.n * len(repetitions) < INLINE_USERS:
             return super().count(plan, dataset, seed, repetitions, progress)
         counts = [np.empty((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
         sampled = np.zeros((len(repetitions), plan.d), np.int64)
         size = -(-len(repetitions) // (SHARES * workers))
         _ = dataset.counts  # known once, and sent along
-        batches = ((plan, seed, repetitions[i : i + size]) for i in range(0, len(repetitions), size))
-        for (_, _, batch), (part, who) in self._pool.each(workers, dataset, count_batch, batches):
+        batches = [(plan, seed, repetitions[i : i + size]) for i in range(0, len(repetitions), size)]
+        answers = self._pool.map(dataset, count_batch, batches)
+        for (_, _, batch), (part, who) in zip(batches, answers, strict=True):
             rows = slice(repetitions.index(batch[0]), repetitions.index(batch[-1]) + 1)
             for table, piece in zip(counts, part, strict=True):
                 table[:, rows] = piece
