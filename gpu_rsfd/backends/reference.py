@@ -134,7 +134,7 @@ FIRST_USE = (
     Case(1, (2,), (1.0,), (*EDGES, *PRIORS)),
     Case(63, (5, 3, 256), (0.5, 60.0), (*EDGES, *PRIORS), range(FIRST, FIRST + 1), priors=True),
     Case(577, (5, 300), (1.0,), (*SETS, *PRIORS), range(FIRST, FIRST + 3, 2), priors=True),
-    Case(1024, (4, 2), STEPS, ("spl-oue", "smp-sue", "rsfd-oue-r", *GRR)),
+    Case(1024, (20, 4), tuple(0.05 * i for i in range(1, 71)), ("spl-adp", *GRR, *EDGES), range(FIRST, FIRST + 1)),
     Case(16384 + 8 * 64 + 65, (3, 2), (1.0,), (*EDGES, *PRIORS), range(FIRST, FIRST + 1)),
 )
 ON_DEVICES = tuple(  # protocols without noise of a kind that CUDA and C code don't know
