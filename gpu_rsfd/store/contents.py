@@ -653,7 +653,6 @@ def results_of(contents: Contents, path: Path) -> Results:
         backend=contents.backend,
         device=contents.device,
         seconds={name: contents.seconds.get(name, 0.0) for name in ends},
-        format=FORMAT,
     )
     kind = MEASUREMENTS.get(spec["measurement"])
     fields = {} if kind is None else {name: spec[name] for name in kind.__dataclass_fields__ if name in spec}

@@ -25,8 +25,8 @@ def test_importing_the_package_imports_nothing_else():
 
 
 @pytest.mark.parametrize("option,own", [
-    ("--version", "late version cli"),
-    ("--help", "late version cli cli.program cli.commands cli.helptext cli.signals cli.terminal checks errors options"),
+    ("--version", "version late cli"),
+    ("--help", "version late cli cli.program cli.commands cli.helptext cli.signals cli.terminal checks errors options"),
 ])  # fmt: skip
 def test_version_and_help_import_little(option, own):
     found = loaded("from gpu_rsfd.cli import main; main()", option)
