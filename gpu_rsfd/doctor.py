@@ -85,7 +85,6 @@ class Checked:
     device: str
     cases: int = 0
     failures: list[str] = field(default_factory=list)
-    kernels: Section = field(default_factory=dict)
     speed: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -160,10 +159,6 @@ def self_test(
             right = "the literal reports" if backend.name == "numpy" else "numpy"
             verdict = f"DIFFERENT in {len(found.failures)} of" if found.failures else f"equal to {right} in"
             echo(f"{name}: {verdict} {len(tried)} cases ({found.device})")
-            if isinstance(backend, CupyBackend) and len(devices) == 1:
-                found.kernels = backend.compiled()
-                for kernel, text in found.kernels.items():
-                    echo(f"{name}: {kernel}: {text}")
             if speed and found.good:
                 measure(echo, backend, found)
     return checked

@@ -68,8 +68,6 @@ def test_self_test_compares_every_backend(standin):  # noqa: F811
         *(f"{name}: equal to numpy in 2 cases" for name in (*HOST[1:], "cupy device 0")),
     ]
     assert "cupy device 0: users=1, domain=2: equal" in lines
-    assert checked[-1].kernels["count_values"] == "80 registers, 0 bytes of local memory"
-    assert re.match(r"\d+ kernels in \d+\.\d s", checked[-1].kernels["compiled"])
 
 
 def test_what_is_not_tested_is_said(no_cupy, monkeypatch):  # noqa: F811
@@ -92,7 +90,6 @@ def test_each_device_is_tested_and_all_together(standin):  # noqa: F811
     checked = doctor.self_test(lines.append, cases=FEW[1:2], device_cases=())
     assert [c.backend for c in checked] == [*HOST, "cupy device 0", "cupy device 1", "cupy device 0+1"]
     assert all(c.good for c in checked)
-    assert "assign" in checked[-2].kernels  # device 1's own
     launched = [device for name, device in standin._settings.launches if name == "assign"]
     assert launched.count(0) == launched.count(1) == 2 * 2 * 2  # assignments x times x (alone and together)
 
@@ -257,6 +254,6 @@ def test_json(no_cupy, monkeypatch, capsys):  # noqa: F811
     found = json.loads(out)
     assert list(found) == ["machine", "numpy", "native", "cupy", "auto", "self_test"]
     assert found["self_test"][0] | {"device": ""} == {
-        "backend": "numpy", "device": "", "cases": 1, "failures": [], "kernels": {}, "speed": {},
+        "backend": "numpy", "device": "", "cases": 1, "failures": [], "speed": {},
     }  # fmt: skip
     assert "numpy: equal to the literal reports in 1 cases" in err
