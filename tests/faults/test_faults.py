@@ -83,7 +83,11 @@ def test_signals_keep_what_is_done(tmp_path, monkeypatch, capsys, number):
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
 def test_exit_codes_of_any_command(monkeypatch, tmp_path, number):
     """Also where nothing is run that could be kept."""
-    slow = lambda *_: os.kill(os.getpid(), number) or time.sleep(20)  # noqa: E731
+
+    def slow(*_):
+        os.kill(os.getpid(), number)
+        time.sleep(20)
+
     monkeypatch.setattr(gpu_rsfd.running.experiments, "merge", slow)
     monkeypatch.chdir(tmp_path)
     assert call(monkeypatch, "merge", "r.h5") == 128 + number
