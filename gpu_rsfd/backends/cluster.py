@@ -158,16 +158,13 @@ class Cluster(Backend):
         """
         done, running, queue = distributed.as_completed(loop=self._client.loop), dict[Any, Any](), iter(jobs)
         resources = {"GPU": 1} if self.backend == "cupy" else None
-        how, submit = (VERSIONS, self.backend, self.sampler, self.noises), self._client.submit
+        how = VERSIONS, self.backend, self.sampler, self.noises
         while True:
             room = IN_FLIGHT * self.threads - len(running)
             for data, function, arguments in islice(queue, max(0, room)):
                 _send_along(data, function, *arguments)
-                content = cloudpickle.dumps((function, arguments))
-                try:
-                    future = submit(carry_out, how, self._sent(data), content, pure=False, resources=resources)
-                except Exception:
-                    raise RunError(self._gone) from None
+                content = self._sent(data), _pickled(function.__name__, (function, arguments))
+                future = self._submit(carry_out, how, *content, resources=resources)
                 running[future] = arguments
                 done.add(future)
             if not running:
@@ -206,12 +203,18 @@ class Cluster(Backend):
     def _sent(self, data: Dataset) -> Any:
         """A data set on the cluster, as a task: if the worker that has it is lost, another makes it again."""
         if id(data) not in self._data:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that it is large
-                self._data[id(data)] = data, self._client.submit(cloudpickle.loads, cloudpickle.dumps(data), pure=False)
+            self._data[id(data)] = data, self._submit(cloudpickle.loads, _pickled(f"data set {data.name!r}", data))
             for old in list(self._data)[:-2]:
                 del self._data[old]
         return self._data[id(data)][1]
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is large
+            try:
+                return self._client.submit(function, *arguments, pure=False, **options)
+            except Exception:
+                raise RunError(self._gone) from None
 
     def _wait(self, done: Any, running: int) -> None:
         """Until something comes back.  If nothing does, what is waited for is said, now and then."""
@@ -243,11 +246,20 @@ class Cluster(Backend):
             raise RuntimeError(f"in a worker of the cluster:\n{''.join(traceback.format_exception(error))}") from None
 
 
+def _pickled(what: str, thing: object) -> bytes:
+    try:
+        content: bytes = cloudpickle.dumps(thing)
+    except Exception as error:
+        raise InputError(f"{what} can't be sent to a cluster: {error}") from None
+    return content
+
+
 def _send_along(*things: Any) -> None:
     """What is defined in a module of the user's own is sent as it is (as all that is in a script): workers lack it."""
-    for name in {getattr(thing, "__module__", "builtins") for thing in things} - {"__main__"}:
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if file is not None and "site-packages" not in file and not name.startswith("gpu_rsfd."):
+    known = {"gpu_rsfd", "__main__", *sys.stdlib_module_names}
+    for name in {getattr(thing, "__module__", "builtins") for thing in things}:
+        file = getattr(sys.modules.get(name), "__file__", None) or "site-packages"
+        if name.partition(".")[0] not in known and "-packages" not in file:
             cloudpickle.register_pickle_by_value(sys.modules[name])
 
 

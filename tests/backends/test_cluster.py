@@ -249,6 +249,10 @@ def test_errors_and_what_is_the_users_own(lasting):
 
     with Cluster(str(lasting.file)) as cluster:
         assert [answer for answer, _ in cluster.map(Local(50, (3,)), slowly, [(1,), (2,)])] == [1, 2]
+        locked = Local(50, (3,))
+        locked.lock = threading.Lock()
+        with pytest.raises(InputError, match=r"^data set 'synthetic' can't be sent to a cluster: .*lock"):
+            list(cluster.map(locked, slowly, [(1,)]))
         for error in (InputError, RunError, MemoryError):
             with pytest.raises(error, match=r"^said so$") as raised:
                 list(cluster.stream([(SMALL, fails, (error("said so"),))]))
