@@ -21,7 +21,7 @@ from gpu_rsfd.cli.inputs import datasets_of, measurement_of, read_options, spec_
 from gpu_rsfd.cli.signals import Terminated
 from gpu_rsfd.cli.terminal import escaped
 from gpu_rsfd.datasets import DATA_VARIABLE, available
-from gpu_rsfd.datasets.paper.originals import ORIGINALS
+from gpu_rsfd.datasets.paper import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.options import counted, entries, split_list, whole
 from gpu_rsfd.planning import plan_for
@@ -50,7 +50,7 @@ def input_files(options: Mapping[str, Any], spec_file: Path | None) -> list[Path
     paths += [Path(prior)] if isinstance(prior, str) else []
     paths += [spec_file] if spec_file is not None else []
     folder = str(options.get("data-dir") or os.environ.get(DATA_VARIABLE) or "")
-    return paths + [Path(folder, file) for original in ORIGINALS.values() for file in original.files if folder]
+    return paths + [Path(folder, file) for files in ORIGINALS.values() for file in files if folder]
 
 
 def check_files(options: Mapping[str, Any], inputs: Sequence[Path], datasets: Sequence[str] = ()) -> None:
@@ -82,7 +82,7 @@ def carry_out(
     workers = None if options["workers"] is None else whole("workers", options["workers"])
     devices = [whole("device", text) for text in split_list(options.get("device") or [], "device")] or None
     check_files(options, input_files(given, options.get("spec")), available() if each else ())
-    datasets = check_datasets(datasets_of(given, command, quiet), spec.sampler)
+    datasets = check_datasets(datasets_of(given, quiet), spec.sampler)
     plans = [plan_for(spec, data) for data in datasets]
     patience = options["patience"]
     if patience is not None and (options["cluster"] is None or not 0 < patience < math.inf):

@@ -19,6 +19,8 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import Codes, code_dtype
 
 Labels = tuple[tuple[str, ...], ...]
+Names = Sequence[str] | None
+Sizes = Iterable[int]
 
 _COUNT_CHUNK = 1 << 20  # users per step when counting
 
@@ -59,7 +61,7 @@ class Dataset:
         self,
         codes: npt.ArrayLike,
         domain: Iterable[int],
-        names: Sequence[str] | None = None,
+        names: Names = None,
         name: str = "data",
         labels: Iterable[Sequence[str]] | None = None,
         source: str = "in memory",
@@ -80,7 +82,7 @@ class Dataset:
         self.labels = None if labels is None else check_labels(labels, self.domain)
         self.source = check_text("source", source)
 
-    def _describe_shape(self, name: str, n: int, domain: Iterable[int], names: Sequence[str] | None) -> None:
+    def _describe_shape(self, name: str, n: int, domain: Iterable[int], names: Names) -> None:
         self.name = check_text("name", name)
         self.domain = Domain.of(domain)
         if n < 1:
@@ -89,11 +91,8 @@ class Dataset:
         self.d = len(self.domain)
         if isinstance(names, str):
             raise InputError(f"names={names!r} is one text; a list with a name for each attribute is needed")
-        self.names = tuple(
-            (f"A{j + 1}" for j in range(self.d))
-            if names is None
-            else (check_text(f"names[{j}]", text) for j, text in enumerate(names))
-        )
+        every = [f"A{j + 1}" for j in range(self.d)] if names is None else names
+        self.names = tuple(check_text(f"names[{j}]", text) for j, text in enumerate(every))
         if len(self.names) != self.d:
             raise InputError(f"names has {len(self.names)} entries, but there are {self.d} attributes")
 
@@ -123,17 +122,14 @@ class Dataset:
         for column in self._columns:
             digest.update(column.astype("<u2").tobytes())
         digest.update(repr((self.names, self.labels)).encode())
-        described: dict[str, Any] = {
-            "name": self.name,
-            "users": self.n,
-            "domain": list(self.domain),
-            "sha256": digest.hexdigest(),
-            "source": self.source,
-        }
+        return self._described(sha256=digest.hexdigest())
+
+    def _described(self, **facts: Any) -> dict[str, Any]:
+        found = {"name": self.name, "users": self.n, "domain": list(self.domain), **facts, "source": self.source}
         if self.origin is None:
-            return described
+            return found
         path, options = self.origin  # kept so that the command can be told later
-        return {**described, "loaded": {"file": Path(path).name, **stored(options)}}
+        return {**found, "loaded": {"file": Path(path).name, **stored(options)}}
 
     def __repr__(self) -> str:
         sizes = ", ".join(map(str, self.domain[:10])) + (", …" if self.d > 10 else "")
@@ -185,24 +181,18 @@ def check_unmasked(what: str, table: object) -> None:
     """Masked entries would be taken for what lies under the mask."""
     rows = table if isinstance(table, (list, tuple)) else [table]
     if any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows):
-        raise InputError(
-            f"{what} has masked entries, which have no value; leave these users out, or give them a value of their own"
-        )
+        helps = "leave these users out, or give them a value of their own"
+        raise InputError(f"{what} has masked entries, which have no value; {helps}")
 
 
 def check_labels(labels: Iterable[Sequence[str]], domain: Sequence[int]) -> Labels:
     """One label for each value of each attribute, all different within an attribute; numbers become text."""
-    labels = list(labels)
+    table = []
     for j, row in enumerate(labels):
         if isinstance(row, str) or not isinstance(row, Iterable):
             raise InputError(f"labels[{j}]={row!r} must be a list of labels, one for each value")
-    table = tuple(
-        tuple(
-            str(label) if isinstance(label, (int, float, np.number)) else check_text(f"labels[{j}][{v}]", label)
-            for v, label in enumerate(row)
-        )
-        for j, row in enumerate(labels)
-    )
+        texts = (str(label) if isinstance(label, (int, float, np.number)) else label for label in row)
+        table.append(tuple(check_text(f"labels[{j}][{v}]", text) for v, text in enumerate(texts)))
     if len(table) != len(domain):
         raise InputError(f"labels has {len(table)} entries, but there are {len(domain)} attributes")
     for j, (row, k) in enumerate(zip(table, domain, strict=True)):
@@ -211,4 +201,4 @@ def check_labels(labels: Iterable[Sequence[str]], domain: Sequence[int]) -> Labe
         if len(set(row)) != k:
             twice = next(label for i, label in enumerate(row) if label in row[:i])
             raise InputError(f"labels[{j}] has {twice!r} twice; the values of an attribute need different labels")
-    return table
+    return tuple(table)

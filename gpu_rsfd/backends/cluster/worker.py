@@ -16,7 +16,7 @@ from gpu_rsfd.backends.cpu.backend import run_task
 from gpu_rsfd.backends.cpu.counting import Task, TaskCounts
 from gpu_rsfd.backends.pool import Columns, Failure
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.datasets.table.load import load_table
+from gpu_rsfd.datasets.table import load_table
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.planning import Counts, Plan
 from gpu_rsfd.tape import STREAM_VERSION
