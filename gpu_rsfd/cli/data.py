@@ -10,7 +10,7 @@ import typer
 from gpu_rsfd.cli.commands import DECIDE
 from gpu_rsfd.cli.options import given, option, with_options
 from gpu_rsfd.cli.program import app
-from gpu_rsfd.datasets import describe
+from gpu_rsfd.datasets import describe, is_table, load_dataset
 from gpu_rsfd.datasets.options import OPTIONS, parse_options
 
 
@@ -26,5 +26,6 @@ def data(
     **options: Any,
 ) -> None:
     """Inspect a table: kind and values of each column, and what must be resolved before use."""
-    report = describe(file, **parse_options(given(options, OPTIONS)))
+    table = file if is_table(file) else load_dataset(file)
+    report = describe(table, **parse_options(given(options, OPTIONS)))
     print(dumps(report.to_dict(), ensure_ascii=False, indent=2) if json else report)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from gpu_rsfd.datasets import table as _table
 from gpu_rsfd.datasets.base import Dataset as Dataset
 from gpu_rsfd.datasets.counted import CountedDataset as CountedDataset
 from gpu_rsfd.datasets.paper import ORIGINALS, PUBLISHED, from_originals, has_originals, nursery, rebuilt
 from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC
 from gpu_rsfd.datasets.synthetic import SyntheticDataset as SyntheticDataset
-from gpu_rsfd.datasets.table import TableReport as TableReport
+from gpu_rsfd.datasets.table import describe as describe
 from gpu_rsfd.datasets.table import is_frame
 from gpu_rsfd.datasets.table import load_table as load_table
 from gpu_rsfd.errors import InputError
@@ -102,14 +99,5 @@ def as_dataset(data: object) -> Dataset:
         return load_dataset(str(data))
     if isinstance(data, (str, os.PathLike)) or is_frame(data):
         return load_table(data)
-    raise InputError(
-        f"data is of type {type(data).__name__}; a Dataset, the name of one, a table's path or a data frame is needed; "
-        "an array of codes 0 … k - 1 becomes one by Dataset(codes, domain)"
-    )
-
-
-@functools.wraps(_table.describe)
-def describe(table: Any, **options: Any) -> TableReport:
-    """As for a table; the name of a data set is one, too."""
-    named = isinstance(table, str) and not is_table(table)
-    return _table.describe(load_dataset(table) if named else table, **options)
+    needed = "a Dataset, the name of one, a table's path or a data frame; codes become one by Dataset(codes, domain)"
+    raise InputError(f"data is of type {type(data).__name__}; needed: {needed}")

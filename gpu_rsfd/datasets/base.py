@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.checks import MAX_DOMAIN, check_users
+from gpu_rsfd.checks import check_users
 from gpu_rsfd.datasets.options import stored
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
@@ -139,10 +139,8 @@ class Dataset:
 def check_rows(data: Dataset, sampler: str) -> None:
     """`users` and `counts` look at every user; a data set known only by its counts has none to show."""
     if sampler != "marginals" and not data.has_rows:
-        raise InputError(
-            f"data set {data.name!r} is known only by its counts, not user by user: "
-            f"sampler={sampler!r} cannot be used; available: marginals"
-        )
+        known = f"data set {data.name!r} is known only by its counts, not user by user"
+        raise InputError(f"{known}: sampler={sampler!r} cannot be used; available: marginals")
 
 
 def importable(kind: type) -> bool:
@@ -157,8 +155,7 @@ def _checked_column(column: npt.NDArray[Any], j: int, k: int) -> Codes:
     low, high = int(column.min()), int(column.max())
     if low < 0 or high >= k:
         bad = low if low < 0 else high
-        hint = f"; domain sizes go up to {MAX_DOMAIN:,}" if bad >= MAX_DOMAIN else ""
-        raise InputError(f"codes[:, {j}] holds {bad}, outside 0 … {k - 1} (domain[{j}]={k}){hint}")
+        raise InputError(f"codes[:, {j}] holds {bad}, outside 0 … {k - 1} (domain[{j}]={k})")
     codes = np.array(column, dtype=code_dtype(k), order="C")
     codes.flags.writeable = False
     return codes

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +18,7 @@ from gpu_rsfd.options import Option, entries, one_of, read_list, read_whole, spl
 MISSING_POLICIES = ("category", "drop", "error")
 MAX_BYTES = 8 << 30
 
-ANY, TEXT = "any", "text"  # what an option is for: every table, or text files alone
-
-
-@dataclass(frozen=True)
-class DataOption(Option):
-    """An option of a table.
-
-    Attributes
-    ----------
-    scope : str
-        `ANY`, or `TEXT` (text files only).
-    """
-
-    scope: str = ANY
+OF_TEXT_FILES = ("delimiter", "decimal", "encoding")  # no other table has a use for these
 
 
 def _read_bins(value: Any, names: object = ()) -> dict[str, Any]:
@@ -96,36 +82,36 @@ def _check_encoding(value: Any) -> str:
 
 
 OPTIONS = (
-    DataOption("columns", "LIST", "Columns of a table, in this order.", "sex,age", check=_check_texts("columns"),
-               read=read_list("columns"), many=True, default_text="all",
-               type_text="str or list of str, optional"),
-    DataOption("exclude", "LIST", "Columns to leave out.", "id,comments", check=_check_texts("exclude"),
-               read=read_list("exclude"), many=True, type_text="str or list of str, optional"),
-    DataOption("bins", "LIST", "Bins of numbers: equal width (10), quantiles (5q), or their edges (0:18:65:120).",
-               "age=10,pay=5q", check=_check_bins, read=_read_bins, many=True,
-               type_text="mapping from column to int, str or list of edges, optional"),
-    DataOption("group_rare", "SHARE", "Merge values held by a smaller share of users into one value, other.", "0.5%",
-               check=_check_share, type_text="float or str, optional"),
-    DataOption("missing", "NAME",
-               "Missing values: a category of their own (category), drop the user (drop) or refuse (error).", "drop",
-               check=one_of("missing", MISSING_POLICIES), default="category", default_text="category",
-               known=MISSING_POLICIES, type_text="{'category', 'drop', 'error'}, optional"),
-    DataOption("missing_values", "LIST",
-               "Texts that mean missing, in every column or in one (rhesus=-), besides nulls, and in text files empty "
-               "cells, ?, NA, N/A, n/a, NaN, nan, NULL and null.", "n.a.,rhesus=-",
-               check=_check_texts("missing_values"), read=read_list("missing-values"), many=True,
-               type_text="str or list of str, optional"),
-    DataOption("domain_file", "FILE", "JSON or TOML file with the list of values of each column.", "domain.json",
-               check=lambda value: None if value is None else Path(value), type_text="path, optional"),
-    DataOption("delimiter", "CHARACTER", "Delimiter of a text file: ;, tab or another character.", "';'",
-               check=_check_delimiter, default_text="guessed", known=("tab",), scope=TEXT),
-    DataOption("decimal", "CHARACTER", "Decimal mark of the numbers in a text file: . or a comma.", ",",
-               check=one_of("decimal mark", (".", ",")), default=".", default_text=".", known=(".", ","), scope=TEXT),
-    DataOption("encoding", "NAME", "Encoding of a text file.", "latin-1", check=_check_encoding, default="utf-8",
-               default_text="utf-8", scope=TEXT),
-    DataOption("max_bytes", "N", "Refuse a file with more bytes, unpacked.", "2e10", read=read_whole("max-bytes"),
-               check=lambda value: integer("max_bytes", value, 1, 2**62), default=MAX_BYTES, default_text="8 GiB",
-               type_text="int, optional"),
+    Option("columns", "LIST", "Columns of a table, in this order.", "sex,age", check=_check_texts("columns"),
+           read=read_list("columns"), many=True, default_text="all",
+           type_text="str or list of str, optional"),
+    Option("exclude", "LIST", "Columns to leave out.", "id,comments", check=_check_texts("exclude"),
+           read=read_list("exclude"), many=True, type_text="str or list of str, optional"),
+    Option("bins", "LIST", "Bins of numbers: equal width (10), quantiles (5q), or their edges (0:18:65:120).",
+           "age=10,pay=5q", check=_check_bins, read=_read_bins, many=True,
+           type_text="mapping from column to int, str or list of edges, optional"),
+    Option("group_rare", "SHARE", "Merge values held by a smaller share of users into one value, other.", "0.5%",
+           check=_check_share, type_text="float or str, optional"),
+    Option("missing", "NAME",
+           "Missing values: a category of their own (category), drop the user (drop) or refuse (error).", "drop",
+           check=one_of("missing", MISSING_POLICIES), default="category", default_text="category",
+           known=MISSING_POLICIES, type_text="{'category', 'drop', 'error'}, optional"),
+    Option("missing_values", "LIST",
+           "Texts that mean missing, in every column or in one (rhesus=-), besides nulls, and in text files empty "
+           "cells, ?, NA, N/A, n/a, NaN, nan, NULL and null.", "n.a.,rhesus=-",
+           check=_check_texts("missing_values"), read=read_list("missing-values"), many=True,
+           type_text="str or list of str, optional"),
+    Option("domain_file", "FILE", "JSON or TOML file with the list of values of each column.", "domain.json",
+           check=lambda value: None if value is None else Path(value), type_text="path, optional"),
+    Option("delimiter", "CHARACTER", "Delimiter of a text file: ;, tab or another character.", "';'",
+           check=_check_delimiter, default_text="guessed", known=("tab",)),
+    Option("decimal", "CHARACTER", "Decimal mark of the numbers in a text file: . or a comma.", ",",
+           check=one_of("decimal mark", (".", ",")), default=".", default_text=".", known=(".", ",")),
+    Option("encoding", "NAME", "Encoding of a text file.", "latin-1", check=_check_encoding, default="utf-8",
+           default_text="utf-8"),
+    Option("max_bytes", "N", "Refuse a file with more bytes, unpacked.", "2e10", read=read_whole("max-bytes"),
+           check=lambda value: integer("max_bytes", value, 1, 2**62), default=MAX_BYTES, default_text="8 GiB",
+           type_text="int, optional"),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
 
@@ -153,7 +139,7 @@ def stored(given: Mapping[str, Any]) -> dict[str, Any]:
         value = given.get(option.name)
         if option.given(value):
             file = option.name == "domain_file"
-            found[option.name] = option.check(value) if option.many else Path(value).name if file else str(value)
+            found[option.name] = option.check(value) if option.many else Path(str(value)).name if file else str(value)
     return found
 
 

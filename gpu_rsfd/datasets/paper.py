@@ -49,8 +49,7 @@ def _resource(file: str) -> Any:
 
 def published_counts(name: str) -> dict[str, Any]:
     """`users`, and of each of the `attributes` its `name`, `labels` and `counts`; `placeholders` mark unknown names."""
-    published: dict[str, Any] = _resource("published.json")[name]
-    return published
+    return _resource("published.json")[name]
 
 
 def _dataset(codes: npt.ArrayLike, attributes: list[dict[str, Any]], name: str, source: str) -> Dataset:
@@ -124,7 +123,7 @@ def from_originals(name: str, folder: Path) -> Dataset:
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{where}: not the text that is expected: {error}") from None
     codes, named = [], []
-    for attribute, column in zip(attributes, columns, strict=False):
+    for attribute, column in zip(attributes, columns or [()] * len(attributes), strict=True):
         counts, labels = Counter(column), attribute["labels"]
         if "placeholders" in attribute:  # the counts are known in the order of the names, most of the names are not
             labels = sorted(counts)
@@ -133,8 +132,6 @@ def from_originals(name: str, folder: Path) -> Dataset:
         code = {label: i for i, label in enumerate(labels)}
         codes.append(np.array([code[value] for value in column], np.uint16))
         named.append({**attribute, "labels": labels})
-    if not codes:
-        raise InputError(f"{where}: no rows of {name}: another file?")
     return _dataset(np.stack(codes, axis=1), named, name, f"rows of {' and '.join(files)}")
 
 

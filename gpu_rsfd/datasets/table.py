@@ -1,7 +1,7 @@
 """Your own data: a table in a file or in memory becomes a report of what is in it, and a data set.
 
-A table is opened (what columns there are), the chosen columns are read (row i holds `values[places[i]]`), and each is
-encoded (codes and labels).  What is wrong with columns is collected on the way, and told at once.
+Readers give the chosen columns (row i holds `values[places[i]]`), each of which is encoded (codes and labels).  What is
+wrong with columns is collected on the way, and told at once.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal, InvalidOperation
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.datasets.options import OPTIONS, TEXT, check_options, with_options
+from gpu_rsfd.datasets.options import BY_NAME, OF_TEXT_FILES, check_options, with_options
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.textfiles import toml_loads
 
@@ -46,7 +46,8 @@ MISSING_LABEL, OTHER_LABEL = "(missing)", "other"
 COMMONEST, SHOWN_COLUMNS, WIDTH = 3, 40, 24  # of a report: values of a column, columns, characters of a name or value
 
 Places = npt.NDArray[np.int64]
-Encoded = tuple[Places, list[str]]  # codes and labels
+Encoded = tuple[npt.NDArray[Any], list[str]]  # codes and labels
+Choose = Callable[[Sequence[str]], list[int]]  # from the names of all columns to the places of those to read
 
 
 # Columns: from values to codes and labels
@@ -71,7 +72,7 @@ class Column:
     def exact(self, place: int) -> Decimal | float | None:
         """The number that a value is, without rounding: long identifiers must not become equal."""
         value: str = self.values[place]
-        return exact_number(value if self.decimal == "." else value.replace(".", "_").replace(self.decimal, "."))
+        return exact_number(value if self.decimal in ("", ".") else value.replace(".", "_").replace(self.decimal, "."))
 
     @cached_property
     def numbers(self) -> dict[int, Decimal | float]:
@@ -100,9 +101,7 @@ def exact_number(text: str) -> Decimal | float | None:
     try:
         number = float(text) if "_" not in text else math.nan
         return None if math.isnan(number) else Decimal(text) if math.isfinite(number) else number
-    except InvalidOperation:  # an exponent beyond all bounds
-        return number
-    except ValueError:
+    except (ValueError, InvalidOperation):  # the latter of an exponent beyond all bounds
         return None
 
 
@@ -147,16 +146,12 @@ def encode_values(column: Column, rare: float | None) -> Encoded:
     fewer than this share of the rows become one value, if there are two or more of them.
     """
     name, present, values = column.name, column.present, column.values
-    if not present:
-        raise _unusable(name, f"has no values; all {len(column.places):,} are missing")
     sizes = column.numbers if len(column.numbers) == len(present) else {}
     found: dict[Any, list[int]] = {}
     for place in present:
         found.setdefault(place if column.declared or not sizes else sizes[place], []).append(place)
     least = 0 if rare is None else rare * len(column.places)
     few = [places for places in found.values() if column.counts[places].sum() < least]
-    if len(few) == len(found):
-        raise _unusable(name, f"has {len(found):,} values, each of them rarer than group_rare={rare:g}")
     out = {places[0] for places in few} if len(few) > 1 else set()
     groups = [places for places in found.values() if places[0] not in out]
     _check_few(name, len(groups))  # before they are sorted, which takes long
@@ -170,12 +165,12 @@ def encode_values(column: Column, rare: float | None) -> Encoded:
 
 def encode_domain(column: Column, domain: list[str], where: Path) -> Encoded:
     """The domain is given: values that nobody holds are allowed, values outside it are not."""
-    codes, exact = {value: code for code, value in enumerate(domain)}, list(map(exact_number, domain))
-    by_number = {number: i for i, number in enumerate(exact) if exact.count(number) == 1}  # 07 beside 7: as spelled
-    by_number.pop(None, None)
+    codes, times = {value: code for code, value in enumerate(domain)}, Counter(map(exact_number, domain))
+    by_number = {number: code for value, code in codes.items() if times[number := exact_number(value)] == 1}
     code_of_place: dict[int, int] = {}
     for place in column.present:
-        code = codes.get(column.values[place], by_number.get(column.exact(place)))
+        number = column.exact(place)
+        code = codes.get(column.values[place], None if number is None else by_number.get(number))  # 07, 7: as spelled
         if code is None:
             known = f"not in its domain in {where}: {_shorten(domain)}"
             raise InputError(f"column {column.name!r} holds {column.shown(place)}, {known}")
@@ -198,8 +193,8 @@ def encode_bins(column: Column, bins: str) -> Encoded:
         if not len(held) or held.min() == held.max():
             raise _unusable(name, f"has {len(column.present)} different numbers; bins need at least 2")
         low, high, count = float(held.min()), float(held.max()), int(bins.rstrip("q"))
-        edges = np.linspace(low, high, count + 1)
-        edges = np.quantile(held, np.linspace(0, 1, count + 1)) if bins.endswith("q") else edges
+        shares = np.linspace(0, 1, count + 1)
+        edges = np.quantile(held, shares) if bins.endswith("q") else np.linspace(low, high, count + 1)
         inner = np.unique(edges[1:-1])
         inner = inner[inner > low]  # values that many users share can swallow a quantile: no bin without a user
         borders = [low, *(inner.tolist() or [float(np.min(held[held > low]))]), high]
@@ -214,10 +209,8 @@ def _given_edges(name: str, bins: str) -> list[float]:
     edges = [exact_number(part) for part in bins.split(":")]
     given = [float(edge) for edge in edges if edge is not None]
     if len(given) < max(len(edges), MIN_DOMAIN + 1) or any(a >= b for a, b in pairwise(given)):
-        raise InputError(
-            f"bins of {name!r}={bins!r} must be a number from {MIN_DOMAIN} to {MAX_DOMAIN:,}, such as 10, or with a q "
-            "for quantiles, 10q, or three or more rising edges, such as 0:18:65:inf"
-        )
+        valid = f"a number up to {MAX_DOMAIN:,}, such as 10, or 10q for quantiles, or rising edges such as 0:18:65:inf"
+        raise InputError(f"bins of {name!r}={bins!r} must be {valid}")
     return given
 
 
@@ -237,16 +230,7 @@ def _shorten(values: Iterable[str]) -> str:
     return ", ".join(shown[:20]) + (f", … ({len(shown):,} in all)" if len(shown) > 20 else "")
 
 
-# Tables: opened, and read column by column
-
-
-class Opened(NamedTuple):
-    """A table whose columns are known and not yet read; `read` gives those at some places, or what is wrong."""
-
-    names: list[str]
-    read: Callable[[list[int]], Iterable[Column | InputError]]
-    encoding: str | None = None
-    delimiter: str | None = None
+# Readers: the chosen columns of a file or frame
 
 
 def _check_size(path: Path, size: int, limit: int) -> None:
@@ -254,76 +238,18 @@ def _check_size(path: Path, size: int, limit: int) -> None:
         raise InputError(f"{path} has more than {limit:,} bytes, unpacked; give a larger max_bytes, or fewer columns")
 
 
-def _check_columns(what: object, names: Sequence[str] | Mapping[str, Any]) -> None:
-    if len(names) > MAX_ATTRIBUTES:
-        raise InputError(f"{what} has more than {MAX_ATTRIBUTES:,} columns, which are valid")
-
-
-def _content(path: Path, limit: int) -> bytes:
+def _content(path: Path, options: Mapping[str, Any]) -> bytes:
     """The content of a file, unpacked if its name ends in .gz."""
     blocks, size = [], 0
     with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
         while block := file.read(1 << 24):
             size += len(block)
-            _check_size(path, size, limit)
+            _check_size(path, size, options["max_bytes"])
             blocks.append(block)
     return b"".join(blocks)
 
 
-def _open_text(path: Path, options: Mapping[str, Any]) -> Opened:
-    content = _content(path, options["max_bytes"])
-    text = Text(path, content, options["encoding"], options["delimiter"] or "")
-    text = text._replace(delimiter=text.delimiter or _guess(text))
-    try:
-        names = [name.strip() for name in next(text.records(), [])]
-    except csv.Error as error:
-        raise text.broken(f"its header is not valid: {error}") from None
-    return Opened(names, lambda places: _read_text(text, names, places), text.encoding, text.delimiter)
-
-
-class Text(NamedTuple):
-    """The bytes of a text file, and how they are to be read."""
-
-    path: Path
-    content: bytes
-    encoding: str
-    delimiter: str
-
-    def records(self) -> Iterator[list[str]]:
-        """The records that are not blank."""
-        encoding = "utf-8-sig" if self.encoding == "utf-8" else self.encoding
-        stream = io.TextIOWrapper(io.BytesIO(self.content), encoding, newline="")
-        return (record for record in csv.reader(stream, delimiter=self.delimiter, strict=True) if record)
-
-    def broken(self, why: str) -> InputError:
-        return InputError(f"{self.path} is not a readable CSV file: {why}")
-
-
-def _guess(text: Text) -> str:
-    """The only delimiter that cuts the header and the first rows into equally many fields, two or more.
-
-    If none does, the only one that cuts them all; else a comma.
-    """
-    fit: list[str] = []
-    cut: list[str] = []
-    for delimiter in DELIMITERS:
-        widths: list[int] = []
-        with contextlib.suppress(csv.Error):
-            widths.extend(map(len, islice(text._replace(delimiter=delimiter).records(), SAMPLE)))
-        if widths and min(widths) > 1:
-            (fit if min(widths) == max(widths) else cut).append(delimiter)
-    found = fit or cut or [","]
-    if len(found) > 1:
-        shown = " or ".join(map(_show_delimiter, found))
-        raise InputError(f"{text.path} can be read with the delimiter {shown}; give the one that is meant (delimiter)")
-    return found[0]
-
-
-def _show_delimiter(delimiter: str) -> str:
-    return "tab" if delimiter == "\t" else repr(delimiter)
-
-
-def _read_text(text: Text, names: list[str], places: list[int]) -> Iterator[Column]:
+def _text_columns(path: Path, options: dict[str, Any], choose: Choose) -> Iterator[Column]:
     """All cells as text: whether a column is numeric is decided by all of its values, not by the first block's.
 
     Columns are called by their places, since a header may have a name twice; it is read as a row, and left out.
@@ -331,43 +257,74 @@ def _read_text(text: Text, names: list[str], places: list[int]) -> Iterator[Colu
     import pyarrow
     import pyarrow.csv as reader
 
-    every, kept = [str(place) for place in range(len(names))], [str(place) for place in places]
+    csv.field_size_limit(BLOCK_BYTES)  # for this process, and no harm
+    content, encoding = _content(path, options), options["encoding"]
+    records = partial(_records, content, encoding)
+    delimiter = options["delimiter"] = options["delimiter"] or _guess(path, records)
+    names = [name.strip() for name in next(records(delimiter), [])]
+    kept = {str(place): names[place] for place in choose(names)}
     types = dict.fromkeys(kept, pyarrow.dictionary(pyarrow.int32(), pyarrow.string()))
-    try:
+    every, found = [str(place) for place in range(len(names))], None
+    with contextlib.suppress(pyarrow.ArrowException):  # its message quotes the row
         found = reader.read_csv(
-            pyarrow.BufferReader(text.content),
-            reader.ReadOptions(column_names=every, block_size=BLOCK_BYTES, encoding=text.encoding),
-            reader.ParseOptions(delimiter=text.delimiter, newlines_in_values=True),
-            reader.ConvertOptions(include_columns=kept, column_types=types, null_values=[], strings_can_be_null=False),
+            pyarrow.BufferReader(content),
+            reader.ReadOptions(column_names=every, block_size=BLOCK_BYTES, encoding=encoding),
+            reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            reader.ConvertOptions(include_columns=list(kept), column_types=types, null_values=[]),
         )
-    except pyarrow.ArrowException:  # its message quotes the row
-        _check_records(text, len(names), None)
-        raise text.broken(f"a row may have up to {BLOCK_BYTES:,} bytes") from None
-    count = text.content.count
-    if found.num_rows != count(b"\n") + count(b"\r") - count(b"\r\n") + (not text.content.endswith((b"\n", b"\r"))):
-        _check_records(text, len(names), found.num_rows)  # blank lines, newlines within quotes, or quotes gone wrong
-    for name in kept:
-        held, texts = _dictionary(found.column(name).slice(1))
-        yield Column(names[int(name)], held, [cell.strip() for cell in texts.to_pylist()])
+    if found is None or b'"' in content:  # Arrow takes an open quotation mark for one that ends the file
+        rows = _count_records(path, records(delimiter), delimiter)
+        if found is None or found.num_rows != rows:
+            raise InputError(f"{path} can't be read: a row is longer than {BLOCK_BYTES:,} bytes, or quoted wrongly")
+    for place, name in kept.items():
+        held, texts = _dictionary(found.column(place).slice(1))
+        yield Column(name, held, [text.strip() for text in texts.to_pylist()])
 
 
-def _check_records(text: Text, width: int, rows: int | None) -> None:
-    """Refuses records that are cut wrongly, naming the first; `rows` are how many Arrow found, with the header."""
-    number = -1
+def _records(content: bytes, encoding: str, delimiter: str) -> Iterator[list[str]]:
+    """The records that are not blank."""
+    stream = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig" if encoding == "utf-8" else encoding, newline="")
+    return (record for record in csv.reader(stream, delimiter=delimiter, strict=True) if record)
+
+
+def _count_records(path: Path, records: Iterator[list[str]], delimiter: str) -> int:
+    """How many there are, with the header; one that is cut otherwise than it is refused."""
+    number, width = -1, 0
     try:
-        for number, record in enumerate(text.records()):
+        for number, record in enumerate(records):
+            width = width or len(record)
             if len(record) != width:
-                cut = f"but the header has {width}, cut at {_show_delimiter(text.delimiter)}"
-                raise text.broken(f"row {number:,} has {len(record)} field{'s' * (len(record) != 1)}, {cut}")
+                cut = f"but the header has {width}, cut at {_show_delimiter(delimiter)}"
+                raise InputError(f"{path} can't be read: row {number:,} has {len(record)} fields, {cut}")
     except csv.Error as error:
-        if "limit" in str(error):  # a cell too long for this reader
-            return
-        raise text.broken(f"the quotation marks of row {number + 1:,} make no sense ({error})") from None
-    if rows not in (None, number + 1):
-        raise text.broken(f"its quotation marks can be read as {number:,} or as {(rows or 0) - 1:,} rows")
+        raise InputError(f"{path} can't be read: row {number + 1:,} has wrong quotation marks: {error}") from None
+    return number + 1
 
 
-def _open_json(path: Path, options: Mapping[str, Any]) -> Opened:
+def _guess(path: Path, records: Callable[[str], Iterator[list[str]]]) -> str:
+    """The only delimiter that cuts the header and the first rows into equally many fields, two or more.
+
+    If none does, the only one that cuts them all; else a comma.
+    """
+    even: dict[str, bool] = {}
+    for delimiter in DELIMITERS:
+        widths: list[int] = []
+        with contextlib.suppress(csv.Error):
+            widths.extend(map(len, islice(records(delimiter), SAMPLE)))
+        if widths and min(widths) > 1:
+            even[delimiter] = min(widths) == max(widths)
+    found = [delimiter for delimiter, fits in even.items() if fits] or list(even) or [","]
+    if len(found) > 1:
+        shown = " or ".join(map(_show_delimiter, found))
+        raise InputError(f"{path} can be read with the delimiter {shown}; give the one that is meant (delimiter)")
+    return found[0]
+
+
+def _show_delimiter(delimiter: str) -> str:
+    return "tab" if delimiter == "\t" else repr(delimiter)
+
+
+def _json_columns(path: Path, options: dict[str, Any], choose: Choose) -> Iterator[Column | InputError]:
     """One JSON object per line, with the types that JSON has.
 
     Not by Arrow's reader, which rounds large numbers, takes texts for dates, orders columns as its threads come, and
@@ -377,50 +334,39 @@ def _open_json(path: Path, options: Mapping[str, Any]) -> Opened:
 
     rows: list[dict[str, Any]] = []
     found: dict[str, None] = {}
-    number = 0
     try:
-        for line in io.TextIOWrapper(io.BytesIO(_content(path, options["max_bytes"])), "utf-8-sig"):
-            number += 1
+        for line in io.TextIOWrapper(io.BytesIO(_content(path, options)), "utf-8-sig"):
             if line.strip():
                 rows.append(json.loads(line))
                 found.update(dict.fromkeys(rows[-1].keys()))
-                _check_columns(path, found)
-    except (AttributeError, RecursionError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        why = "nested too deeply" if isinstance(error, RecursionError) else getattr(error, "msg", "no object in UTF-8")
-        raise InputError(f"{path} is not a file of JSON lines, an object each: line {number:,}: {why}") from None
-    names = list(found)
-
-    def read(places: list[int]) -> Iterator[Column | InputError]:
-        _check_size(path, CELL_BYTES * len(rows) * len(places), options["max_bytes"])
-        for name in [names[place] for place in places]:
-            cells = [row.get(name) for row in rows]
-            try:
-                nested = any(isinstance(cell, (list, dict)) for cell in cells)
-                yield _unusable(name, "holds lists or objects") if nested else _typed(name, chunked_array([cells]))
-            except (ArrowException, OverflowError):
-                yield _unusable(name, "holds values of several types, or numbers beyond 64 bits")
-
-    return Opened(names, read)
+    except (AttributeError, RecursionError, json.JSONDecodeError) as error:
+        why = "nested too deeply" if isinstance(error, RecursionError) else getattr(error, "msg", "no object")
+        raise InputError(f"{path} is no file of JSON objects, one per line: line {len(rows) + 1:,}: {why}") from None
+    kept = [list(found)[place] for place in choose(list(found))]
+    _check_size(path, CELL_BYTES * len(rows) * len(kept), options["max_bytes"])
+    for name in kept:
+        cells = [row.get(name) for row in rows]
+        try:
+            nested = any(isinstance(cell, (list, dict)) for cell in cells)
+            yield _unusable(name, "holds lists or objects") if nested else _typed(name, chunked_array([cells]))
+        except (ArrowException, OverflowError):
+            yield _unusable(name, "holds values of several types, or numbers beyond 64 bits")
 
 
-def _open_parquet(path: Path, options: Mapping[str, Any]) -> Opened:
+def _parquet_columns(path: Path, options: dict[str, Any], choose: Choose) -> Iterator[Column | InputError]:
     """Columns with the types that the file declares; only nulls and NaN are missing."""
     import pyarrow.parquet as parquet
     from pyarrow.types import is_string
 
     schema = parquet.read_schema(path)
-
-    def read(places: list[int]) -> Iterator[Column | InputError]:
-        kept = [schema.field(place) for place in places]
-        texts = [each.name for each in kept if is_string(each.type)]  # so that they stay packed
-        with parquet.ParquetFile(path, read_dictionary=texts) as file:
-            sizes = [file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)]
-            cells = file.metadata.num_rows * len(kept)
-            _check_size(path, max(sum(sizes), CELL_BYTES * cells), options["max_bytes"])
-            table = file.read(columns=[each.name for each in kept])
-        return (_typed(each.name, table.column(each.name)) for each in kept)
-
-    return Opened(list(schema.names), read)
+    kept = [schema.names[place] for place in choose(schema.names)]
+    texts = [name for name in kept if is_string(schema.field(name).type)]  # so that they stay packed
+    with parquet.ParquetFile(path, read_dictionary=texts) as file:
+        sizes = [file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)]
+        cells = file.metadata.num_rows * len(kept)
+        _check_size(path, max(sum(sizes), CELL_BYTES * cells), options["max_bytes"])
+        table = file.read(columns=kept)
+    yield from (_typed(name, table.column(name)) for name in kept)
 
 
 def is_frame(table: object) -> bool:
@@ -433,13 +379,18 @@ def _is_pandas(table: object) -> bool:
     return (type(table).__module__.partition(".")[0], type(table).__name__) == ("pandas", "DataFrame")
 
 
-def _open_frame(frame: Any) -> Opened:
+def _frame_columns(frame: Any, options: dict[str, Any], choose: Choose) -> Iterator[Column | InputError]:
     """A table in memory, with the types of its columns; the index of a pandas DataFrame is left out."""
     import pyarrow
 
     table = pyarrow.Table.from_pandas(frame, preserve_index=False) if _is_pandas(frame) else pyarrow.table(frame)
-    names = table.column_names
-    return Opened(names, lambda places: (_typed(names[place], table.column(place)) for place in places))
+    yield from (_typed(table.column_names[place], table.column(place)) for place in choose(table.column_names))
+
+
+def _coded_columns(data: Dataset, options: dict[str, Any], choose: Choose) -> Iterator[Column]:
+    for j in choose(data.names):
+        labels = list(map(str, range(data.domain[j]))) if data.labels is None else list(data.labels[j])
+        yield Column(data.names[j], data.column(j, 0, data.n).astype(np.int64), labels, "codes")
 
 
 def _typed(name: str, chunks: Any) -> Column | InputError:
@@ -447,8 +398,6 @@ def _typed(name: str, chunks: Any) -> Column | InputError:
     from pyarrow import ArrowException, large_string, types
 
     kind = chunks.type.value_type if types.is_dictionary(chunks.type) else chunks.type
-    if types.is_null(kind):
-        return Column(name, np.full(len(chunks), MISSING, np.int64), [], "text")
     numeric = types.is_floating(kind) or types.is_integer(kind)
     try:
         places, values = _dictionary(chunks if kind != chunks.type else chunks.dictionary_encode())
@@ -477,8 +426,8 @@ def load_table(table: Any, *, name: str | None = None, **options: Any) -> Datase
     Parameters
     ----------
     table : path, DataFrame or Arrow table
-        .csv, .tsv, .txt, .jsonl, .ndjson (these also with .gz) or .parquet with any values; .npz with codes; or a
-        pandas DataFrame, or any object with the Arrow PyCapsule interface.
+        .csv, .tsv, .txt, .jsonl, .ndjson (these also with .gz) or .parquet; or a pandas DataFrame, or any object with
+        the Arrow PyCapsule interface.
     name : str, optional
         Name of the data set.  Default: the file's, or `data`.
     **options
@@ -503,7 +452,7 @@ def describe(table: Any, *, name: str | None = None, **options: Any) -> TableRep
     Parameters
     ----------
     table : path, DataFrame, Arrow table or Dataset
-        As in `load_table`; a data set takes no options.
+        As in `load_table`.
     name : str, optional
         Name of the data set.  Default: the file's, or `data`.
     **options
@@ -519,29 +468,25 @@ def describe(table: Any, *, name: str | None = None, **options: Any) -> TableRep
     InputError
         If the table can't be read at all.
     """
-    if isinstance(table, Dataset):
-        if given := [option.name for option in OPTIONS if option.given(options.get(option.name))]:
-            raise InputError(f"{given[0]} needs a table; {table.name!r} is a data set already")
-        return _of_dataset(table)
     from pyarrow import ArrowException
 
-    frame, what = is_frame(table), f"the {type(table).__name__}"
-    if not frame and not isinstance(table, (str, os.PathLike)):
-        raise InputError(f"table is of type {type(table).__name__}; a path, a data frame or an Arrow table is needed")
-    checked = check_options(options)
+    kind, checked = type(table).__name__, check_options(options)
+    if isinstance(table, Dataset):
+        return _made(table.name, partial(_coded_columns, table), checked, (table.name, table.source, None))
+    what = str(table) if isinstance(table, (str, os.PathLike)) else f"the {kind}"
     try:
-        if not frame:
+        if not is_frame(table):
             return _of_file(Path(table), name, options, checked)
         _check_scope(what, "", options)
-        return _made(what, _open_frame(table), checked, (name or "data", f"{type(table).__name__} in memory", None))
-    except (ArrowException, TypeError, OSError, EOFError, MemoryError, UnicodeError, zlib.error) as error:
-        helps = "; give its encoding, such as encoding=cp1252" if isinstance(error, UnicodeError) else ""
-        why = str(error.args[-1] if error.args and not helps else error)  # of a frame, the last names the column
-        where = what if frame else table
-        raise InputError(f"{where} can't be read: {why.partition(chr(10))[0]}{helps}") from None
+        return _made(what, partial(_frame_columns, table), checked, (name or "data", f"{kind} in memory", None))
+    except (ArrowException, TypeError, OSError, EOFError, MemoryError, zlib.error, csv.Error) as error:
+        why = str(error.args[-1] if error.args else error)  # of a frame, the last names the column
+        raise InputError(f"{what} can't be read: {why.partition(chr(10))[0]}") from None
+    except UnicodeError:
+        raise InputError(f"{what} is not {checked['encoding']} text; give its encoding, such as cp1252") from None
 
 
-def _of_file(path: Path, name: str | None, given: Mapping[str, Any], options: Mapping[str, Any]) -> TableReport:
+def _of_file(path: Path, name: str | None, given: Mapping[str, Any], options: dict[str, Any]) -> TableReport:
     _check_file(path)
     source = os.fsencode(path.name).decode(errors="replace")  # in any locale
     inner = Path(source[:-3] if source.lower().endswith(".gz") else source)
@@ -550,9 +495,9 @@ def _of_file(path: Path, name: str | None, given: Mapping[str, Any], options: Ma
         known = f"available: {', '.join((*OF_TEXT, *OF_JSON))} (also with .gz) and .parquet"
         raise InputError(f"{path} has the unknown suffix {path.suffix!r}; {known}; else give load_table a data frame")
     _check_scope(str(path), suffix, given)
-    open_file = _open_text if suffix in OF_TEXT else _open_json if suffix in OF_JSON else _open_parquet
+    read = _text_columns if suffix in OF_TEXT else _json_columns if suffix in OF_JSON else _parquet_columns
     named = (inner.stem if name is None else name, source, str(path))
-    report = _made(str(path), open_file(path, options), options, named)
+    report = _made(str(path), partial(read, path), options, named)
     if report.data is not None:  # it then knows how another process can load it from the same file
         kept = {key: value for key, value in given.items() if value is not None}
         if "domain_file" in kept:
@@ -564,63 +509,52 @@ def _of_file(path: Path, name: str | None, given: Mapping[str, Any], options: Ma
 def _check_file(path: Path) -> None:
     if not path.is_file():
         raise InputError(f"{path} is not a file" if path.exists() else f"no such file: {path}")
-    if path.stat().st_size == 0:
-        raise InputError(f"{path} is empty")
 
 
 def _check_scope(what: str, suffix: str, given: Mapping[str, Any]) -> None:
-    for option in OPTIONS:
-        if option.scope == TEXT and suffix not in OF_TEXT and option.given(given.get(option.name)):
-            raise InputError(f"{option.name} is for text files ({', '.join(OF_TEXT)}); {what} is none")
+    for name in OF_TEXT_FILES:
+        if suffix not in OF_TEXT and BY_NAME[name].given(given.get(name)):
+            raise InputError(f"{name} is for text files ({', '.join(OF_TEXT)}); {what} is none")
 
 
-def _chosen(what: str, names: list[str], options: Mapping[str, Any], others: Mapping[str, Iterable[str]]) -> list[int]:
-    """The places of the columns to read: none without a name.
-
-    `others` are more names of columns that must be there, by the options that name them.
-    """
+def _chosen(what: str, options: Mapping[str, Any], owners: Iterable[str], names: Sequence[str]) -> list[int]:
+    """The places of the columns to read: none without a name; `owners` are more columns that must be there."""
+    if len(names) > MAX_ATTRIBUTES:
+        raise InputError(f"{what} has {len(names):,} columns; at most {MAX_ATTRIBUTES:,} are valid")
     there, wanted, excluded = Counter(filter(None, names)), options["columns"], options["exclude"] or ()
-    listed = f"columns: {_shorten(there)}"
-    for option, named in {"columns": wanted, "exclude": excluded, "bins": options["bins"], **others}.items():
-        for name in named or ():
-            if name not in there:
-                raise InputError(f"{what} has no column {name!r} ({option}); {listed}")
+    for name in (*(wanted or ()), *excluded, *options["bins"], *owners):
+        if name not in there:
+            raise InputError(f"{what} has no column {name!r}; columns: {_shorten(there)}")
     chosen = [name for name in (there if wanted is None else dict.fromkeys(wanted)) if name not in excluded]
-    for name in chosen:
-        if there[name] > 1:
-            raise InputError(f"column {name!r} is twice in {what}: leave it out (exclude={name}), or rename it there")
+    if twice := [name for name in chosen if there[name] > 1]:
+        raise InputError(f"column {twice[0]!r} is twice in {what}: leave it out (exclude={twice[0]}), or rename it")
     if not chosen:
-        raise InputError(f"no columns chosen of {what}; {listed}")
-    place = {name: j for j, name in enumerate(names)}
-    return [place[name] for name in chosen]
+        raise InputError(f"no columns chosen of {what}; columns: {_shorten(there)}")
+    return [names.index(name) for name in chosen] if wanted else [j for j, n in enumerate(names) if n in set(chosen)]
 
 
-def _settled(column: Column, missing: set[str], options: Mapping[str, Any]) -> Column:
-    """The column without its missing values, and with what the options say of numbers."""
+def _settled(column: Column, marks: Iterable[tuple[str, str, str]], decimal: str) -> Column:
+    """The column without its missing values: texts that mean missing everywhere, or in this column."""
+    missing = {text for owner, equals, text in marks if not equals or owner == column.name}
+    missing |= set() if column.declared else MISSING_TEXT
     merged: dict[str, int] = {}
     moved = np.full(len(column.values) + 1, MISSING, np.int64)  # the last one for places that are missing already
     for place, text in enumerate(column.values):
         if text is not None and text.strip() not in missing:
             moved[place] = merged.setdefault(text, len(merged))
-    decimal = "." if column.declared else options["decimal"]
-    return replace(column, places=moved[column.places], values=list(merged), decimal=decimal)
+    return replace(column, places=moved[column.places], values=list(merged), decimal="" if column.declared else decimal)
 
 
-def _made(what: str, opened: Opened, options: Mapping[str, Any], named: tuple[str, str, str | None]) -> TableReport:
+def _made(
+    what: str, read: Callable[..., Iterator[Any]], options: dict[str, Any], named: tuple[str, str, str | None]
+) -> TableReport:
     """Reads and encodes the chosen columns; `named`: name and source of the data set, and its file."""
-    _check_columns(what, opened.names)
     domains = {} if options["domain_file"] is None else _read_domains(options["domain_file"])
     marks = [entry.rpartition("=") for entry in options["missing_values"] or ()]  # `n.a.`, or `rhesus=-`
-    owners = [owner for owner, equals, _ in marks if equals]
-    places = _chosen(what, opened.names, options, {"domain_file": domains, "missing_values": owners})
-    columns: list[Column] = []
-    problems: list[str] = []
-    for column in opened.read(places):
-        if isinstance(column, InputError):
-            problems.append(str(column))
-            continue
-        missing = {text for owner, equals, text in marks if not equals or owner == column.name}
-        columns.append(_settled(column, missing if opened.delimiter is None else missing | MISSING_TEXT, options))
+    owners = [*domains, *(owner for owner, equals, _ in marks if equals)]
+    found = list(read(options, partial(_chosen, what, options, owners)))
+    problems = [str(column) for column in found if isinstance(column, InputError)]
+    columns = [_settled(column, marks, options["decimal"]) for column in found if isinstance(column, Column)]
     rows = len(columns[0].places) if columns else 0
     if not rows:
         raise InputError("\n  ".join(problems) or f"{what} has no rows; at least one is needed")
@@ -629,34 +563,34 @@ def _made(what: str, opened: Opened, options: Mapping[str, Any], named: tuple[st
         if not len(keep):
             raise InputError(f"{what} has no row without a missing value: missing=drop leaves nobody of {rows:,}")
         columns = [replace(column, places=column.places[keep], rows=keep) for column in columns]
-    reports, made = [], []
+    reports: list[ColumnReport] = []
+    made: list[Encoded] = []
     for column in columns:
         counts, labels, k = column.counts[:-1], column.values, len(column.present)
         try:
             codes, labels = _encoded(column, options, domains)
             counts, k = np.bincount(codes, minlength=len(labels)), len(labels)
-            made.append((column.name, codes.astype(np.uint16), labels))
+            made.append((codes.astype(np.uint16), labels))
         except InputError as error:
             problems.append(str(error))
         common = _commonest(counts, labels, len(column.places))
         reports.append(ColumnReport(column.name, column.kind, k, int(column.counts[-1]), common))
-    data = None
+    data, texts = None, [labels for _, labels in made]
     if not problems:
-        names, codes, labels = zip(*made, strict=True)
-        data = Dataset(np.stack(codes, axis=1), map(len, labels), names, named[0], labels, source=named[1])
-    how = (rows, len(columns[0].places), opened.encoding, opened.delimiter)
-    return TableReport(*named, *how, tuple(reports), tuple(problems), data)
+        table, names = np.stack([codes for codes, _ in made], axis=1), [column.name for column in columns]
+        data = Dataset(table, map(len, texts), names, named[0], texts, source=named[1])
+    users = len(columns[0].places)
+    return TableReport(*named, rows, users, options["delimiter"], tuple(reports), tuple(problems), data)
 
 
 def _encoded(column: Column, options: Mapping[str, Any], domains: Mapping[str, list[str]]) -> Encoded:
-    name, bins = column.name, options["bins"]
-    if options["missing"] == "error" and column.counts[-1]:
-        helps = "missing=category or missing=drop would accept them"
-        raise InputError(f"column {name!r} has {column.counts[-1]:,} missing values; {helps}")
-    if name in bins and name in domains:
-        raise InputError(f"column {name!r} has bins and a domain in {options['domain_file']}; only one is valid")
-    if name in bins:
-        return encode_bins(column, bins[name])
+    name, missing = column.name, int(column.counts[-1])
+    if options["missing"] == "error" and missing:
+        raise InputError(f"column {name!r} has {missing:,} missing values; missing=category or drop would accept them")
+    if column.declared == "codes":
+        return column.places, column.values
+    if name in options["bins"]:
+        return encode_bins(column, options["bins"][name])
     if name in domains:
         return encode_domain(column, domains[name], options["domain_file"])
     return encode_values(column, options["group_rare"])
@@ -672,11 +606,7 @@ def _read_domains(path: Path) -> dict[str, list[str]]:
             if not isinstance(values, list) or not all(isinstance(value, (str, int, float)) for value in values):
                 raise ValueError(f"{column!r} has no list of texts, numbers, true and false")
             found[column] = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
-    except (
-        AttributeError,
-        ValueError,
-        RecursionError,
-    ) as error:  # of the parsers, of text that is not UTF-8, of a list
+    except (AttributeError, ValueError, RecursionError) as error:
         raise InputError(f"domain file {path} is not valid: {error}; it maps each column to its values") from None
     return found
 
@@ -704,17 +634,15 @@ class TableReport:
     file: str | None  # as it was given
     rows: int
     users: int  # rows that are left, with missing=drop
-    encoding: str | None
-    delimiter: str | None
+    delimiter: str | None  # of a text file
     columns: tuple[ColumnReport, ...]
     problems: tuple[str, ...] = ()  # each must be resolved before the table can be used
     data: Dataset | None = field(default=None, repr=False, compare=False)  # None if there are problems
 
     def dataset(self) -> Dataset:
-        """The data set; every problem of the table in one error, each in a line of its own if there are several."""
+        """The data set; all problems of the table in one error, a line each."""
         if self.data is None:
-            several = [f"{self.file or self.name} has {len(self.problems)} problems:"] if len(self.problems) > 1 else []
-            raise InputError("\n  ".join([*several, *self.problems]))
+            raise InputError("\n  ".join(self.problems))
         return self.data
 
     def to_dict(self) -> dict[str, Any]:
@@ -722,7 +650,7 @@ class TableReport:
         return {key: value for key, value in asdict(replace(self, data=None)).items() if key != "data"}
 
     def __str__(self) -> str:
-        how = [f"; {self.encoding}, delimiter {_show_delimiter(self.delimiter)}"] if self.delimiter else []
+        how = f"; delimiter {_show_delimiter(self.delimiter)}" if self.delimiter else ""
         users = f" ({self.users:,} without missing values)" if self.users != self.rows else ""
         d = len(self.columns)
         rows = [("column", "kind", "k", "missing", "commonest values")]
@@ -731,21 +659,11 @@ class TableReport:
             missing = _percent(column.missing / self.users) if column.missing else "–"
             rows.append((_cut(column.name), column.kind, f"{column.k:,}", missing, values))
         a, b, c, e = (max(len(row[i]) for row in rows) for i in range(4))
-        head = f"{self.file or self.name}: {self.rows:,} rows{users}, {d:,} column{'s' * (d != 1)}"
-        lines = ["".join([head, *how]), ""]
+        lines = [f"{self.file or self.name}: {self.rows:,} rows{users}, {d:,} column{'s' * (d != 1)}{how}", ""]
         lines += [f"{row[0]:<{a}}  {row[1]:<{b}}  {row[2]:>{c}}  {row[3]:>{e}}  {row[4]}".rstrip() for row in rows]
         lines += [f"… and {d - SHOWN_COLUMNS:,} more columns"] if d > SHOWN_COLUMNS else []
         lines += ["", "Resolve before use:", *(f"  {text}" for text in self.problems)] if self.problems else []
         return "\n".join(lines)
-
-
-def _of_dataset(data: Dataset) -> TableReport:
-    columns = []
-    for j, (name, k) in enumerate(zip(data.names, data.domain, strict=True)):
-        labels = list(map(str, range(k))) if data.labels is None else data.labels[j]
-        common = _commonest(data.counts[data.domain.slices[j]], labels, data.n)
-        columns.append(ColumnReport(name, "codes", k, 0, common))
-    return TableReport(data.name, data.source, None, data.n, data.n, None, None, tuple(columns), data=data)
 
 
 def _commonest(counts: npt.NDArray[np.int64], labels: Sequence[str], users: int) -> tuple[tuple[str, int, float], ...]:
