@@ -20,7 +20,6 @@ from gpu_rsfd.tape import Codes, code_dtype
 
 Labels = tuple[tuple[str, ...], ...]
 Names = Sequence[str] | None
-Sizes = Iterable[int]
 
 _COUNT_CHUNK = 1 << 20  # users per step when counting
 
@@ -85,8 +84,6 @@ class Dataset:
     def _describe_shape(self, name: str, n: int, domain: Iterable[int], names: Names) -> None:
         self.name = check_text("name", name)
         self.domain = Domain.of(domain)
-        if n < 1:
-            raise InputError("the data set is empty: users=0 must be >= 1")
         self.n = check_users(n)
         self.d = len(self.domain)
         if isinstance(names, str):

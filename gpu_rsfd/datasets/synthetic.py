@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.checks import check_seed
-from gpu_rsfd.datasets.base import Dataset, Names, Sizes
+from gpu_rsfd.datasets.base import Dataset, Names
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import Codes, Tape, by_thresholds, scale
 
@@ -44,7 +45,7 @@ class SyntheticDataset(Dataset):
     def __init__(
         self,
         n: int,
-        domain: Sizes,
+        domain: Iterable[int],
         distribution: str = "uniform",
         seed: int = 0,
         names: Names = None,

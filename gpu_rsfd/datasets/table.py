@@ -92,8 +92,8 @@ class Column:
     @property
     def kind(self) -> str:
         """What the values are, whatever becomes of them."""
-        numeric = len(self.numbers) == len(self.present)
-        return self.declared or ("empty" if not self.present else "number" if numeric else "text")
+        numeric = "number" if len(self.numbers) == len(self.present) else "text"
+        return self.declared or (numeric if self.present else "empty")
 
 
 def exact_number(text: str) -> Decimal | float | None:
@@ -342,7 +342,8 @@ def _json_columns(path: Path, options: dict[str, Any], choose: Choose) -> Iterat
     except (AttributeError, RecursionError, json.JSONDecodeError) as error:
         why = "nested too deeply" if isinstance(error, RecursionError) else getattr(error, "msg", "no object")
         raise InputError(f"{path} is no file of JSON objects, one per line: line {len(rows) + 1:,}: {why}") from None
-    kept = [list(found)[place] for place in choose(list(found))]
+    names = list(found)
+    kept = [names[place] for place in choose(names)]
     _check_size(path, CELL_BYTES * len(rows) * len(kept), options["max_bytes"])
     for name in kept:
         cells = [row.get(name) for row in rows]
@@ -363,8 +364,7 @@ def _parquet_columns(path: Path, options: dict[str, Any], choose: Choose) -> Ite
     texts = [name for name in kept if is_string(schema.field(name).type)]  # so that they stay packed
     with parquet.ParquetFile(path, read_dictionary=texts) as file:
         sizes = [file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)]
-        cells = file.metadata.num_rows * len(kept)
-        _check_size(path, max(sum(sizes), CELL_BYTES * cells), options["max_bytes"])
+        _check_size(path, max(sum(sizes), CELL_BYTES * file.metadata.num_rows * len(kept)), options["max_bytes"])
         table = file.read(columns=kept)
     yield from (_typed(name, table.column(name)) for name in kept)
 
@@ -480,8 +480,8 @@ def describe(table: Any, *, name: str | None = None, **options: Any) -> TableRep
         _check_scope(what, "", options)
         return _made(what, partial(_frame_columns, table), checked, (name or "data", f"{kind} in memory", None))
     except (ArrowException, TypeError, OSError, EOFError, MemoryError, zlib.error, csv.Error) as error:
-        why = str(error.args[-1] if error.args else error)  # of a frame, the last names the column
-        raise InputError(f"{what} can't be read: {why.partition(chr(10))[0]}") from None
+        why = str(error.args[-1] if error.args else error).partition("\n")[0]  # of a frame, the last names the column
+        raise InputError(f"{what} can't be read: {why}") from None
     except UnicodeError:
         raise InputError(f"{what} is not {checked['encoding']} text; give its encoding, such as cp1252") from None
 
@@ -530,7 +530,8 @@ def _chosen(what: str, options: Mapping[str, Any], owners: Iterable[str], names:
         raise InputError(f"column {twice[0]!r} is twice in {what}: leave it out (exclude={twice[0]}), or rename it")
     if not chosen:
         raise InputError(f"no columns chosen of {what}; columns: {_shorten(there)}")
-    return [names.index(name) for name in chosen] if wanted else [j for j, n in enumerate(names) if n in set(chosen)]
+    place = {name: j for j, name in enumerate(names)}
+    return [place[name] for name in chosen]
 
 
 def _settled(column: Column, marks: Iterable[tuple[str, str, str]], decimal: str) -> Column:
