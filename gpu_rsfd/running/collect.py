@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
+import resource
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,22 +20,24 @@ from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.measure import Measurement
 from gpu_rsfd.measure.view import View
 from gpu_rsfd.planning import Plan, plan_for
-from gpu_rsfd.results.result import Header, Layout, Result, Results
+from gpu_rsfd.results.result import Header, Result, Results
 from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import SAVE_EVERY, Spec
 from gpu_rsfd.store.contents import (
     Contents,
     Gap,
+    Source,
     check_output,
-    head,
+    head_of,
     journal_of,
+    open_file,
+    open_journal,
     open_results,
     pack,
     parts_beside,
-    read_journals,
-    stored_file,
 )
-from gpu_rsfd.store.files import StoreError, is_locked, locked, remove_leftovers
+from gpu_rsfd.store.files import StoreError, locked, remove_leftovers
+from gpu_rsfd.store.hdf5 import Described
 from gpu_rsfd.store.identity import conflicts, key_of, lacking, union
 from gpu_rsfd.store.journal import Journal
 from gpu_rsfd.tape import STREAM_VERSION
@@ -47,18 +51,8 @@ MOST_PARTS = 100_000
 S = TypeVar("S")
 
 
-class Reporter(Protocol):
-    """Receives progress and messages."""
-
-    def begin(self, positions: int, done: int) -> None: ...
-    def dataset(self, name: str) -> None: ...
-    def advance(self, positions: int) -> None: ...
-    def say(self, line: str) -> None: ...
-    def end(self) -> None: ...
-
-
 class Silent:
-    """A reporter that says nothing."""
+    """Receives progress and messages, and says nothing: the base of those that do."""
 
     def begin(self, positions: int, done: int) -> None: ...
     def dataset(self, name: str) -> None: ...
@@ -84,9 +78,9 @@ class Run(NamedTuple):
         return cls(measurement, spec, datasets, [plan_for(spec, data) for data in datasets])
 
     @property
-    def want(self) -> dict[str, Any]:
-        """All that is run, as plain data: equal descriptions mean equal results."""
-        return {
+    def want(self) -> Described:
+        """All that is run, as plain data (equal descriptions mean equal results), with its headers and layouts."""
+        plain = {
             **self.measurement.described(),
             "datasets": [dataset.describe() for dataset in self.datasets],
             **self.spec.described(),
@@ -94,13 +88,12 @@ class Run(NamedTuple):
             # the tape is the same for ever; a sampler's draws are NumPy's, and those of one version
             **({} if self.spec.sampler == "users" else {"numpy_version": np.__version__}),
         }
-
-    @property
-    def headers(self) -> dict[str, Header]:
-        return {data.name: Header.of(data, plan) for data, plan in zip(self.datasets, self.plans, strict=True)}
-
-    def layouts(self, headers: Mapping[str, Header]) -> dict[str, Layout]:
-        return {name: self.measurement.layout(header) for name, header in headers.items()}
+        try:
+            spec = json.loads(json.dumps(plain))
+        except TypeError as error:
+            raise InputError(f"the fields of {self.measurement.name} must be numbers or text: {error}") from None
+        headers = {data.name: Header.of(data, plan) for data, plan in zip(self.datasets, self.plans, strict=True)}
+        return Described(spec, headers, {name: self.measurement.layout(header) for name, header in headers.items()})
 
 
 class Block(NamedTuple):
@@ -123,8 +116,7 @@ def measured(
 ) -> tuple[Mapping[str, Any], dict[str, Any]]:
     """The arrays of a block, checked, and how they were made; wherever that happens."""
     view = View(measurement.name, block.plan, data, seed, repetitions, engine, progress)
-    started = time.perf_counter()
-    return _finished(measurement, view, started, engine)
+    return _finished(measurement, view, time.perf_counter(), engine)
 
 
 def _finished(measurement: Measurement, view: View, started: float, engine: Engine) -> Any:
@@ -134,7 +126,7 @@ def _finished(measurement: Measurement, view: View, started: float, engine: Engi
     for name in layout.arrays:
         if name not in made:
             raise InputError(f"{measurement.name}.measure gives no {name!r}; it gives {', '.join(made) or 'nothing'}")
-        arrays[name] = array = np.asarray(made[name])
+        array = np.asarray(made[name])
         cut = (len(view.protocols), len(view.epsilons), len(view.repetitions), *layout.sizes(header, name))
         if array.shape != cut or array.dtype.kind not in "iufb":
             raise InputError(
@@ -147,13 +139,14 @@ def _finished(measurement: Measurement, view: View, started: float, engine: Engi
 
 def in_memory(run: Run, engine: Engine, progress: Any = None) -> Results:
     """A run without a file."""
-    results = Results(spec=run.want, backend=engine.name, device=engine.device)
-    plain = {key: value for key, value in run.want.items() if key != "datasets"}
+    want = run.want
+    results = Results(spec=want.spec, backend=engine.name, device=engine.device)
+    plain = {key: value for key, value in want.spec.items() if key != "datasets"}
     for data, plan in zip(run.datasets, run.plans, strict=True):
-        header = Header.of(data, plan)
         block = Block(0, 0, len(run.spec.repetitions), plan)
         arrays, _ = measured(engine, data, run.measurement, block, run.spec.seed, run.spec.repetitions, progress)
-        results[data.name] = Result.made(header, run.spec.repetitions, plain, run.measurement.layout(header), arrays)
+        header, layout = want.headers[data.name], want.layouts[data.name]
+        results[data.name] = Result.made(header, run.spec.repetitions, plain, layout, arrays)
     return results
 
 
@@ -165,7 +158,7 @@ def collect(
     overwrite: bool = False,
     save_every: float = SAVE_EVERY,
     part: tuple[int, int] | None = None,
-    reporter: Reporter | None = None,
+    reporter: Silent | None = None,
 ) -> Results:
     """Run a measurement of data sets into one HDF5 file, and give what it then holds.
 
@@ -182,104 +175,108 @@ def collect(
     with locked(target if part is None else journal_of(target, part)):
         if part is None:
             remove_leftovers(target)
-        return _Collection(run, output, target, engine, reporter or Silent(), save_every).run(overwrite, part)
+        return _Collection(run, output, engine, reporter or Silent(), save_every, part, overwrite).run()
 
 
 class _Collection:
     def __init__(
-        self, run: Run, path: Path, target: Path, engine: Engine, reporter: Reporter, save_every: float
+        self,
+        run: Run,
+        output: Path,
+        engine: Engine,
+        reporter: Silent,
+        save_every: float,
+        part: tuple[int, int] | None,
+        overwrite: bool,
     ) -> None:
-        self.what, self.path, self.target = run, path, target
-        self.engine, self.reporter, self.save_every = engine, reporter, save_every
-        self.want, self.headers = run.want, run.headers
-        self.layouts = run.layouts(self.headers)
+        self.what, self.output, self.engine, self.reporter, self.save_every = run, output, engine, reporter, save_every
+        self.part, self.overwrite, self.journal = part, overwrite, journal_of(output, part)
+        self.want = run.want
         self.sizes = [plan.positions(d.n) for d, plan in zip(run.datasets, run.plans, strict=True)]
         self.units = [engine.drawn_at_once(plan) for plan in run.plans]
         self.speed, self.computed = FIRST_SPEED, 0
 
-    def run(self, overwrite: bool, part: tuple[int, int] | None) -> Results:
-        journal = journal_of(self.target, part)
-        contents = self._contents(journal, overwrite)
-        names = [data.name for data in self.what.datasets]
-        bounds = [(0, contents.total)] * len(names) if part is None else shares(self.sizes, contents.total, *part)
-        todo = [contents.missing(name, *own) for name, own in zip(names, bounds, strict=True)]
+    def run(self) -> Results:
+        with self._opened() as (contents, file, journal):
+            for line in () if journal is None else journal.notes:
+                self.reporter.say(line)
+            bounds = [(0, contents.total)] * len(self.sizes)
+            if self.part is not None:
+                bounds = shares(self.sizes, contents.total, *self.part)
+            todo = [contents.missing(data.name, *own) for data, own in zip(self.what.datasets, bounds, strict=True)]
+            if not any(todo) and self.part is None:
+                self._pack(contents, file)
         if any(todo):
-            self._make(contents, journal, todo, part, overwrite)
-        if part is not None:
-            results = Results(spec=self.want, complete=False, computed=self.computed)
-        else:
-            self._pack(contents, journal)
-            results = open_results(self.path)
-            results.computed = self.computed
+            self._make(todo, 0 if journal is None else journal.end)
         self.reporter.end()
+        if self.part is not None:
+            return Results(spec=self.want.spec, complete=False, computed=self.computed)
+        results = open_results(self.output)
+        results.computed = self.computed
         return results
 
-    def _contents(self, journal: Path, overwrite: bool) -> Contents:
-        """What is there of this run; what is there of another one is refused."""
-        if overwrite:
-            return Contents(self.want, self.headers, self.layouts, None, [])
-        file, journals = stored_file(self.path), read_journals([journal])
-        for line in journals.notes:
-            self.reporter.say(line)
-        if file is not None:
-            self._check(file.have, file.headers, f"output={self.path}", file.spec)
-        if journals.head is not None:
-            self._check(
-                {**journals.head.spec, "datasets": journals.head.spec["datasets"]}, journals.head.headers, str(journal)
-            )
-        return Contents(self.want, self.headers, self.layouts, file, journals.blocks)
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[tuple[Contents, Source | None, Source | None]]:
+        """What is there of this run, with file and journal; what is there of another one is refused."""
+        with contextlib.ExitStack() as stack:
+            journal, file = stack.enter_context(open_journal(self.journal)), None
+            if not self.overwrite:
+                file = stack.enter_context(open_file(self.output))
+            elif journal is not None and (not journal.replaces or self._conflicts(journal)):
+                journal = None  # of the run that is replaced; what a killed run has made of the new one is used
+            for source in (file, journal):
+                if source is not None and source.what is not None:
+                    self._check(source)
+            yield Contents(self.want, [source for source in (file, journal) if source is not None]), file, journal
 
-    def _check(self, have: Mapping[str, Any], headers: Mapping[str, Header], where: str, spec: Any = None) -> None:
-        lines = conflicts(have, self.want, headers, self.headers)
-        other = "give another --output, or --overwrite to replace it"
-        if lines and have["measurement"] != self.want["measurement"]:
-            raise InputError(f"{where} {lines[0].removeprefix('it ')}; {other}")
-        if lines:
-            raise InputError(f"{where} holds another {self.what.measurement.command}; {other}\n  " + "\n  ".join(lines))
-        if spec is not None and (lines := lacking(have, self.want)):
-            command = command_of(union(have, self.want), self.what.measurement.command, self.path)
-            hint = f"this extends it:\n  {command}" if command else "ask for that as well"
-            raise InputError(f"{where} holds more than this command asks for; {hint}\n  " + "\n  ".join(lines))
+    def _conflicts(self, source: Source) -> list[str]:
+        have, what = source.have, source.what
+        headers = {} if what is None else what.headers
+        return conflicts(have, self.want.spec, headers, self.want.headers) or lacking(have, self.want.spec)
 
-    def _pack(self, contents: Contents, journal: Path) -> None:
+    def _check(self, source: Source) -> None:
+        have, command = source.have, self.what.measurement.command
+        if not (lines := self._conflicts(source)):
+            return
+        where = f"output={self.output}" if source.path == self.output else str(source.path)
+        hint = "give another --output, or --overwrite to replace it"
+        if have["measurement"] != self.want.spec["measurement"]:
+            raise InputError(f"{where} {lines[0].removeprefix('it ')}; {hint}")
+        what = f"holds another {command}; {hint}"
+        if lines == lacking(have, self.want.spec):
+            again = command_of(union(have, self.want.spec), command, self.output)
+            hint = f"this extends it:\n  {again}" if again else "ask for that as well"
+            what = f"holds more than this command asks for; {hint}"
+        raise InputError("\n  ".join([f"{where} {what}", *lines]))
+
+    def _pack(self, contents: Contents, file: Source | None) -> None:
         """Puts the journal into the file, if there is anything that the file does not say yet."""
-        file = contents.file
-        if file is None or file.spec != _plain(self.want) or file.done != contents.ends:
-            pack(contents, self.target)
-        with contextlib.suppress(FileNotFoundError):
-            journal.unlink()
+        if file is None or file.what is None or (file.what.spec, file.done) != (self.want.spec, contents.ends):
+            pack(contents, check_output(self.output))
+        self.journal.unlink(missing_ok=True)
 
     # ------------------------------------------------------------------------------------------------------ the loop
 
-    def _make(
-        self,
-        contents: Contents,
-        path: Path,
-        todo: Sequence[Sequence[Gap]],
-        part: tuple[int, int] | None,
-        overwrite: bool,
-    ) -> None:
-        """Makes all blocks that are to be done; each is on disk before the next one is waited for."""
+    def _make(self, todo: Sequence[Sequence[Gap]], end: int) -> None:
+        """Makes all blocks that are to be done, each on disk before the next one is waited for, and packs them."""
         left = sum(size * (g.stop - g.first) for size, gaps in zip(self.sizes, todo, strict=True) for g in gaps)
-        every = left if part is not None else max(left, len(self.what.spec.repetitions) * sum(self.sizes))
-        if overwrite:
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
-        with Journal(path) as journal:
+        every = left if self.part is not None else max(left, len(self.what.spec.repetitions) * sum(self.sizes))
+        keys = [key_of(self.want.spec, dataset) for dataset in self.want.spec["datasets"]]
+        with Journal(self.journal, end) as journal:
             self.reporter.begin(every, every - left)
-            keys = [key_of(self.want, dataset) for dataset in self.want["datasets"]]
             try:
-                journal.add(
-                    {"kind": "head"}, {"image": np.frombuffer(head(self.want, self.headers, self.layouts), np.uint8)}
-                )
+                journal.add({"kind": "head", "replaces": self.overwrite}, head_of(self.want))
                 for block, arrays, about in self._blocks(todo):
                     journal.add(self._key(block, keys[block.number], about), arrays)
                     self.computed += block.stop - block.first
             except BaseException:
-                if part is None and journal.size <= PACKED_EARLY:
-                    self._keep(path)
+                if self.part is None and journal.size <= PACKED_EARLY:
+                    with contextlib.suppress(StoreError, MemoryError, InputError):
+                        self._keep()
                 raise
-        self._reread(contents, path)
+            if self.part is None:
+                with self._opened() as (contents, file, _):
+                    self._pack(contents, file)
 
     def _key(self, block: Block, key: str, about: Mapping[str, Any]) -> dict[str, Any]:
         plan = block.plan
@@ -290,20 +287,13 @@ class _Collection:
             **{"digests": digests, **about},
         }
 
-    def _reread(self, contents: Contents, path: Path) -> None:
-        known = Contents(self.want, self.headers, self.layouts, contents.file, read_journals([path]).blocks)
-        contents.__dict__.update(known.__dict__)
-
-    def _keep(self, path: Path) -> None:
-        """After an interruption: a small journal is packed if all of it makes a full rectangle; else it stays."""
-        with contextlib.suppress(StoreError, MemoryError, InputError):
-            contents = Contents(self.want, self.headers, self.layouts, None, [])
-            contents.file = stored_file(self.path)
-            self._reread(contents, path)
-            if contents.ends and contents.whole:
-                self._pack(contents, path)
-            elif not read_journals([path]).blocks:
-                path.unlink()
+    def _keep(self) -> None:
+        """After an interruption: a small journal is packed if nothing would be lost; else it stays."""
+        with self._opened() as (contents, file, journal):
+            if journal is None or not journal.pieces:
+                self.journal.unlink()
+            elif contents.ends and contents.whole and not (self.overwrite and self.output.exists()):
+                self._pack(contents, file)
 
     def _blocks(self, todo: Sequence[Sequence[Gap]]) -> Iterator[tuple[Block, Mapping[str, Any], dict[str, Any]]]:
         measurement, seed = self.what.measurement, self.what.spec.seed
@@ -355,22 +345,20 @@ class _Collection:
     def _rectangles(self, index: int, gap: Gap, count: int) -> Iterator[Plan]:
         """The cells of a gap as plans: protocols with the same epsilons together, as many as fit into memory."""
         plan, kinds = self.what.plans[index], dict[bytes, list[int]]()
-        for p, row in enumerate(gap.cells):
-            if row.any():
-                kinds.setdefault(row.tobytes(), []).append(p)
+        for p in np.flatnonzero(gap.cells.any(axis=1)).tolist():
+            kinds.setdefault(gap.cells[p].tobytes(), []).append(p)
         for protocols in kinds.values():
             epsilons = np.flatnonzero(gap.cells[protocols[0]]).tolist()
             most = max(1, VIEW_BYTES // (8 * count * len(epsilons) * self._numbers(index)))
             for i in range(0, len(protocols), most):
-                some = protocols[i : i + most]
                 wanted = np.zeros_like(gap.cells)
-                wanted[np.ix_(some, epsilons)] = True
-                yield plan.only(wanted).take(some, epsilons)
+                wanted[np.ix_(protocols[i : i + most], epsilons)] = True
+                yield plan.only(wanted).take(protocols[i : i + most], epsilons)
 
     def _numbers(self, index: int) -> int:
         """Numbers of a cell and repetition, or counts behind them."""
         name = self.what.datasets[index].name
-        header, layout = self.headers[name], self.layouts[name]
+        header, layout = self.want.headers[name], self.want.layouts[name]
         return max(header.plan.values, sum(math.prod(layout.sizes(header, array)) for array in layout.arrays))
 
     def _size(self, index: int, first: int, left: int) -> int:
@@ -393,13 +381,6 @@ class _Collection:
         if unit > 1 and count < left and (first + count) // unit * unit > first:
             count = (first + count) // unit * unit - first  # up to where what is drawn at once ends
         return min(count, left)
-
-
-def _plain(document: Any) -> Any:
-    """As JSON gives it back."""
-    import json
-
-    return json.loads(json.dumps(document))
 
 
 # --------------------------------------------------------------------------------------------------------------- parts
@@ -433,42 +414,67 @@ def shares(sizes: Sequence[int], total: int, number: int, parts: int) -> list[tu
 def merge(output: Path, others: Sequence[Path] = ()) -> Results:
     """Join the journals that parts of a run left beside `output`, here or elsewhere, and give what the file then holds.
 
-    A part is removed if it is not running and all of it is in the file; merging again changes nothing.
+    Parts are removed when all that was asked for is in the file, but for one that is running; merging again changes
+    nothing.
     """
     target = check_output(output)
-    with locked(target):
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # every part is open at once
+    with locked(target), contextlib.ExitStack() as stack:
         remove_leftovers(target)
         parts = {path: cut for place in (target, *others) for path, cut in parts_beside(place).items()}
-        file, journals = stored_file(output), read_journals([journal_of(target), *parts])
-        if journals.head is None:
-            if file is not None:
-                return open_results(output)
-            raise InputError(
-                f"{output} has no parts beside it; `gpu-rsfd sweep --part 1/16 --output {output}` makes one"
-            )
-        new = journals.head
-        if file is not None and (
-            lines := [*conflicts(file.have, new.spec, file.headers, new.headers), *lacking(file.have, new.spec)]
-        ):
-            raise InputError(f"{output} holds another run than the parts beside it\n  " + "\n  ".join(lines))
-        contents = Contents(new.spec, new.headers, new.layouts, file, journals.blocks)
-        held = {} if file is None else file.done
-        if contents.ends and all(contents.ends.get(name, 0) >= done for name, done in held.items()):
+        found = [stack.enter_context(open_journal(path)) for path in (journal_of(target), *parts)]
+        journals = [journal for journal in found if journal is not None]
+        file = stack.enter_context(open_file(output))
+        if not journals:
+            if file is None:
+                made = f"`gpu-rsfd sweep --part 1/16 --output {output}` makes one"
+                raise InputError(f"{output} has no parts beside it; {made}")
+            return open_results(output)
+        largest = _largest([*journals, *([] if file is None else [file])])
+        contents = Contents(largest, [*([] if file is None else [file]), *journals])
+        if contents.ends and (file is None or all(contents.ends.get(n, 0) >= done for n, done in file.done.items())):
             pack(contents, target)
-        gaps = {name: found for name in contents.keys if (found := contents.missing(name, 0, contents.total))}
-        if gaps:
-            raise RunError(
-                "\n  ".join([f"{output} is not complete; {_missing(contents, gaps, parts)}", *journals.notes])
-            )
-        for path in (journal_of(target), *parts):
-            if not is_locked(path):
-                with contextlib.suppress(FileNotFoundError):
-                    path.unlink()
+        if not contents.complete:
+            notes = [line for journal in journals for line in journal.notes]
+            raise RunError("\n  ".join([f"{output} is not complete; {_missing(contents, parts)}", *notes]))
+        for journal in journals:
+            _remove(journal, journal_of(target))
     return open_results(output)
 
 
-def _missing(contents: Contents, gaps: Mapping[str, Sequence[Gap]], parts: Mapping[Path, tuple[int, int]]) -> str:
+def _remove(journal: Source, own: Path) -> None:
+    """Removes a journal that is packed, unless somebody is writing to it, or has since it was read."""
+    with (
+        contextlib.suppress(OSError, InputError),
+        contextlib.nullcontext() if journal.path == own else locked(journal.path, 0),
+    ):
+        if journal.path.stat().st_size == journal.end:
+            journal.path.unlink()
+
+
+def _largest(sources: Sequence[Source]) -> Described:
+    """What the source says that asks for most; an error if they are not of one run, or none asks for all."""
+    chosen = sources[0]
+    for source in sources:
+        if not lacking(
+            chosen.have if chosen.what is None else chosen.what.spec,
+            source.have if source.what is None else source.what.spec,
+        ):
+            chosen = source
+    for source in sources:
+        if source.what is None or chosen.what is None:
+            raise InputError(f"{source.path} is damaged: it does not say what was run; remove it")
+        lines = conflicts(source.have, chosen.what.spec, source.what.headers, chosen.what.headers)
+        if lines := lines or lacking(source.have, chosen.what.spec):
+            raise InputError("\n  ".join([f"{source.path} is of another run than {chosen.path}", *lines]))
+    assert chosen.what is not None
+    return chosen.what
+
+
+def _missing(contents: Contents, parts: Mapping[Path, tuple[int, int]]) -> str:
     """For people: the repetitions, and the parts that would bring them."""
+    gaps = {name: found for name in contents.keys if (found := contents.missing(name, 0, contents.total))}
     lists = [
         f"{name}: {', '.join(f'{g.first} … {g.stop - 1}' if g.stop - g.first > 1 else str(g.first) for g in found)}"
         for name, found in gaps.items()
@@ -476,7 +482,7 @@ def _missing(contents: Contents, gaps: Mapping[str, Sequence[Gap]], parts: Mappi
     line = f"missing repetitions (of 0 … {contents.total - 1}): {'; '.join(lists)}"
     cuts = {of for _, of in parts.values()}
     if len(cuts) == 1:
-        of, sizes = cuts.pop(), [header.plan.positions(header.n) for header in contents.headers.values()]
+        of, sizes = cuts.pop(), [header.plan.positions(header.n) for header in contents.want.headers.values()]
         numbers = [
             str(number)
             for number in range(1, of + 1)

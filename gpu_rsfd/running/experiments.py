@@ -19,7 +19,7 @@ from gpu_rsfd.measure.base import check_measurement, options_of
 from gpu_rsfd.options import with_keywords
 from gpu_rsfd.results.result import Header, Result, Results
 from gpu_rsfd.running import collect
-from gpu_rsfd.running.collect import Reporter, Run
+from gpu_rsfd.running.collect import Run, Silent
 from gpu_rsfd.spec import FIELDS, SAVE_EVERY, Spec
 
 Data = Dataset | str | os.PathLike[str]
@@ -90,7 +90,7 @@ def run(
     part: tuple[int, int] | None = None,
     cluster: str | None = None,
     progress: Progress | None = None,
-    reporter: Reporter | None = None,
+    reporter: Silent | None = None,
     **fields: Any,
 ) -> Results:
     """Run a measurement on data sets x protocols x epsilons x repetitions, in memory or into one HDF5 file.
@@ -118,7 +118,7 @@ def run(
         Seconds of work between saves.
     part : (int, int), optional
         (3, 16) runs the third of sixteen parts into a journal beside the file; `merge` joins them.
-    reporter : Reporter, optional
+    reporter : Silent, optional
         Receives progress and messages.
     **fields
         The fields of `Spec`.
@@ -191,7 +191,7 @@ def simulate(
         counts, sampled = engine.count(plan, found, spec.seed, spec.repetitions, progress)
     header = Header.of(found, plan)
     arrays = {"counts": plan.expand(counts), "reporters": plan.reporters(found.n, sampled)}
-    plain = {key: value for key, value in what.want.items() if key != "datasets"}
+    plain = {key: value for key, value in what.want.spec.items() if key != "datasets"}
     return Result.made(header, spec.repetitions, plain, measurement.layout(header), arrays)
 
 

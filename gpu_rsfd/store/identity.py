@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpu_rsfd.results.result import Header
@@ -30,8 +30,7 @@ def digest_of(document: object) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-def described(dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """What identifies a data set."""
+def _identified(dataset: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in dataset.items() if key not in WORDS}
 
 
@@ -43,7 +42,7 @@ def _settings(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def key_of(spec: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
     """Equal for blocks that may lie in one file, whatever its extent; their cells have digests of their own."""
-    return digest_of({**_settings(spec), "dataset": described(dataset)})
+    return digest_of({**_settings(spec), "dataset": _identified(dataset)})
 
 
 def named(spec: Mapping[str, Any], extent: str) -> list[Any]:
@@ -52,10 +51,7 @@ def named(spec: Mapping[str, Any], extent: str) -> list[Any]:
 
 
 def conflicts(
-    have: Mapping[str, Any],
-    want: Mapping[str, Any],
-    had: Mapping[str, Header] | None = None,
-    wanted: Mapping[str, Header] | None = None,
+    have: Mapping[str, Any], want: Mapping[str, Any], had: Mapping[str, Header], wanted: Mapping[str, Header]
 ) -> list[str]:
     """What can't be reconciled between a file and a command, a line each; `had` and `wanted` are headers by name."""
     before, now = _settings(have), _settings(want)
@@ -71,17 +67,15 @@ def conflicts(
     if (before["first"], before["step"]) != (now["first"], now["step"]):
         lines.append(f"repetitions: {_range(have)} in the file, {_range(want)} asked for")
     new = {d["name"]: d for d in want["datasets"]}
-    for old in have["datasets"]:
-        if old["name"] in new:
-            lines += _of_data(old, new[old["name"]])
-    if not lines and had is not None and wanted is not None:
-        cells = [line for name in had if name in wanted for line in _of_cells(name, had[name], wanted[name])]
-        if cells:
-            lines = [
-                f"{_words(key)}: {_differ(have.get(key, default), want.get(key, default))}"
-                for key, default in SOMETIMES.items()
-                if have.get(key, default) != want.get(key, default)
-            ] or cells[:1]
+    lines += [
+        _of_data(d, new[d["name"]]) for d in have["datasets"] if _identified(d) != _identified(new.get(d["name"], d))
+    ]
+    cells = (
+        [] if lines else [line for name in had if name in wanted for line in _of_cells(name, had[name], wanted[name])]
+    )
+    if cells:
+        asked = [(_words(key), have.get(key, usual), want.get(key, usual)) for key, usual in SOMETIMES.items()]
+        lines = [f"{words}: {_differ(old, new)}" for words, old, new in asked if old != new] or cells[:1]
     return lines
 
 
@@ -90,46 +84,41 @@ def _range(spec: Mapping[str, Any]) -> str:
     return f"{first} … {stop - 1}" + (f" in steps of {step}" if step > 1 else "")
 
 
-def _of_data(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    a, b = described(old), described(new)
-    if a == b:
-        return []
+def _of_data(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     read, asked = ({key: _short(value) for key, value in one.get("loaded", {}).items()} for one in (old, new))
     file = read.pop("file", old["name"])
     for key in dict.fromkeys([*read, *sorted(asked.keys() - {"file"})]):
         if read.get(key) != asked.get(key):
-            given = (options.get(key, "not given") for options in (read, asked))
-            return [f"{file}: {_words(key)} {_differ(*given)}"]
+            return f"{file}: {_words(key)} {_differ(read.get(key, 'not given'), asked.get(key, 'not given'))}"
     for key in ("users", "domain", "seed", "distribution"):
-        if a.get(key) != b.get(key):
-            return [f"{old['name']}: {key} {_differ(a.get(key), b.get(key))}"]
-    return [f"{file} has changed since"]
+        if old.get(key) != new.get(key):
+            return f"{old['name']}: {key} {_differ(old.get(key), new.get(key))}"
+    return f"{file} has changed since"
 
 
-def _of_cells(name: str, had: Header, wanted: Header) -> list[str]:
-    """The first cell of which the integers differ."""
-    for p, protocol in enumerate(had.protocols):
-        for e, epsilon in enumerate(had.epsilons):
-            if protocol not in wanted.protocols or epsilon not in wanted.epsilons:
-                continue
-            q, f = wanted.protocols.index(protocol), wanted.epsilons.index(epsilon)
+def _of_cells(name: str, had: Header, wanted: Header) -> Iterator[str]:
+    """The cells of which the integers differ."""
+    shared = [(p, wanted.protocols.index(x)) for p, x in enumerate(had.protocols) if x in wanted.protocols]
+    for p, q in shared:
+        for e, f in [(e, wanted.epsilons.index(x)) for e, x in enumerate(had.epsilons) if x in wanted.epsilons]:
             if had.plan.digest(p, e) != wanted.plan.digest(q, f):
-                j = next(j for j in range(len(had.domain)) if had.plan.recipe(p, e, j) != wanted.plan.recipe(q, f, j))
-                old, new = had.plan.recipe(p, e, j), wanted.plan.recipe(q, f, j)
-                where = f"at epsilon={epsilon:g}, data set {name}, attribute {had.names[j]}"
+                recipes = [(had.plan.recipe(p, e, j), wanted.plan.recipe(q, f, j)) for j in range(len(had.domain))]
+                j, old, new = next((j, *both) for j, both in enumerate(recipes) if both[0] != both[1])
+                where = f"at epsilon={had.epsilons[e]:g}, data set {name}, attribute {had.names[j]}"
                 if old.prior != new.prior:
-                    return [f"{protocol} has another realised prior in the file {where} (drawn by another NumPy?)"]
-                return [f"{protocol} is another protocol in the file: {where} it is {old.words}, {new.words} now"]
-    return []
+                    yield f"{had.protocols[p]} has another realised prior in the file {where} (drawn by another NumPy?)"
+                else:
+                    what = f"{where} it is {old.words}, {new.words} now"
+                    yield f"{had.protocols[p]} is another protocol in the file: {what}"
 
 
 def lacking(have: Mapping[str, Any], want: Mapping[str, Any]) -> list[str]:
     """What the file holds and the command does not ask for, a line each."""
     lines = []
     for extent, words in EXTENTS.items():
-        missing = [x for x in named(have, extent) if x not in named(want, extent)]
-        if missing:
-            lines.append(f"{words}: the file also has {', '.join(map(_plain, missing))}")
+        if missing := [x for x in named(have, extent) if x not in named(want, extent)]:
+            shown = ", ".join(f"{x:g}" if isinstance(x, float) else str(x) for x in missing)
+            lines.append(f"{words}: the file also has {shown}")
     old, new = len(range(*have["repetitions"])), len(range(*want["repetitions"]))
     if old > new:
         lines.append(f"repetitions: the file has {old:,}, {new:,} asked for")
@@ -152,10 +141,6 @@ def _differ(old: object, new: object) -> str:
 
 def _words(key: str) -> str:
     return key.replace("_", " ")
-
-
-def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _short(value: object) -> str:
