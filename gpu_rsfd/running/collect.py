@@ -23,21 +23,10 @@ from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.results.result import Header, Result, Results
 from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import SAVE_EVERY, Spec
-from gpu_rsfd.store.contents import (
-    Contents,
-    Gap,
-    Source,
-    check_output,
-    head_of,
-    journal_of,
-    open_file,
-    open_journal,
-    open_results,
-    pack,
-    parts_beside,
-)
+from gpu_rsfd.store import contents as store
+from gpu_rsfd.store.contents import Contents, Gap, Source, journal_of, open_file, open_journal, open_results
 from gpu_rsfd.store.files import StoreError, locked, remove_leftovers
-from gpu_rsfd.store.hdf5 import Described
+from gpu_rsfd.store.hdf5 import Described, document_of
 from gpu_rsfd.store.identity import conflicts, key_of, lacking, union
 from gpu_rsfd.store.journal import Journal
 from gpu_rsfd.tape import STREAM_VERSION
@@ -171,7 +160,7 @@ def collect(
         check_part(*part)
         if overwrite:
             raise InputError("overwrite can't be used with a part: other parts may be under way")
-    target = check_output(output)
+    target = store.check_output(output)
     with locked(target if part is None else journal_of(target, part)):
         if part is None:
             remove_leftovers(target)
@@ -198,8 +187,8 @@ class _Collection:
 
     def run(self) -> Results:
         with self._opened() as (contents, file, journal):
-            for line in () if journal is None else journal.notes:
-                self.reporter.say(line)
+            if journal.note:
+                self.reporter.say(journal.note)
             bounds = [(0, contents.total)] * len(self.sizes)
             if self.part is not None:
                 bounds = shares(self.sizes, contents.total, *self.part)
@@ -207,7 +196,7 @@ class _Collection:
             if not any(todo) and self.part is None:
                 self._pack(contents, file)
         if any(todo):
-            self._make(todo, 0 if journal is None else journal.end)
+            self._make(todo, journal.end)
         self.reporter.end()
         if self.part is not None:
             return Results(spec=self.want.spec, complete=False, computed=self.computed)
@@ -216,23 +205,24 @@ class _Collection:
         return results
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[tuple[Contents, Source | None, Source | None]]:
+    def _opened(self) -> Iterator[tuple[Contents, Source, Source]]:
         """What is there of this run, with file and journal; what is there of another one is refused."""
-        with contextlib.ExitStack() as stack:
-            journal, file = stack.enter_context(open_journal(self.journal)), None
+        with open_journal(self.journal) as journal, contextlib.ExitStack() as stack:
+            file = Source(self.output)
             if not self.overwrite:
                 file = stack.enter_context(open_file(self.output))
-            elif journal is not None and (not journal.replaces or self._conflicts(journal)):
-                journal = None  # of the run that is replaced; what a killed run has made of the new one is used
+            elif not journal.replaces or self._conflicts(journal):
+                journal = Source(
+                    self.journal
+                )  # of the run that is replaced; what a killed run made of this one is used
             for source in (file, journal):
-                if source is not None and source.what is not None:
+                if source.what.spec:
                     self._check(source)
-            yield Contents(self.want, [source for source in (file, journal) if source is not None]), file, journal
+            yield Contents(self.want, [file, journal]), file, journal
 
     def _conflicts(self, source: Source) -> list[str]:
-        have, what = source.have, source.what
-        headers = {} if what is None else what.headers
-        return conflicts(have, self.want.spec, headers, self.want.headers) or lacking(have, self.want.spec)
+        lines = conflicts(source.have, self.want.spec, source.what.headers, self.want.headers)
+        return lines or lacking(source.have, self.want.spec)
 
     def _check(self, source: Source) -> None:
         have, command = source.have, self.what.measurement.command
@@ -251,8 +241,8 @@ class _Collection:
 
     def _pack(self, contents: Contents, file: Source | None) -> None:
         """Puts the journal into the file, if there is anything that the file does not say yet."""
-        if file is None or file.what is None or (file.what.spec, file.done) != (self.want.spec, contents.ends):
-            pack(contents, check_output(self.output))
+        if (file.what.spec, file.done) != (self.want.spec, contents.ends):
+            store.pack(contents, store.check_output(self.output))
         self.journal.unlink(missing_ok=True)
 
     # ------------------------------------------------------------------------------------------------------ the loop
@@ -265,7 +255,7 @@ class _Collection:
         with Journal(self.journal, end) as journal:
             self.reporter.begin(every, every - left)
             try:
-                journal.add({"kind": "head", "replaces": self.overwrite}, head_of(self.want))
+                journal.add({"kind": "head", "replaces": self.overwrite, **document_of(self.want)}, {})
                 for block, arrays, about in self._blocks(todo):
                     journal.add(self._key(block, keys[block.number], about), arrays)
                     self.computed += block.stop - block.first
@@ -290,7 +280,7 @@ class _Collection:
     def _keep(self) -> None:
         """After an interruption: a small journal is packed if nothing would be lost; else it stays."""
         with self._opened() as (contents, file, journal):
-            if journal is None or not journal.pieces:
+            if not journal.pieces:
                 self.journal.unlink()
             elif contents.ends and contents.whole and not (self.overwrite and self.output.exists()):
                 self._pack(contents, file)
@@ -417,26 +407,23 @@ def merge(output: Path, others: Sequence[Path] = ()) -> Results:
     Parts are removed when all that was asked for is in the file, but for one that is running; merging again changes
     nothing.
     """
-    target = check_output(output)
+    target = store.check_output(output)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # every part is open at once
     with locked(target), contextlib.ExitStack() as stack:
         remove_leftovers(target)
-        parts = {path: cut for place in (target, *others) for path, cut in parts_beside(place).items()}
-        found = [stack.enter_context(open_journal(path)) for path in (journal_of(target), *parts)]
-        journals = [journal for journal in found if journal is not None]
+        parts = {path: cut for place in (target, *others) for path, cut in store.parts_beside(place).items()}
+        journals = [stack.enter_context(open_journal(path)) for path in (journal_of(target), *parts)]
         file = stack.enter_context(open_file(output))
-        if not journals:
-            if file is None:
-                made = f"`gpu-rsfd sweep --part 1/16 --output {output}` makes one"
-                raise InputError(f"{output} has no parts beside it; {made}")
-            return open_results(output)
-        largest = _largest([*journals, *([] if file is None else [file])])
-        contents = Contents(largest, [*([] if file is None else [file]), *journals])
-        if contents.ends and (file is None or all(contents.ends.get(n, 0) >= done for n, done in file.done.items())):
-            pack(contents, target)
+        sources = [source for source in (file, *journals) if source.what.spec]
+        if not sources:
+            made = f"`gpu-rsfd sweep --part 1/16 --output {output}` makes one"
+            raise InputError(f"{output} has no parts beside it; {made}")
+        contents = Contents(_largest(sources), sources)
+        if sources != [file] and contents.ends and all(contents.ends.get(n, 0) >= end for n, end in file.done.items()):
+            store.pack(contents, target)
         if not contents.complete:
-            notes = [line for journal in journals for line in journal.notes]
+            notes = [journal.note for journal in journals if journal.note]
             raise RunError("\n  ".join([f"{output} is not complete; {_missing(contents, parts)}", *notes]))
         for journal in journals:
             _remove(journal, journal_of(target))
@@ -457,40 +444,26 @@ def _largest(sources: Sequence[Source]) -> Described:
     """What the source says that asks for most; an error if they are not of one run, or none asks for all."""
     chosen = sources[0]
     for source in sources:
-        if not lacking(
-            chosen.have if chosen.what is None else chosen.what.spec,
-            source.have if source.what is None else source.what.spec,
-        ):
+        if not lacking(chosen.what.spec, source.what.spec):
             chosen = source
     for source in sources:
-        if source.what is None or chosen.what is None:
-            raise InputError(f"{source.path} is damaged: it does not say what was run; remove it")
         lines = conflicts(source.have, chosen.what.spec, source.what.headers, chosen.what.headers)
         if lines := lines or lacking(source.have, chosen.what.spec):
             raise InputError("\n  ".join([f"{source.path} is of another run than {chosen.path}", *lines]))
-    assert chosen.what is not None
     return chosen.what
 
 
 def _missing(contents: Contents, parts: Mapping[Path, tuple[int, int]]) -> str:
     """For people: the repetitions, and the parts that would bring them."""
-    gaps = {name: found for name in contents.keys if (found := contents.missing(name, 0, contents.total))}
-    lists = [
-        f"{name}: {', '.join(f'{g.first} … {g.stop - 1}' if g.stop - g.first > 1 else str(g.first) for g in found)}"
-        for name, found in gaps.items()
-    ]
-    line = f"missing repetitions (of 0 … {contents.total - 1}): {'; '.join(lists)}"
-    cuts = {of for _, of in parts.values()}
-    if len(cuts) == 1:
+    total, lists = contents.total, []
+    for name in contents.keys:
+        gaps = contents.missing(name, 0, total)
+        spans = [f"{g.first} … {g.stop - 1}" if g.stop - g.first > 1 else str(g.first) for g in gaps]
+        lists += [f"{name}: {', '.join(spans)}"] if gaps else []
+    line = f"missing repetitions (of 0 … {total - 1}): {'; '.join(lists)}"
+    if len(cuts := {of for _, of in parts.values()}) == 1:
         of, sizes = cuts.pop(), [header.plan.positions(header.n) for header in contents.want.headers.values()]
-        numbers = [
-            str(number)
-            for number in range(1, of + 1)
-            if any(
-                first < gap.stop and gap.first < stop
-                for name, (first, stop) in zip(contents.keys, shares(sizes, contents.total, number, of), strict=True)
-                for gap in gaps.get(name, ())
-            )
-        ]
-        line += f"; to be run again: part {', '.join(numbers)} of {of}"
+        own = {str(i): zip(contents.keys, shares(sizes, total, i, of), strict=True) for i in range(1, of + 1)}
+        again = [i for i, bounds in own.items() if any(contents.missing(name, *cut) for name, cut in bounds)]
+        line += f"; to be run again: part {', '.join(again)} of {of}"
     return line

@@ -16,7 +16,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,20 +26,9 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import MEASUREMENTS
 from gpu_rsfd.planning import Flags
 from gpu_rsfd.results.result import CELL, Header, Result, Results
+from gpu_rsfd.store import hdf5
 from gpu_rsfd.store.files import FIGURES, StoreError, replaced
-from gpu_rsfd.store.hdf5 import (
-    ATTRIBUTES,
-    FORMAT,
-    LIBVER,
-    Described,
-    attach,
-    create_array,
-    described,
-    header_document,
-    layout_document,
-    write_attributes,
-    write_header,
-)
+from gpu_rsfd.store.hdf5 import FORMAT, Described, described
 from gpu_rsfd.store.identity import conflicts, digest_of, key_of
 from gpu_rsfd.store.journal import Reading
 from gpu_rsfd.tape import STREAM_VERSION
@@ -94,17 +82,15 @@ class Piece(NamedTuple):
     about: Mapping[str, Any]  # seconds, backend, device
 
 
-@dataclass(frozen=True, eq=False)
-class Source:
+class Source(NamedTuple):
     """A results file or a journal that is open."""
 
     path: Path
-    what: Described | None  # None: a journal that does not say it any more
-    pieces: list[Piece]
+    what: Described = Described({}, {}, {})  # without a spec: it is not there, or does not say it any more
+    pieces: Sequence[Piece] = ()
     end: int = 0  # of the last whole record
-    notes: tuple[str, ...] = ()  # what can't be used, a line each
+    note: str = ""  # what can't be used
     replaces: bool = False  # whether the file is replaced in the end, not extended
-    version: str = __version__
 
     @property
     def done(self) -> dict[str, int]:
@@ -113,8 +99,6 @@ class Source:
     @property
     def have(self) -> dict[str, Any]:
         """The spec of what it holds, which may be less than what was asked for."""
-        if self.what is None:
-            raise InputError(f"{self.path} is damaged: it does not say what was run; {AWAY}")
         spec, cells = self.what.spec, {cell for piece in self.pieces for cell in piece.cells}
         first, _, step = spec["repetitions"]
         most = max((piece.stop for piece in self.pieces), default=0)
@@ -129,7 +113,7 @@ class Source:
 
 @contextlib.contextmanager
 def refusing(path: Path, hint: str = AGAIN) -> Iterator[None]:
-    """Whatever is wrong with a file is one line.  A damaged one makes HDF5 and h5py raise errors of almost any class."""
+    """Whatever is wrong with a file is one line; HDF5 and h5py raise errors of almost any class."""
     try:
         yield
     except (MemoryError, StoreError):
@@ -165,10 +149,10 @@ def open_hdf5(path: Path) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def open_file(path: Path) -> Iterator[Source | None]:
-    """A results file; None if there is none."""
+def open_file(path: Path) -> Iterator[Source]:
+    """A results file, or nothing where there is none."""
     if not os.path.lexists(path):
-        yield None
+        yield Source(path)
         return
     with open_hdf5(path) as file:
         with refusing(path):
@@ -179,39 +163,42 @@ def open_file(path: Path) -> Iterator[Source | None]:
 def _source_of(path: Path, file: Any, size: int) -> Source:
     version = attribute(file, "format")
     if version != FORMAT:
-        other = (
-            "was written by a newer gpu-rsfd"
-            if int(version) > FORMAT
-            else f"has format {version}, which gpu-rsfd 0.2.0 reads"
-        )
+        newer = isinstance(version, int) and version > FORMAT
+        other = "was written by a newer gpu-rsfd" if newer else f"has format {version}, which gpu-rsfd 0.2.0 reads"
         raise InputError(f"{path} {other}; this is {__version__}")
-    stored: dict[str, Any] = {name: attribute(file, name) for name in ATTRIBUTES}
+    stored: dict[str, Any] = {name: attribute(file, name) for name in hdf5.ATTRIBUTES}
     if digest_of(stored) != attribute(file, "sha256"):
         raise ValueError("sha256 does not fit the attributes: they have changed since the file was written")
     if not 1 <= stored["stream_version"] <= STREAM_VERSION:
         raise ValueError(f"stream_version is {stored['stream_version']}; this gpu-rsfd knows 1 to {STREAM_VERSION}")
     spec, seconds, headers = json.loads(stored["spec"]), json.loads(stored["wall_time"]), {}
-    names = [dataset["name"] for dataset in spec["datasets"] if dataset["name"] in file]
-    for name in names:
+    for name in [dataset["name"] for dataset in spec["datasets"] if dataset["name"] in file]:
         group = member(file, name, h5py.Group)
-        node = member(group, "header")
-        if node.shape != () or node.dtype.kind != "S" or (fault := stored_fault(node, size)) is not None:
+        node = _safe(group, "header", size)
+        if node.shape != () or node.dtype.kind != "S":
             raise ValueError(f"{name}/header is not a text")
         if hashlib.sha256(text := node[()]).hexdigest() != attribute(group, "sha256"):
             raise ValueError(f"{name}/header has changed since the file was written")
         headers[name] = json.loads(text)
     what, pieces = described(spec, json.loads(stored["layout"]), headers), []
     for name, header in what.headers.items():
-        arrays = {array: member(file[name], array) for array in what.layouts[name].arrays}
-        for array, node in arrays.items():
-            if (fault := stored_fault(node, size)) is not None:
-                raise ValueError(f"{name}/{array} {fault}")
+        arrays = {array: _safe(file[name], array, size) for array in what.layouts[name].arrays}
         about = {**stored, "seconds": float(seconds[name]["seconds"])}
-        stop = next(iter(arrays.values())).shape[2]
         key = key_of(spec, next(d for d in spec["datasets"] if d["name"] == name))
+        stop = next(iter(arrays.values())).shape[2]
         pieces.append(Piece(path, name, 0, stop, key, _cells(header), arrays, about))
         _check_piece(pieces[-1], what)
-    return Source(path, what, pieces, version=stored["package_version"])
+    if not pieces:
+        raise ValueError("it holds no data set")
+    return Source(path, what, pieces)
+
+
+def _safe(group: Any, name: str, size: int) -> Any:
+    """An array of a file of so many bytes, not read yet."""
+    node = member(group, name)
+    if (fault := stored_fault(node, size)) is not None:
+        raise ValueError(f"{group.name[1:]}/{name} {fault}")
+    return node
 
 
 def _cells(header: Header) -> dict[tuple[str, float], tuple[Place, str]]:
@@ -229,55 +216,38 @@ def _check_piece(piece: Piece, what: Described) -> None:
     for name in layout.arrays:
         array, shape = piece.arrays[name], (p, e, piece.stop - piece.first, *layout.sizes(header, name))
         if array.shape != shape or array.dtype.kind not in "iuf" or not piece.first < piece.stop:
-            raise ValueError(
-                f"{piece.dataset}/{name} has shape {array.shape} and type {array.dtype}; {shape} is needed"
-            )
+            found = f"shape {array.shape} and type {array.dtype}"
+            raise ValueError(f"{piece.dataset}/{name} has {found}; numbers of shape {shape} are needed")
 
 
 @contextlib.contextmanager
-def open_journal(path: Path) -> Iterator[Source | None]:
-    """A journal; None if there is none."""
+def open_journal(path: Path) -> Iterator[Source]:
+    """A journal, or nothing where there is none."""
     with contextlib.ExitStack() as stack:
-        with refusing(path, AWAY):
-            try:
-                records = Reading(path)
-            except FileNotFoundError:
-                records = None
-            except ValueError as error:
-                raise InputError(f"{path} {error}; {AWAY}") from None
-            source = None if records is None else _journal_of(path, records, stack)
+        source = Source(path)
+        with refusing(path, AWAY), contextlib.suppress(FileNotFoundError):
+            records = Reading(path)
+            stack.enter_context(records.file)
+            head = next((record.key for record in reversed(records) if record.key.get("kind") == "head"), {})
+            what = described(head["spec"], head["layout"], head["headers"]) if head else source.what
+            pieces = [_block(path, *record) for record in records if record.key.get("kind") == "block"]
+            lost = f"{path} is damaged: blocks in {records.damaged} places are lost, and computed again"
+            note = lost if records.damaged else ""
+            source = Source(path, what, pieces, records.end, note, bool(head.get("replaces")))
         yield source
 
 
-def _journal_of(path: Path, records: Reading, stack: contextlib.ExitStack) -> Source:
-    stack.enter_context(records.file)
-    head = next((record for record in reversed(records) if record.key.get("kind") == "head"), None)
-    what, pieces = None, []
-    if head is not None:
-        what = described(**json.loads(head.arrays["document"].all().tobytes()))
-    for key, arrays in (record for record in records if record.key.get("kind") == "block"):
-        seconds, first, stop = float(key["seconds"]), int(key["first"]), int(key["stop"])
-        if not 0 <= first < stop or not 0 <= seconds < math.inf:
-            raise ValueError("a block has no repetitions")
-        rows = [enumerate(zip(row, key["epsilons"], strict=True)) for row in key["digests"]]
-        cells = {
-            (str(protocol), float(epsilon)): ((p, e), str(digest))
-            for p, (protocol, row) in enumerate(zip(key["protocols"], rows, strict=True))
-            for e, (digest, epsilon) in row
-        }
-        about = {"seconds": seconds, "backend": str(key["backend"]), "device": str(key["device"])}
-        pieces.append(Piece(path, str(key["dataset"]), first, stop, str(key["key"]), cells, arrays, about))
-    lost = f"{path} is damaged: blocks in {records.damaged} places are lost, and computed again"
-    replaces = head is not None and bool(head.key.get("replaces"))
-    return Source(path, what, pieces, records.end, (lost,) * bool(records.damaged), replaces)
-
-
-def head_of(want: Described) -> dict[str, Any]:
-    """What a journal begins with: all that is known before the first repetition."""
-    layout = layout_document(next(iter(want.layouts.values())))
-    headers = {name: header_document(header, want.layouts[name]) for name, header in want.headers.items()}
-    document = json.dumps({"spec": want.spec, "layout": layout, "headers": headers}).encode()
-    return {"document": np.frombuffer(document, np.uint8)}
+def _block(path: Path, key: Mapping[str, Any], arrays: Mapping[str, Any]) -> Piece:
+    about = {"seconds": float(key["seconds"]), "backend": str(key["backend"]), "device": str(key["device"])}
+    first, stop, protocols = int(key["first"]), int(key["stop"]), enumerate(key["protocols"])
+    if not 0 <= first < stop or not 0 <= about["seconds"] < math.inf:
+        raise ValueError("a block has no repetitions")
+    cells = {
+        (str(protocol), float(epsilon)): ((p, e), str(key["digests"][p][e]))
+        for p, protocol in protocols
+        for e, epsilon in enumerate(key["epsilons"])
+    }
+    return Piece(path, str(key["dataset"]), first, stop, str(key["key"]), cells, arrays, about)
 
 
 # ------------------------------------------------------------------------------------------------------- what is there
@@ -297,38 +267,40 @@ class Contents:
     def __init__(self, want: Described, sources: Iterable[Source]) -> None:
         self.want, self.total = want, len(range(*want.spec["repetitions"]))
         self.keys = {d["name"]: key_of(want.spec, d) for d in want.spec["datasets"]}
-        self.about = {"seconds": dict[str, float](), "backend": "", "device": ""}
-        self.version = __version__
+        self.seconds: dict[str, float] = {}
+        self.about: Mapping[str, Any] = {"backend": "", "device": ""}  # of the last block
         self._pieces: dict[str, list[tuple[Piece, dict[Place, Place]]]] = {name: [] for name in self.keys}
-        for source in sources:
-            self.version = source.version
-            for piece in source.pieces:
-                if piece.dataset in want.headers:
-                    self._add(piece)
+        cells = {name: _cells(header) for name, header in want.headers.items()}
+        for piece in (piece for source in sources for piece in source.pieces if piece.dataset in cells):
+            self._add(piece, cells[piece.dataset])
+        for pieces in self._pieces.values():
+            pieces.sort(key=lambda one: (one[0].first, -one[0].stop))
 
-    def _add(self, piece: Piece) -> None:
-        name, places = piece.dataset, dict[Place, Place]()
-        for cell, (place, digest) in _cells(self.want.headers[name]).items():
-            if cell in piece.cells:
-                places[place], known = piece.cells[cell]
-                if known != digest or piece.key != self.keys[name]:
-                    raise InputError(f"{piece.path} holds another run; {AWAY}")
-        if places:
+    def _add(self, piece: Piece, cells: Mapping[tuple[str, float], tuple[Place, str]]) -> None:
+        known = [(*cells[cell], *found) for cell, found in piece.cells.items() if cell in cells]
+        if piece.key != self.keys[piece.dataset] or any(want != has for _, want, _, has in known):
+            raise InputError(f"{piece.path} is of another run")
+        if known:
             with refusing(piece.path, AWAY):
                 _check_piece(piece, self.want)
-            self._pieces[name].append((piece, places))
-            seconds = {**self.about["seconds"], name: self.about["seconds"].get(name, 0.0) + piece.about["seconds"]}
-            self.about = {"seconds": seconds, "backend": piece.about["backend"], "device": piece.about["device"]}
+            self._pieces[piece.dataset].append((piece, {place: own for place, _, own, _ in known}))
+            self.seconds[piece.dataset] = self.seconds.get(piece.dataset, 0.0) + piece.about["seconds"]
+            self.about = piece.about
 
     def missing(self, name: str, first: int, stop: int) -> list[Gap]:
         """Of repetitions `first` … `stop` - 1, those that are still to be done, with the cells that lack them."""
-        gaps, pieces = list[Gap](), self._pieces[name]
-        edges = {x for piece, _ in pieces for x in (piece.first, piece.stop) if first < x < stop}
-        for a, b in itertools.pairwise(sorted({first, stop, *edges})):
-            lacks = self.want.headers[name].plan.asked.copy()
-            for piece, places in pieces:
-                if piece.first <= a and b <= piece.stop:
-                    lacks[tuple(zip(*places, strict=True))] = False
+        asked, gaps = self.want.headers[name].plan.asked, list[Gap]()
+        here = [(max(x.first, first), min(x.stop, stop), places) for x, places in self._pieces[name]]
+        here = [(a, b, places) for a, b, places in here if a < b]
+        edges = sorted({first, stop, *(x for a, b, _ in here for x in (a, b))})
+        number = {edge: i for i, edge in enumerate(edges)}
+        depth = np.zeros((len(edges), *asked.shape), np.int32)  # pieces that begin, or have ended, at each edge
+        for a, b, places in here:
+            cells = tuple(zip(*places, strict=True))
+            depth[(number[a], *cells)] += 1
+            depth[(number[b], *cells)] -= 1
+        for (a, b), held in zip(itertools.pairwise(edges), depth.cumsum(axis=0) > 0, strict=False):
+            lacks = asked & ~held
             if gaps and gaps[-1].stop == a and np.array_equal(gaps[-1].cells, lacks):
                 gaps[-1] = gaps[-1]._replace(stop=b)
             elif lacks.any():
@@ -354,10 +326,9 @@ class Contents:
     def cover(self, name: str, place: Place, end: int) -> list[tuple[Piece, Place, int, int]]:
         """The pieces that have repetitions 0 … `end` - 1 of a cell, each with where it is and those it is for."""
         chosen, at = list[tuple[Piece, Place, int, int]](), 0
-        having = [(piece, places[place]) for piece, places in self._pieces[name] if place in places]
-        for piece, own in sorted(having, key=lambda one: (one[0].first, -one[0].stop)):
-            if piece.first <= at < piece.stop and at < end:
-                chosen.append((piece, own, at, min(piece.stop, end)))
+        for piece, places in self._pieces[name]:
+            if place in places and piece.first <= at < min(piece.stop, end):
+                chosen.append((piece, places[place], at, min(piece.stop, end)))
                 at = piece.stop
         return chosen
 
@@ -390,28 +361,28 @@ def contents_of(path: Path) -> Iterator[Contents]:
     The journal is opened first: if it is packed meanwhile, the file has all of it.
     """
     with open_journal(journal_of(path)) as journal, open_file(path) as file:
-        newest = None if journal is None or (file is not None and journal.replaces) else journal.what
-        if newest is not None and journal is not None:
-            done = {} if file is None else file.done
-            said = None if file is None else file.what
-            if said is None or not conflicts(said.spec, newest.spec, said.headers, newest.headers):
-                both = Contents(newest, [source for source in (file, journal) if source is not None])
-                if both.ends and all(both.ends.get(name, 0) >= number for name, number in done.items()):
-                    yield both
-                    return
-        if file is None or file.what is None:
-            raise _missing(path, newest is not None)
-        yield Contents(file.what, [file])
+        old, new = file.what, journal.what
+        if new.spec and not (
+            old.spec and (journal.replaces or conflicts(old.spec, new.spec, old.headers, new.headers))
+        ):
+            both = Contents(new, [file, journal])
+            if both.ends and all(both.ends.get(name, 0) >= done for name, done in file.done.items()):
+                yield both
+                return
+        if not old.spec:
+            raise _missing(path, bool(new.spec))
+        yield Contents(old, [file])
 
 
 def _missing(path: Path, begun: bool) -> InputError:
     """What is said of results that are not there: the command that makes them, or that there is nothing to see yet."""
     quoted = shlex.quote(str(path))
+    what = f"does not exist; `gpu-rsfd sweep --output {quoted}` makes it"
     if parts := parts_beside(path):
-        return InputError(f"{path} does not exist yet; {len(parts)} parts of it do: gpu-rsfd merge {quoted}")
-    if begun:
-        return InputError(f"{path} does not exist yet, and {journal_of(path)} has no repetition of all cells so far")
-    return InputError(f"{path} does not exist; `gpu-rsfd sweep --output {quoted}` makes it")
+        what = f"does not exist yet; {len(parts)} parts of it do: gpu-rsfd merge {quoted}"
+    elif begun:
+        what = f"does not exist yet, and {journal_of(path)} has no repetition of all cells so far"
+    return InputError(f"{path} {what}")
 
 
 def open_results(path: str | os.PathLike[str]) -> Results:
@@ -435,8 +406,9 @@ def results_of(contents: Contents, path: Path) -> Results:
     """What users get: a result for each data set, large arrays being read when they are asked for."""
     spec = contents.want.spec
     plain = {key: value for key, value in spec.items() if key != "datasets"}
-    about = {**contents.about, "seconds": {name: contents.about["seconds"].get(name, 0.0) for name in contents.ends}}
-    results = Results(spec=spec, complete=contents.complete, package_version=contents.version, format=FORMAT, **about)
+    about = {"package_version": __version__, **contents.about, "seconds": contents.seconds}
+    about = {name: about[name] for name in ("package_version", "backend", "device", "seconds")}
+    results = Results(spec=spec, complete=contents.complete, format=FORMAT, **about)
     kind = MEASUREMENTS.get(spec["measurement"])
     for name, end in contents.ends.items():
         header, layout = contents.want.headers[name], contents.want.layouts[name]
@@ -455,16 +427,11 @@ def results_of(contents: Contents, path: Path) -> Results:
 
 def _late(path: Path, want: Described, name: str, array: str, end: int) -> Any:
     """A large array, read when it is asked for, from whatever is at the path then."""
-    try:
-        with open_journal(journal_of(path)) as journal, open_file(path) as file:
-            contents = Contents(want, [source for source in (file, journal) if source is not None])
-            if contents.ends.get(name, 0) < end:
-                raise InputError(f"{path} holds another run")
-            return contents.read(name, array, end)
-    except InputError as error:
-        if "holds another run" in str(error):
-            raise InputError(f"{path} holds another run than when it was opened") from None
-        raise
+    with open_journal(journal_of(path)) as journal, open_file(path) as file:
+        contents = Contents(want, [file, journal])
+        if contents.ends.get(name, 0) < end:
+            raise InputError(f"{path} has fewer repetitions than when it was opened")
+        return contents.read(name, array, end)
 
 
 # ------------------------------------------------------------------------------------------------------------- packing
@@ -475,18 +442,18 @@ def pack(contents: Contents, target: Path) -> None:
     want = contents.want
     with (
         replaced(target, lambda path: _check(path, target, contents)) as image,
-        h5py.File(image, "w", libver=LIBVER) as file,
+        h5py.File(image, "w", libver=hdf5.LIBVER) as file,
     ):
-        write_attributes(file, want, contents.complete, contents.about)
+        hdf5.write_attributes(file, want, contents.complete, {**contents.about, "seconds": contents.seconds})
         for name, end in contents.ends.items():
             group, header, layout = file.create_group(name), want.headers[name], want.layouts[name]
-            write_header(group, header, range(*want.spec["repetitions"])[:end], layout)
+            hdf5.write_header(group, header, range(*want.spec["repetitions"])[:end], layout)
             for array in layout.arrays:
-                node = create_array(group, array, *contents.empty(name, array, end))
+                node = hdf5.create_array(group, array, *contents.empty(name, array, end))
                 for place in itertools.product(range(node.shape[0]), range(node.shape[1])):
                     for _ in _pack_cell(node, place, contents.cover(name, place, end), array):
                         image.check()  # a full disk shows here, not in HDF5
-                attach(group, node, (*CELL, *layout.arrays[array]))
+                hdf5.attach(group, node, (*CELL, *layout.arrays[array]))
 
 
 def _pack_cell(node: Any, place: Place, cover: Sequence[tuple[Piece, Place, int, int]], array: str) -> Iterator[None]:
@@ -522,7 +489,7 @@ def _check(image: Path, target: Path, contents: Contents) -> None:
     """What is about to replace the file must be readable by the reader itself, and say the same."""
     try:
         with open_file(image) as file:
-            if file is None or file.what is None or (file.what.spec, file.done) != (contents.want.spec, contents.ends):
+            if (file.what.spec, file.done) != (contents.want.spec, contents.ends):
                 raise InputError("it says something else")
             results_of(Contents(file.what, [file]), image)
     except InputError as error:

@@ -18,15 +18,13 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.untrusted import open_regular
 
 FIGURES = (".png", ".pdf", ".svg")  # drawn beside a results file
 LOCK_SECONDS = 0.5  # so long somebody else's lock is waited for: its holder may be about to end
 NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-MARK = "gpu-rsfd"  # a lock of ours begins with it; an empty one is ours as well
-MOST_LOCK = 4096  # bytes of a lock
+MARK = b"gpu-rsfd"  # a lock of ours begins with it; an empty one is ours as well
 TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}\.gpu-rsfd\.tmp")
-UMASK = os.umask(0o077)  # it can only be asked for by setting it: here, while there are no threads
-os.umask(UMASK)
 
 
 class StoreError(RunError):
@@ -49,7 +47,7 @@ def locked(path: Path, wait: float = LOCK_SECONDS) -> Iterator[None]:
             lock.acquire()
             held = beside.stat()
             said = {"host": platform.node(), "process": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-            beside.write_text(f"{MARK} {json.dumps(said)}\n")
+            beside.write_bytes(MARK + f" {json.dumps(said)}\n".encode())
         except Timeout:
             who = _holder(beside)
             raise InputError(
@@ -69,19 +67,18 @@ def locked(path: Path, wait: float = LOCK_SECONDS) -> Iterator[None]:
 
 
 def _is_lock(path: Path) -> bool:
-    """Whether this is a lock of ours: a small regular file with our mark, or an empty one."""
-    with contextlib.suppress(OSError):
-        found = path.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_LOCK:
-            return False
-        return not found.st_size or path.read_bytes().startswith(MARK.encode())
-    return True  # it has just been removed, or can't be read: what follows says why
+    """Whether this is a lock of ours: a regular file with our mark, or an empty one."""
+    try:
+        with open_regular(path) as file:
+            return not path.is_symlink() and file.read(len(MARK)) in (b"", MARK)
+    except (OSError, ValueError) as error:
+        return isinstance(error, OSError)  # it has just been removed, or can't be read: what follows says why
 
 
 def _holder(beside: Path) -> str:
     """Who holds a lock, as far as it says so: information, no more."""
     try:
-        said = json.loads(beside.read_text().removeprefix(MARK))
+        said = json.loads(beside.read_bytes().removeprefix(MARK))
         return f" (process {int(said['process'])} on {said['host']}, since {said['since']})"
     except (OSError, ValueError, KeyError, TypeError):
         return ""
@@ -110,15 +107,17 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
     """
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.gpu-rsfd.tmp")
     try:
-        with os.fdopen(os.open(beside, NEW, 0o600), "w+b", buffering=0) as file:
+        mode = stat.S_IMODE(path.lstat().st_mode) & 0o666 if path.exists() else None
+        with os.fdopen(os.open(beside, NEW, 0o666 if mode is None else 0o600), "w+b", buffering=0) as file:
             image = FileImage(file)
             yield image
             image.check()
             os.fsync(file.fileno())
         if check is not None:
             check(beside)
-        with contextlib.suppress(OSError):  # some file systems have no modes
-            beside.chmod(_mode(path))
+        if mode is not None:
+            with contextlib.suppress(OSError):  # some file systems have no modes
+                beside.chmod(mode)
         os.replace(beside, path)
         sync_folder(path.parent)
     except BaseException as error:
@@ -127,14 +126,6 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
         if isinstance(error, OSError):
             raise StoreError(f"can't write {path}: {error.strerror or error}") from error
         raise
-
-
-def _mode(path: Path) -> int:
-    """Of the file that is replaced; of a new one, as for any other."""
-    try:
-        return stat.S_IMODE(path.lstat().st_mode) & 0o666
-    except OSError:
-        return 0o666 & ~UMASK
 
 
 def sync_folder(folder: Path) -> None:
@@ -164,16 +155,21 @@ class FileImage(io.RawIOBase):
         if self.error is not None:
             raise self.error
 
-    def write(self, content: Any) -> int:
-        view = memoryview(content).cast("B")
+    def _try(self, work: Callable[..., object], *given: Any) -> None:
         if self.error is None:
             try:
-                self._file.seek(self._at)
-                done = 0
-                while done < len(view):
-                    done += self._file.write(view[done:])
+                work(*given)
             except OSError as error:
                 self.error = error
+
+    def _put(self, view: memoryview) -> None:
+        self._file.seek(self._at)
+        while view:
+            view = view[self._file.write(view) :]
+
+    def write(self, content: Any) -> int:
+        view = memoryview(content).cast("B")
+        self._try(self._put, view)
         if self.error is not None:
             self._lost.append((self._at, bytes(view)))
         self._at += len(view)
@@ -182,18 +178,11 @@ class FileImage(io.RawIOBase):
 
     def truncate(self, size: int | None = None) -> int:
         self._size = self._at if size is None else size
-        if self.error is None:
-            try:
-                self._file.truncate(self._size)
-            except OSError as error:
-                self.error = error
+        self._try(self._file.truncate, self._size)
         return self._size
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
-        return self._at
-
-    def tell(self) -> int:
         return self._at
 
     def readinto(self, buffer: Any) -> int:
@@ -201,11 +190,9 @@ class FileImage(io.RawIOBase):
         length = min(len(view), max(self._size - self._at, 0))
         view[:] = bytes(len(view))  # holes are zeros
         try:
-            self._file.seek(self._at)
-            done = 0
-            while done < length and (read := self._file.read(length - done)):
-                view[done : done + len(read)] = read
-                done += len(read)
+            self._file.seek(done := self._at)
+            while done < self._at + length and (read := self._file.readinto(view[done - self._at : length])):
+                done += read
         except OSError as error:
             self.error = self.error or error
         for at, lost in self._lost:

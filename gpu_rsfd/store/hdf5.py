@@ -32,16 +32,15 @@ from gpu_rsfd.version import __version__
 FORMAT = 3  # of the file; the stream has a version of its own
 LIBVER = "v110"  # from here on HDF5 has checksums for its own structures, too
 CHUNK = 1 << 17  # numbers in a chunk: a megabyte
+PACKED: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 MOST_ROWS = 1024  # repetitions in a chunk
 SMALL = 1000  # numbers; smaller arrays are not compressed
 SUM_TOLERANCE = 1e-6  # frequencies of an attribute sum to 1
+NUMBERS = ("base", "slope", "gain", "budget", "spent", "loss", "bits")  # of each cell and attribute
+ROW = ("mechanism", "noise", "integers", "unsampled", "k", "prior", "plain", "claimed", *NUMBERS)
 ATTRIBUTES = (
-    *("format", "spec", "layout", "complete", "stream_version", "package_version", "numpy_version", "backend"),
-    *("device", "wall_time"),
-)
-ROW = (  # what is known of each cell and attribute, in this order
-    *("mechanism", "noise", "integers", "unsampled", "k", "prior", "plain", "claimed"),
-    *("base", "slope", "gain", "budget", "spent", "loss", "bits"),
+    *("format", "complete", "stream_version", "spec", "layout", "wall_time"),
+    *("package_version", "numpy_version", "backend", "device"),
 )
 LOOKS = ("label", "colour", "marker", "summary")  # of each protocol, as protocol_label …
 
@@ -55,6 +54,12 @@ class Described(NamedTuple):
 
 
 # ------------------------------------------------------------------------------------------- a header as plain data
+
+
+def document_of(want: Described) -> dict[str, Any]:
+    """All that is known before the first repetition: what a journal begins with."""
+    headers = {name: header_document(header, want.layouts[name]) for name, header in want.headers.items()}
+    return {"spec": want.spec, "layout": layout_document(next(iter(want.layouts.values()))), "headers": headers}
 
 
 def header_document(header: Header, layout: Layout) -> dict[str, Any]:
@@ -143,7 +148,9 @@ def described(spec: Any, layout: Any, headers: Mapping[str, Any]) -> Described:
     known = {"value", "attribute", *coords}
     if not all(name.isidentifier() and set(dims) <= known for name, dims in arrays.items()) or not arrays:
         raise ValueError("layout has arrays without dimensions")
-    if not set(columns) <= {*arrays, "error"} or not all(_is(x, int, float, str) for c in coords.values() for x in c):
+    if not set(columns) <= {*arrays, "error"} or not all(
+        type(x) in (int, float, str) for c in coords.values() for x in c
+    ):
         raise ValueError("layout has columns without arrays")
     common = Layout(str(layout["name"]), str(layout["command"]), arrays, coords, columns)
     found = Described(spec, {}, {})
@@ -160,29 +167,21 @@ def described(spec: Any, layout: Any, headers: Mapping[str, Any]) -> Described:
     return found
 
 
-def _is(value: object, *kinds: type) -> bool:
-    return isinstance(value, kinds) and not isinstance(value, bool)
-
-
 def _check_spec(spec: Any) -> None:
     """Refuses what is used further on and can't be there."""
-    lists = {"datasets": (dict,), "protocols": (str,), "epsilons": (int, float), "repetitions": (int,)}
-    for key, kinds in lists.items():
-        if not spec[key] or not isinstance(spec[key], list) or not all(_is(x, *kinds) for x in spec[key]):
-            raise ValueError(f"spec has {key} {spec[key]!r:.60}")
-    single = {"seed": int, "measurement": str, "assignment": str, "sampler": str, "guarantee": str}
-    for key, kind in single.items():
-        if key in spec and not _is(spec[key], kind):
-            raise ValueError(f"spec has {key} {spec[key]!r:.60}")
-    names = [str(dataset["name"]) for dataset in spec["datasets"]]
-    for entries in (names, spec["protocols"], spec["epsilons"]):
-        if len(set(entries)) != len(entries) or "" in entries:
-            raise ValueError("spec has an entry twice")
-    if any("/" in name or name != dataset["name"] for name, dataset in zip(names, spec["datasets"], strict=True)):
-        raise ValueError("spec has data sets without a name")
     first, stop, step = spec["repetitions"]
-    if not 0 <= first < stop < 2**63 or not 1 <= step < 2**63:
+    names = [dataset["name"] for dataset in spec["datasets"]]
+    texts = [spec[key] for key in ("measurement", "assignment", "sampler", "guarantee") if key in spec]
+    if not all(isinstance(text, str) and text for text in (*names, *spec["protocols"], *texts)) or "/" in "".join(
+        names
+    ):
+        raise ValueError("spec has something else than names")
+    if not all(type(number) is int for number in (first, stop, step, spec.get("seed", 0))):
+        raise ValueError("spec has something else than whole numbers")
+    if not (0 <= first < stop < 2**63 and 1 <= step < 2**63):
         raise ValueError(f"spec has repetitions {spec['repetitions']}")
+    if not all(0 < len(set(entries)) == len(entries) for entries in (names, spec["protocols"], spec["epsilons"])):
+        raise ValueError("spec has an entry twice, or none")
 
 
 # ------------------------------------------------------------------------------------------------------------- writing
@@ -193,18 +192,11 @@ def write_attributes(file: Any, want: Described, complete: bool, about: Mapping[
     cells = len(want.spec["protocols"]) * len(want.spec["epsilons"])
     # one pass serves all cells of a data set: each has an equal share
     wall_time = {name: {"seconds": s, "mean_seconds_per_cell": s / cells} for name, s in about["seconds"].items()}
-    stored: dict[str, Any] = {
-        "format": FORMAT,
-        "spec": json.dumps(want.spec),
-        "layout": json.dumps(layout_document(next(iter(want.layouts.values())))),
-        "complete": int(complete),
-        "stream_version": STREAM_VERSION,
-        "package_version": __version__,
-        "numpy_version": np.__version__,  # what the samplers' draws depend on (the tape does not)
-        "backend": about["backend"],
-        "device": about["device"],
-        "wall_time": json.dumps(wall_time),
-    }
+    layout = layout_document(next(iter(want.layouts.values())))
+    texts = [json.dumps(document) for document in (want.spec, layout, wall_time)]
+    versions = (__version__, np.__version__)  # the samplers' draws depend on NumPy (the tape does not)
+    values = (FORMAT, int(complete), STREAM_VERSION, *texts, *versions, about["backend"], about["device"])
+    stored = dict(zip(ATTRIBUTES, values, strict=True))
     for name, value in {**stored, "sha256": digest_of(stored)}.items():
         file.attrs.create(name, np.bytes_(value.encode()) if isinstance(value, str) else value)
 
@@ -212,17 +204,9 @@ def write_attributes(file: Any, want: Described, complete: bool, about: Mapping[
 def create_array(group: Any, name: str, shape: Sequence[int], dtype: Any) -> Any:
     """An array of a measurement, still empty.  A chunk has one cell, so that one cell after the other can be filled."""
     rows = min(max(1, min(CHUNK // max(1, math.prod(shape[3:])), MOST_ROWS)), shape[2])
-    return group.create_dataset(
-        name,
-        shape,
-        dtype,
-        chunks=(1, 1, rows, *(min(size, CHUNK) for size in shape[3:])),
-        compression="gzip",
-        compression_opts=1,
-        shuffle=True,
-        fletcher32=True,
-        fillvalue=-1,  # never a count: a chunk that is lost is noticed
-    )
+    chunks = (1, 1, rows, *(min(size, CHUNK) for size in shape[3:]))
+    # -1 is never a count: a chunk that is lost is noticed
+    return group.create_dataset(name, shape, dtype, chunks=chunks, fletcher32=True, fillvalue=-1, **PACKED)
 
 
 def attach(group: Any, variable: Any, names: Sequence[str]) -> None:
@@ -250,7 +234,7 @@ def _create(group: Any, name: str, content: Any) -> Any:
         node = group.create_dataset(name, data=typed, chunks=True, fletcher32=True)
         node.attrs.create("_Encoding", np.bytes_("utf-8"))  # xarray then gives str
         return node
-    packed = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if content.size > SMALL else {}
+    packed = PACKED if content.size > SMALL else {}
     return group.create_dataset(name, data=content, chunks=True, fletcher32=True, **packed)
 
 
@@ -284,7 +268,7 @@ def _variables(header: Header) -> dict[str, tuple[tuple[str, ...], Any]]:
         **{f"protocol_{look}": (("protocol",), _text([getattr(x, look) for x in plan.looks])) for look in LOOKS},
         **{name: (every, _text(columns[name])[np.array(index)]) for name in texts},
         **{name: (every, np.array(columns[name], np.int8)[np.array(index)]) for name in flags},
-        **{name: (every, np.array(columns[name], np.float64)[np.array(index)]) for name in ROW[8:]},
+        **{name: (every, np.array(columns[name], np.float64)[np.array(index)]) for name in NUMBERS},
         **{f"integer_{i + 1}": (every, integers[np.array(index), i]) for i in range(wide)},
         "loss_one": (cell, exact[:, :, 0]),
         "loss_all": (cell, exact[:, :, 1]),
@@ -294,9 +278,8 @@ def _variables(header: Header) -> dict[str, tuple[tuple[str, ...], Any]]:
     }
     priors = [next((r.prior for r in a.recipes if r.prior is not None), None) for a in plan.attributes]
     if any(prior is not None for prior in priors):  # thresholds of fakes; -1: uniform
-        found = [
-            [-1] * a.k if row is None else [*row, KEEP_ONE] for row, a in zip(priors, plan.attributes, strict=True)
-        ]
+        both = zip(priors, header.domain, strict=True)
+        found = [[-1] * k if prior is None else [*prior, KEEP_ONE] for prior, k in both]
         variables["prior"] = (("value",), np.array([t for row in found for t in row], np.int64))
     if header.labels:
         variables["label"] = (("value",), _text(_labels(header)))

@@ -15,7 +15,7 @@ import json
 import math
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -26,9 +26,9 @@ from gpu_rsfd.store.files import StoreError, sync_folder
 from gpu_rsfd.untrusted import open_regular
 
 MARK = b"\x89gpu-rsfd-3\r\n"
-LENGTHS = struct.Struct("<QQ")  # of the key and of the bytes after it
+HEAD = struct.Struct(f"<{len(MARK)}sQQ")  # the mark, the lengths of the key and of the bytes after it
 CHECK = 16  # bytes of the checksum
-MOST_KEY = 1 << 24
+MOST_KEY = 1 << 28
 AT_ONCE = 1 << 20  # bytes that are read at a time
 TOGETHER = 1 << 24  # a record of fewer bytes is one call
 
@@ -43,20 +43,13 @@ class Stored(NamedTuple):
 
     def __getitem__(self, place: tuple[int, int, slice]) -> Any:
         p, e, rows = place
-        each = math.prod(self.shape[3:])
+        each = math.prod(self.shape[3:]) * self.dtype.itemsize
         first = ((p * self.shape[1] + e) * self.shape[2] + rows.start) * each
-        return self._read(first, (rows.stop - rows.start) * each).reshape(-1, *self.shape[3:])
-
-    def all(self) -> Any:
-        """The whole array."""
-        return self._read(0, math.prod(self.shape)).reshape(self.shape)
-
-    def _read(self, first: int, count: int) -> Any:
-        size = self.dtype.itemsize
-        content = _read(self.file, self.at + first * size, count * size)
-        if len(content) < count * size:
-            raise OSError(errno.EIO, "the journal became shorter while it was read")
-        return np.frombuffer(content, self.dtype)
+        size = (rows.stop - rows.start) * each
+        content = _read(self.file, self.at + first, size)
+        if len(content) < size:
+            raise OSError(errno.EIO, "it became shorter while it was read")
+        return np.frombuffer(content, self.dtype).reshape(-1, *self.shape[3:])
 
 
 class Record(NamedTuple):
@@ -107,10 +100,10 @@ class Reading(list[Record]):
 
     def _take(self, at: int, size: int) -> int | None:
         """Adds the record that begins here, and says where it ends; None if there is no whole one."""
-        begin = _read(self.file, at, len(MARK) + LENGTHS.size)
-        if len(begin) < len(MARK) + LENGTHS.size or not begin.startswith(MARK):
+        begin = _read(self.file, at, HEAD.size)
+        if len(begin) < HEAD.size or not begin.startswith(MARK):
             return None
-        length, rest = LENGTHS.unpack(begin[len(MARK) :])
+        _, length, rest = HEAD.unpack(begin)
         first = at + len(begin) + length
         if length > MOST_KEY or first + rest + CHECK > size:
             return None
@@ -142,26 +135,21 @@ class Journal:
     """
 
     def __init__(self, path: Path, end: int = 0) -> None:
-        self.path, self.size = path, end
+        self.path, self.size, self._file = path, end, -1
         try:
             new = not path.exists()
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise self._failed(error) from error
-        try:
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(f"{path} is being written by another gpu-rsfd; wait for it") from None
-            except OSError:
-                pass  # a file system without locks
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(self._file, end)
             os.lseek(self._file, end, os.SEEK_SET)
             if new:
                 sync_folder(path.parent)
-        except BaseException as error:
+        except BlockingIOError:
             self.close()
-            raise self._failed(error) if isinstance(error, OSError) else error from None
+            raise InputError(f"{path} is being written by another gpu-rsfd; wait for it") from None
+        except OSError as error:
+            self.close()
+            raise self._failed(error) from error
 
     def _failed(self, error: OSError) -> StoreError:
         return StoreError(f"can't write {self.path}: {error.strerror or error}")
@@ -171,24 +159,25 @@ class Journal:
         made = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
         shapes = {name: [array.dtype.str, list(array.shape)] for name, array in made.items()}
         text = json.dumps({**key, "arrays": shapes}).encode()
-        parts: list[Any] = [MARK, LENGTHS.pack(len(text), sum(array.nbytes for array in made.values())), text]
+        parts: list[Any] = [HEAD.pack(MARK, len(text), sum(array.nbytes for array in made.values())), text]
         parts += [array.reshape(-1).view(np.uint8).data for array in made.values() if array.size]
         digest = hashlib.blake2b(digest_size=CHECK)
         for part in parts:
             digest.update(part)
         parts.append(digest.digest())
+        size = sum(map(len, parts))
         try:
-            for piece in _joined(parts):
-                done = 0
-                while done < len(piece):
-                    done += os.write(self._file, piece[done:])
+            # a small record is one call; a large one is not copied
+            for piece in map(memoryview, [b"".join(parts)] if size <= TOGETHER else parts):
+                while piece:
+                    piece = piece[os.write(self._file, piece) :]
             os.fsync(self._file)
         except OSError as error:
             with contextlib.suppress(OSError):  # what is half written is ignored in any case
                 os.ftruncate(self._file, self.size)
                 os.lseek(self._file, self.size, os.SEEK_SET)
             raise self._failed(error) from error
-        self.size += sum(len(part) for part in parts)
+        self.size += size
 
     def close(self) -> None:
         """Everything in it is on disk already."""
@@ -200,9 +189,3 @@ class Journal:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _joined(parts: list[Any]) -> Iterator[memoryview]:
-    """Small parts together, so that a block is one call; a large one is not copied."""
-    small = sum(len(part) for part in parts) <= TOGETHER
-    yield from map(memoryview, [b"".join(parts)] if small else parts)
