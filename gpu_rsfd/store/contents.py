@@ -408,7 +408,7 @@ def results_of(contents: Contents, path: Path) -> Results:
     plain = {key: value for key, value in spec.items() if key != "datasets"}
     about = {"package_version": __version__, **contents.about, "seconds": contents.seconds}
     about = {name: about[name] for name in ("package_version", "backend", "device", "seconds")}
-    results = Results(spec=spec, complete=contents.complete, format=FORMAT, **about)
+    results = Results(spec=spec, complete=contents.complete, **about)
     kind = MEASUREMENTS.get(spec["measurement"])
     for name, end in contents.ends.items():
         header, layout = contents.want.headers[name], contents.want.layouts[name]
