@@ -8,46 +8,25 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import h5py
-from h5py import h5d, h5l, h5t
+from gpu_rsfd.errors import InputError
 
 BUFFERED = 1 << 16  # bytes that are read at a time: HDF5 asks for a few hundred
 MOST_PACKED = 1032  # numbers to a byte: no stream of deflate is denser
-MOST_TEXT = 1 << 30  # bytes of an attribute
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """A regular file; a pipe, a device or a folder is a ValueError, and is never waited for."""
+    """A regular file; a pipe, a device or a folder is refused, and never waited for."""
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if stat.S_ISREG(os.fstat(number).st_mode):
         return os.fdopen(number, "rb", BUFFERED)
     os.close(number)
-    raise ValueError("is not a regular file")
-
-
-def member(group: Any, name: str, kind: type = h5py.Dataset) -> Any:
-    """What a group of HDF5 holds under a name; a ValueError if that is elsewhere, or something else."""
-    if group.id.links.get_info(name.encode()).type != h5l.TYPE_HARD:
-        raise ValueError(f"{name} is a link; a results file has none")
-    node = group[name]
-    if not isinstance(node, kind):
-        raise ValueError(f"{name} is not a {kind.__name__.lower()} of HDF5")
-    return node
-
-
-def attribute(node: Any, name: str) -> int | str:
-    """A whole number or a text of fixed length; a ValueError if it is anything else, which is not read."""
-    found = node.attrs.get_id(name)
-    kind = found.get_type()
-    fixed = isinstance(kind, h5t.TypeStringID) and not kind.is_variable_str() and kind.get_size() < MOST_TEXT
-    if found.get_space().get_simple_extent_npoints() != 1 or not (fixed or isinstance(kind, h5t.TypeIntegerID)):
-        raise ValueError(f"{name} is not a number or a text of fixed length")
-    value = node.attrs[name]
-    return value.decode() if isinstance(value, bytes) else int(value)
+    raise InputError(f"{path} is not a regular file")
 
 
 def stored_fault(node: Any, size: int) -> str | None:
     """Why an array can't be read safely from a file of so many bytes; None if it can."""
+    from h5py import h5d
+
     made = node.id.get_create_plist()
     if made.get_layout() == h5d.VIRTUAL or made.get_external_count():
         return "is stored in other files"

@@ -9,6 +9,7 @@ import resource
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -17,15 +18,16 @@ import numpy as np
 from gpu_rsfd.backends.engine import Engine
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.files import StoreError
 from gpu_rsfd.measure import Measurement
-from gpu_rsfd.measure.view import View
+from gpu_rsfd.measure.view import View, finished, measured
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.results.result import Header, Result, Results
 from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import SAVE_EVERY, Spec
 from gpu_rsfd.store import contents as store
 from gpu_rsfd.store.contents import Contents, Gap, Source, journal_of, open_file, open_journal, open_results
-from gpu_rsfd.store.files import StoreError, locked, remove_leftovers
+from gpu_rsfd.store.files import locked, remove_leftovers
 from gpu_rsfd.store.hdf5 import Described, document_of
 from gpu_rsfd.store.identity import conflicts, key_of, lacking, union
 from gpu_rsfd.store.journal import Journal
@@ -94,38 +96,6 @@ class Block(NamedTuple):
     plan: Plan
 
 
-def measured(
-    engine: Engine,
-    data: Dataset,
-    measurement: Measurement,
-    block: Block,
-    seed: int,
-    repetitions: range,
-    progress: Any = None,
-) -> tuple[Mapping[str, Any], dict[str, Any]]:
-    """The arrays of a block, checked, and how they were made; wherever that happens."""
-    view = View(measurement.name, block.plan, data, seed, repetitions, engine, progress)
-    return _finished(measurement, view, time.perf_counter(), engine)
-
-
-def _finished(measurement: Measurement, view: View, started: float, engine: Engine) -> Any:
-    made = measurement.measure(view)
-    header = Header.of(view.data, view.plan)
-    layout, arrays = measurement.layout(header), {}
-    for name in layout.arrays:
-        if name not in made:
-            raise InputError(f"{measurement.name}.measure gives no {name!r}; it gives {', '.join(made) or 'nothing'}")
-        array = np.asarray(made[name])
-        cut = (len(view.protocols), len(view.epsilons), len(view.repetitions), *layout.sizes(header, name))
-        if array.shape != cut or array.dtype.kind not in "iufb":
-            raise InputError(
-                f"{measurement.name}.measure gives {name!r} with shape {array.shape} and dtype {array.dtype}; numbers "
-                f"of shape {cut} are needed"
-            )
-        arrays[name] = array.astype(np.float64 if array.dtype.kind == "f" else np.int64, copy=False)
-    return arrays, {"seconds": time.perf_counter() - started, "backend": engine.name, "device": engine.device}
-
-
 def in_memory(run: Run, engine: Engine, progress: Any = None) -> Results:
     """A run without a file."""
     want = run.want
@@ -139,68 +109,55 @@ def in_memory(run: Run, engine: Engine, progress: Any = None) -> Results:
     return results
 
 
-def collect(
-    run: Run,
-    output: Path,
-    engine: Engine,
-    *,
-    overwrite: bool = False,
-    save_every: float = SAVE_EVERY,
-    part: tuple[int, int] | None = None,
-    reporter: Silent | None = None,
-) -> Results:
+def collect(run: Run, output: Path, engine: Engine, **options: Any) -> Results:
     """Run a measurement of data sets into one HDF5 file, and give what it then holds.
 
     A file that holds a part of it is resumed or extended, in any direction; one that holds all of it is read; one of
-    another run is refused unless `overwrite` is given.
+    another run is refused unless `overwrite` is given.  `options`: the other fields of `_Collection`.
     """
-    if not isinstance(save_every, (int, float)) or not 0 <= save_every < math.inf:
-        raise InputError(f"save_every={save_every} must be a number of seconds >= 0")
-    if part is not None:
-        check_part(*part)
-        if overwrite:
-            raise InputError("overwrite can't be used with a part: other parts may be under way")
-    target = store.check_output(output)
-    with locked(target if part is None else journal_of(target, part)):
-        if part is None:
+    target, collection = store.check_output(output), _Collection(run, output, engine, **options)
+    with locked(target if collection.part is None else collection.journal):
+        if collection.part is None:
             remove_leftovers(target)
-        return _Collection(run, output, engine, reporter or Silent(), save_every, part, overwrite).run()
+        return collection.run()
 
 
+@dataclass
 class _Collection:
-    def __init__(
-        self,
-        run: Run,
-        output: Path,
-        engine: Engine,
-        reporter: Silent,
-        save_every: float,
-        part: tuple[int, int] | None,
-        overwrite: bool,
-    ) -> None:
-        self.what, self.output, self.engine, self.reporter, self.save_every = run, output, engine, reporter, save_every
-        self.part, self.overwrite, self.journal = part, overwrite, journal_of(output, part)
-        self.want = run.want
-        self.sizes = [plan.positions(d.n) for d, plan in zip(run.datasets, run.plans, strict=True)]
-        self.units = [engine.drawn_at_once(plan) for plan in run.plans]
+    what: Run
+    output: Path
+    engine: Engine
+    overwrite: bool = False
+    save_every: float = SAVE_EVERY
+    part: tuple[int, int] | None = None
+    reporter: Silent | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.save_every, (int, float)) or not 0 <= self.save_every < math.inf:
+            raise InputError(f"save_every={self.save_every} must be a number of seconds >= 0")
+        if self.part is not None and check_part(*self.part) and self.overwrite:
+            raise InputError("overwrite can't be used with a part: other parts may be under way")
+        self.want, self.journal, self.told = (
+            self.what.want,
+            journal_of(self.output, self.part),
+            self.reporter or Silent(),
+        )
+        self.sizes = [plan.positions(d.n) for d, plan in zip(self.what.datasets, self.what.plans, strict=True)]
         self.speed, self.computed = FIRST_SPEED, 0
 
     def run(self) -> Results:
         with self._opened() as (contents, file, journal):
             if journal.note:
-                self.reporter.say(journal.note)
-            bounds = [(0, contents.total)] * len(self.sizes)
-            if self.part is not None:
-                bounds = shares(self.sizes, contents.total, *self.part)
+                self.told.say(journal.note)
+            every = (0, contents.total)
+            bounds = [every] * len(self.sizes) if self.part is None else shares(self.sizes, every[1], *self.part)
             todo = [contents.missing(data.name, *own) for data, own in zip(self.what.datasets, bounds, strict=True)]
             if not any(todo) and self.part is None:
                 self._pack(contents, file)
         if any(todo):
             self._make(todo, journal.end)
-        self.reporter.end()
-        if self.part is not None:
-            return Results(spec=self.want.spec, complete=False, computed=self.computed)
-        results = open_results(self.output)
+        self.told.end()
+        results = open_results(self.output) if self.part is None else Results(spec=self.want.spec, complete=False)
         results.computed = self.computed
         return results
 
@@ -242,7 +199,7 @@ class _Collection:
     def _pack(self, contents: Contents, file: Source | None) -> None:
         """Puts the journal into the file, if there is anything that the file does not say yet."""
         if (file.what.spec, file.done) != (self.want.spec, contents.ends):
-            store.pack(contents, store.check_output(self.output))
+            store.pack(contents, store.resolved(self.output))
         self.journal.unlink(missing_ok=True)
 
     # ------------------------------------------------------------------------------------------------------ the loop
@@ -252,8 +209,8 @@ class _Collection:
         left = sum(size * (g.stop - g.first) for size, gaps in zip(self.sizes, todo, strict=True) for g in gaps)
         every = left if self.part is not None else max(left, len(self.what.spec.repetitions) * sum(self.sizes))
         keys = [key_of(self.want.spec, dataset) for dataset in self.want.spec["datasets"]]
-        with Journal(self.journal, end) as journal:
-            self.reporter.begin(every, every - left)
+        with contextlib.closing(Journal(self.journal, end)) as journal:
+            self.told.begin(every, every - left)
             try:
                 journal.add({"kind": "head", "replaces": self.overwrite, **document_of(self.want)}, {})
                 for block, arrays, about in self._blocks(todo):
@@ -292,7 +249,7 @@ class _Collection:
             jobs = ((self.what.datasets[b.number], measured, (measurement, b, seed, self._repetitions(b))) for b in cut)
             for (_, block, *_), (arrays, about) in self.engine.stream(jobs):
                 self._timed(block, about["seconds"])
-                self.reporter.advance(self.sizes[block.number] * (block.stop - block.first))
+                self.told.advance(self.sizes[block.number] * (block.stop - block.first))
                 yield block, arrays, about
             return
         # What follows from the counts is worked out while the next block is counted: a device need not wait for it.
@@ -301,12 +258,12 @@ class _Collection:
             for block in cut:
                 started = time.perf_counter()
                 data, repetitions = self.what.datasets[block.number], self._repetitions(block)
-                view = View(measurement.name, block.plan, data, seed, repetitions, self.engine, self.reporter.advance)
+                view = View(measurement.name, block.plan, data, seed, repetitions, self.engine, self.told.advance)
                 if measurement.counts_first:
                     view.tallies()
                 if before is not None:
                     yield before[0], *before[1].result()
-                before = block, writer.submit(_finished, measurement, view, started, self.engine)
+                before = block, writer.submit(finished, measurement, view, started, self.engine)
                 if not measurement.counts_first:
                     before[1].result()
                 self._timed(block, time.perf_counter() - started)
@@ -323,7 +280,7 @@ class _Collection:
         """Blocks of full rectangles: seconds of work, arrays that fit into memory."""
         for index, gaps in enumerate(todo):
             if gaps:
-                self.reporter.dataset(self.what.datasets[index].name)
+                self.told.dataset(self.what.datasets[index].name)
             for gap in gaps:
                 first = gap.first
                 while first < gap.stop:
@@ -339,38 +296,32 @@ class _Collection:
             kinds.setdefault(gap.cells[p].tobytes(), []).append(p)
         for protocols in kinds.values():
             epsilons = np.flatnonzero(gap.cells[protocols[0]]).tolist()
-            most = max(1, VIEW_BYTES // (8 * count * len(epsilons) * self._numbers(index)))
-            for i in range(0, len(protocols), most):
+            most = self._room(index, count * len(epsilons))
+            for some in (protocols[i : i + most] for i in range(0, len(protocols), most)):
                 wanted = np.zeros_like(gap.cells)
-                wanted[np.ix_(protocols[i : i + most], epsilons)] = True
-                yield plan.only(wanted).take(protocols[i : i + most], epsilons)
+                wanted[np.ix_(some, epsilons)] = True
+                yield plan.only(wanted).take(some, epsilons)
 
-    def _numbers(self, index: int) -> int:
-        """Numbers of a cell and repetition, or counts behind them."""
+    def _room(self, index: int, times: int) -> int:
+        """How often so many cells and repetitions, or the counts behind them, fit into a view."""
         name = self.what.datasets[index].name
         header, layout = self.want.headers[name], self.want.layouts[name]
-        return max(header.plan.values, sum(math.prod(layout.sizes(header, array)) for array in layout.arrays))
+        numbers = max(header.plan.values, sum(math.prod(layout.sizes(header, array)) for array in layout.arrays))
+        return max(1, VIEW_BYTES // (8 * times * numbers))
 
     def _size(self, index: int, first: int, left: int) -> int:
         """Repetitions of the next block: seconds of work, whole batches, few in memory, and no small rest."""
-        size, unit = self.sizes[index], self.units[index]
+        unit = self.engine.drawn_at_once(self.what.plans[index])
         multiple = self.engine.batch_multiple(self.what.datasets[index].n)
         seconds = max(self.save_every, SHORTEST_BLOCK) if self.computed else self.save_every
-        wanted = max(1, int(seconds * self.speed / size))
-        count = -(-wanted // multiple) * multiple if wanted >= multiple else wanted
-        cells = len(self.what.spec.protocols) * len(self.what.spec.epsilons)
-        room = max(1, VIEW_BYTES // (8 * cells * self._numbers(index)))
-        if unit > 1:  # memory is saved by protocols, not by repetitions
-            room = max(room, unit)
-            count = max(count, (first // unit + 1) * unit - first)
-        if left < 1.5 * count:
-            count = left
-        count = min(count, room)
+        count = max(1, int(seconds * self.speed / self.sizes[index]))
+        count = -(-count // multiple) * multiple if count >= multiple else count
+        # where repetitions are drawn at once, memory is saved by protocols, and a block ends where a draw ends
+        room = max(unit, self._room(index, len(self.what.spec.protocols) * len(self.what.spec.epsilons)))
+        count = min(left if left < 1.5 * count else count, room)
         if self.engine.stream is not None:  # something for everybody
-            count = min(count, max(1, -(-left // (2 * getattr(self.engine, "threads", 1)))))
-        if unit > 1 and count < left and (first + count) // unit * unit > first:
-            count = (first + count) // unit * unit - first  # up to where what is drawn at once ends
-        return min(count, left)
+            count = min(count, max(1, -(-left // (2 * multiple))))
+        return min(left, (first + max(count, unit)) // unit * unit - first)
 
 
 # --------------------------------------------------------------------------------------------------------------- parts

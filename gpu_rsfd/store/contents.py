@@ -23,16 +23,16 @@ import h5py
 import numpy as np
 
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.files import FIGURES, StoreError, replaced
 from gpu_rsfd.measure import MEASUREMENTS
 from gpu_rsfd.planning import Flags
 from gpu_rsfd.results.result import CELL, Header, Result, Results
 from gpu_rsfd.store import hdf5
-from gpu_rsfd.store.files import FIGURES, StoreError, replaced
-from gpu_rsfd.store.hdf5 import FORMAT, Described, described
+from gpu_rsfd.store.hdf5 import FORMAT, Described, attribute, described, member
 from gpu_rsfd.store.identity import conflicts, digest_of, key_of
 from gpu_rsfd.store.journal import Reading
 from gpu_rsfd.tape import STREAM_VERSION
-from gpu_rsfd.untrusted import attribute, member, open_regular, stored_fault
+from gpu_rsfd.untrusted import open_regular, stored_fault
 from gpu_rsfd.version import __version__
 
 AT_ONCE = 32 << 20  # bytes of a data set that are read when it is opened
@@ -99,16 +99,15 @@ class Source(NamedTuple):
     @property
     def have(self) -> dict[str, Any]:
         """The spec of what it holds, which may be less than what was asked for."""
-        spec, cells = self.what.spec, {cell for piece in self.pieces for cell in piece.cells}
-        first, _, step = spec["repetitions"]
+        spec, cells = self.what.spec, [cell for piece in self.pieces for cell in piece.cells]
         most = max((piece.stop for piece in self.pieces), default=0)
-        return {
-            **spec,
-            "datasets": [d for d in spec["datasets"] if d["name"] in self.done],
-            "protocols": [p for p in spec["protocols"] if any(p == cell[0] for cell in cells)],
-            "epsilons": [e for e in spec["epsilons"] if any(e == cell[1] for cell in cells)],
-            "repetitions": [first, first + step * most, step],
+        extent = {
+            "datasets": [dataset for dataset in spec["datasets"] if dataset["name"] in self.done],
+            "protocols": [name for name in spec["protocols"] if name in {protocol for protocol, _ in cells}],
+            "epsilons": [number for number in spec["epsilons"] if number in {epsilon for _, epsilon in cells}],
         }
+        first, _, step = spec["repetitions"]
+        return {**spec, **extent, "repetitions": [first, first + step * most, step]}
 
 
 @contextlib.contextmanager
@@ -116,47 +115,32 @@ def refusing(path: Path, hint: str = AGAIN) -> Iterator[None]:
     """Whatever is wrong with a file is one line; HDF5 and h5py raise errors of almost any class."""
     try:
         yield
-    except (MemoryError, StoreError):
-        raise
     except Exception as error:
-        if isinstance(error, InputError) and str(error).startswith(f"{path} "):
+        if isinstance(error, (MemoryError, StoreError)) or str(error).startswith(f"{path} "):
             raise
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
         if isinstance(error, OSError) and error.errno is not None:  # of the machine: nothing is wrong with the file
-            known = isinstance(error, (PermissionError, FileNotFoundError, IsADirectoryError))
-            why = f"{path} can't be read: {error.strerror.lower() if known else error.strerror}"
-            raise (InputError if known else StoreError)(why) from error
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise InputError(f"{path} is damaged: {lines[0]}; {hint}") from error
-
-
-@contextlib.contextmanager
-def open_hdf5(path: Path) -> Iterator[Any]:
-    """An HDF5 file of gpu-rsfd, whatever its content is worth."""
-    with contextlib.ExitStack() as stack:
-        with refusing(path):
-            if path.is_dir():
-                raise InputError(f"{path} is a directory; a results file is needed")
-            try:
-                content = stack.enter_context(open_regular(path))
-            except ValueError as error:
-                raise InputError(f"{path} {error}; a results file is needed") from None
-            if content.read(len(SIGNATURE)) != SIGNATURE:
-                raise InputError(f"{path} is not an HDF5 file; a results file of gpu-rsfd is needed")
-            file = stack.enter_context(h5py.File(content, "r"))
-            if not all(name in file.attrs for name in ("format", "spec", "stream_version")):
-                raise InputError(f"{path} is an HDF5 file, but not a results file of gpu-rsfd")
-        yield file
+            kind = InputError if isinstance(error, (PermissionError, FileNotFoundError)) else StoreError
+            raise kind(f"{path} can't be read: {error.strerror}") from error
+        raise InputError(f"{path} is damaged: {why}; {hint}") from error
 
 
 @contextlib.contextmanager
 def open_file(path: Path) -> Iterator[Source]:
     """A results file, or nothing where there is none."""
-    if not os.path.lexists(path):
-        yield Source(path)
-        return
-    with open_hdf5(path) as file:
+    with contextlib.ExitStack() as stack:
+        source = Source(path)
         with refusing(path):
-            source = _source_of(path, file, os.path.getsize(path))
+            if path.is_dir():
+                raise InputError(f"{path} is a directory; a results file is needed")
+            if os.path.lexists(path):
+                content = stack.enter_context(open_regular(path))
+                if content.read(len(SIGNATURE)) != SIGNATURE:
+                    raise InputError(f"{path} is not an HDF5 file; a results file of gpu-rsfd is needed")
+                file = stack.enter_context(h5py.File(content, "r"))
+                if not all(name in file.attrs for name in ("format", "spec", "stream_version")):
+                    raise InputError(f"{path} is an HDF5 file, but not a results file of gpu-rsfd")
+                source = _source_of(path, file, os.path.getsize(path))
         yield source
 
 
@@ -226,8 +210,7 @@ def open_journal(path: Path) -> Iterator[Source]:
     with contextlib.ExitStack() as stack:
         source = Source(path)
         with refusing(path, AWAY), contextlib.suppress(FileNotFoundError):
-            records = Reading(path)
-            stack.enter_context(records.file)
+            records = Reading(stack.enter_context(open_regular(path)))
             head = next((record.key for record in reversed(records) if record.key.get("kind") == "head"), {})
             what = described(head["spec"], head["layout"], head["headers"]) if head else source.what
             pieces = [_block(path, *record) for record in records if record.key.get("kind") == "block"]
@@ -489,13 +472,11 @@ def _check(image: Path, target: Path, contents: Contents) -> None:
     """What is about to replace the file must be readable by the reader itself, and say the same."""
     try:
         with open_file(image) as file:
+            results_of(Contents(file.what, [file]), image)
             if (file.what.spec, file.done) != (contents.want.spec, contents.ends):
                 raise InputError("it says something else")
-            results_of(Contents(file.what, [file]), image)
     except InputError as error:
-        versions = f"h5py {h5py.version.version} with HDF5 {h5py.version.hdf5_version}"
-        why = f"{versions} can't read back what it wrote ({error}); try another version of h5py"
-        raise StoreError(f"can't write {target}: {why}") from error
+        raise StoreError(f"can't write {target}: what was written can't be read back ({error})") from error
 
 
 def check_output(path: Path, inputs: Iterable[Path] = ()) -> Path:
@@ -514,8 +495,9 @@ def check_output(path: Path, inputs: Iterable[Path] = ()) -> Path:
             if given.exists() and path.samefile(given):
                 raise InputError(f"output={path} is {given}, which this command reads; give another --output")
         try:
-            with open_hdf5(path):
+            with open_file(path):
                 pass
         except InputError as error:
-            raise InputError(f"output={path} can't be replaced: {error}; give another --output") from None
+            if not any(f"{path} {ours}" in str(error) for ours in ("is damaged: ", "has format ")):
+                raise InputError(f"output={path} can't be replaced: {error}; give another --output") from None
     return target

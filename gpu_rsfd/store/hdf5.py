@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
+from h5py import h5l, h5t
 
 from gpu_rsfd.checks import MAX_USERS, check_epsilon, integer
 from gpu_rsfd.datasets.base import check_labels
@@ -23,7 +24,6 @@ from gpu_rsfd.domain import Domain
 from gpu_rsfd.planning import Look, Plan, Rates
 from gpu_rsfd.protocols import Mechanism, Recipe, Unsampled
 from gpu_rsfd.protocols.form import noise_of
-from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.results.result import CELL, Column, Header, Layout
 from gpu_rsfd.store.identity import digest_of
 from gpu_rsfd.tape import KEEP_ONE, STREAM_VERSION
@@ -34,6 +34,7 @@ LIBVER = "v110"  # from here on HDF5 has checksums for its own structures, too
 CHUNK = 1 << 17  # numbers in a chunk: a megabyte
 PACKED: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 MOST_ROWS = 1024  # repetitions in a chunk
+MOST_TEXT = 1 << 30  # bytes of an attribute
 SMALL = 1000  # numbers; smaller arrays are not compressed
 SUM_TOLERANCE = 1e-6  # frequencies of an attribute sum to 1
 NUMBERS = ("base", "slope", "gain", "budget", "spent", "loss", "bits")  # of each cell and attribute
@@ -42,7 +43,6 @@ ATTRIBUTES = (
     *("format", "complete", "stream_version", "spec", "layout", "wall_time"),
     *("package_version", "numpy_version", "backend", "device"),
 )
-LOOKS = ("label", "colour", "marker", "summary")  # of each protocol, as protocol_label …
 
 
 class Described(NamedTuple):
@@ -184,6 +184,30 @@ def _check_spec(spec: Any) -> None:
         raise ValueError("spec has an entry twice, or none")
 
 
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+def member(group: Any, name: str, kind: type = h5py.Dataset) -> Any:
+    """What a group of HDF5 holds under a name; a ValueError if that is elsewhere, or something else."""
+    if group.id.links.get_info(name.encode()).type != h5l.TYPE_HARD:
+        raise ValueError(f"{name} is a link; a results file has none")
+    node = group[name]
+    if not isinstance(node, kind):
+        raise ValueError(f"{name} is not a {kind.__name__.lower()} of HDF5")
+    return node
+
+
+def attribute(node: Any, name: str) -> int | str:
+    """A whole number or a text of fixed length; a ValueError if it is anything else, which is not read."""
+    found = node.attrs.get_id(name)
+    kind = found.get_type()
+    fixed = isinstance(kind, h5t.TypeStringID) and not kind.is_variable_str() and kind.get_size() < MOST_TEXT
+    if found.get_space().get_simple_extent_npoints() != 1 or not (fixed or isinstance(kind, h5t.TypeIntegerID)):
+        raise ValueError(f"{name} is not a number or a text of fixed length")
+    value = node.attrs[name]
+    return value.decode() if isinstance(value, bytes) else int(value)
+
+
 # ------------------------------------------------------------------------------------------------------------- writing
 
 
@@ -256,31 +280,21 @@ def _labels(header: Header) -> list[Any]:
 
 
 def _variables(header: Header) -> dict[str, tuple[tuple[str, ...], Any]]:
-    """Dimensions and content of each variable."""
-    plan, cell, every = header.plan, CELL[:2], (*CELL[:2], "attribute")
+    """Dimensions and content of each variable; the header has more."""
+    plan, every = header.plan, (*CELL[:2], "attribute")
     rows, index = _rows(plan)
-    columns = dict(zip(ROW, zip(*rows, strict=True), strict=True))
+    columns, cells = dict(zip(ROW, zip(*rows, strict=True), strict=True)), np.array(index)
     wide = max(map(len, columns["integers"]))
     integers = np.array([[*found, *[-1] * (wide - len(found))] for found in columns["integers"]], np.int64)
-    exact = np.array([[losses(ms, [1, plan.d]) for ms in row] for row in plan.mechanisms])
-    texts, flags = ("mechanism", "noise", "unsampled"), ("plain", "claimed")
-    variables: dict[str, tuple[tuple[str, ...], Any]] = {
-        **{f"protocol_{look}": (("protocol",), _text([getattr(x, look) for x in plan.looks])) for look in LOOKS},
-        **{name: (every, _text(columns[name])[np.array(index)]) for name in texts},
-        **{name: (every, np.array(columns[name], np.int8)[np.array(index)]) for name in flags},
-        **{name: (every, np.array(columns[name], np.float64)[np.array(index)]) for name in NUMBERS},
-        **{f"integer_{i + 1}": (every, integers[np.array(index), i]) for i in range(wide)},
-        "loss_one": (cell, exact[:, :, 0]),
-        "loss_all": (cell, exact[:, :, 1]),
+    variables = {
+        "protocol_label": (("protocol",), _text([look.label for look in plan.looks])),
+        **{name: (every, _text(columns[name])[cells]) for name in ("mechanism", "noise", "unsampled")},
+        **{name: (every, np.array(columns[name], np.float64)[cells]) for name in NUMBERS},
+        **{f"integer_{i + 1}": (every, integers[cells, i]) for i in range(wide)},
         "frequency": (("value",), header.frequencies),
         "value_attribute": (("value",), np.repeat(np.arange(plan.d), header.domain).astype(np.int32)),
         "domain": (("attribute",), np.array(header.domain, np.int32)),
     }
-    priors = [next((r.prior for r in a.recipes if r.prior is not None), None) for a in plan.attributes]
-    if any(prior is not None for prior in priors):  # thresholds of fakes; -1: uniform
-        both = zip(priors, header.domain, strict=True)
-        found = [[-1] * k if prior is None else [*prior, KEEP_ONE] for prior, k in both]
-        variables["prior"] = (("value",), np.array([t for row in found for t in row], np.int64))
     if header.labels:
         variables["label"] = (("value",), _text(_labels(header)))
     return variables

@@ -45,11 +45,6 @@ def key_of(spec: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
     return digest_of({**_settings(spec), "dataset": _identified(dataset)})
 
 
-def named(spec: Mapping[str, Any], extent: str) -> list[Any]:
-    """The entries of an extent, data sets by name."""
-    return [d["name"] for d in spec["datasets"]] if extent == "datasets" else list(spec[extent])
-
-
 def conflicts(
     have: Mapping[str, Any], want: Mapping[str, Any], had: Mapping[str, Header], wanted: Mapping[str, Header]
 ) -> list[str]:
@@ -57,26 +52,20 @@ def conflicts(
     before, now = _settings(have), _settings(want)
     if before["measurement"] != now["measurement"]:
         return [f"it holds {before['measurement']}, not {now['measurement']}"]
-    lines = [
-        f"{_words(key)}: {_differ(before.get(key), now.get(key))}"
-        for key in dict.fromkeys([*before, *now])
-        if key not in ("first", "step")
-        and before.get(key) != now.get(key)
-        and not (key == "numpy_version" and before["sampler"] != now["sampler"])
-    ]
-    if (before["first"], before["step"]) != (now["first"], now["step"]):
+    if before["sampler"] != now["sampler"]:
+        before["numpy_version"] = now["numpy_version"]  # what draws differs in any case
+    differ = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    lines = [_differ(key, before.get(key), now.get(key)) for key in differ if key not in ("first", "step")]
+    if not {"first", "step"}.isdisjoint(differ):
         lines.append(f"repetitions: {_range(have)} in the file, {_range(want)} asked for")
     new = {d["name"]: d for d in want["datasets"]}
     lines += [
         _of_data(d, new[d["name"]]) for d in have["datasets"] if _identified(d) != _identified(new.get(d["name"], d))
     ]
-    cells = (
-        [] if lines else [line for name in had if name in wanted for line in _of_cells(name, had[name], wanted[name])]
-    )
-    if cells:
-        asked = [(_words(key), have.get(key, usual), want.get(key, usual)) for key, usual in SOMETIMES.items()]
-        lines = [f"{words}: {_differ(old, new)}" for words, old, new in asked if old != new] or cells[:1]
-    return lines
+    shared = [name for name in had if name in wanted and not lines]
+    cells = [line for name in shared for line in _of_cells(name, had[name], wanted[name])]
+    asked = [(key, have.get(key, usual), want.get(key, usual)) for key, usual in SOMETIMES.items() if cells]
+    return lines or [_differ(*each) for each in asked if each[1] != each[2]] or cells[:1]
 
 
 def _range(spec: Mapping[str, Any]) -> str:
@@ -87,42 +76,40 @@ def _range(spec: Mapping[str, Any]) -> str:
 def _of_data(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     read, asked = ({key: _short(value) for key, value in one.get("loaded", {}).items()} for one in (old, new))
     file = read.pop("file", old["name"])
-    for key in dict.fromkeys([*read, *sorted(asked.keys() - {"file"})]):
-        if read.get(key) != asked.get(key):
-            return f"{file}: {_words(key)} {_differ(read.get(key, 'not given'), asked.get(key, 'not given'))}"
+    for key in {**read, **asked}:
+        if key != "file" and read.get(key) != asked.get(key):
+            return f"{file}: {_differ(key, read.get(key, 'not given'), asked.get(key, 'not given'), ' ')}"
     for key in ("users", "domain", "seed", "distribution"):
         if old.get(key) != new.get(key):
-            return f"{old['name']}: {key} {_differ(old.get(key), new.get(key))}"
+            return f"{old['name']}: {_differ(key, old.get(key), new.get(key), ' ')}"
     return f"{file} has changed since"
 
 
 def _of_cells(name: str, had: Header, wanted: Header) -> Iterator[str]:
     """The cells of which the integers differ."""
-    shared = [(p, wanted.protocols.index(x)) for p, x in enumerate(had.protocols) if x in wanted.protocols]
-    for p, q in shared:
-        for e, f in [(e, wanted.epsilons.index(x)) for e, x in enumerate(had.epsilons) if x in wanted.epsilons]:
-            if had.plan.digest(p, e) != wanted.plan.digest(q, f):
-                recipes = [(had.plan.recipe(p, e, j), wanted.plan.recipe(q, f, j)) for j in range(len(had.domain))]
-                j, old, new = next((j, *both) for j, both in enumerate(recipes) if both[0] != both[1])
-                where = f"at epsilon={had.epsilons[e]:g}, data set {name}, attribute {had.names[j]}"
+    for p, protocol in enumerate(had.protocols):
+        for e, epsilon in enumerate(had.epsilons):
+            if protocol not in wanted.protocols or epsilon not in wanted.epsilons:
+                continue
+            q, f = wanted.protocols.index(protocol), wanted.epsilons.index(epsilon)
+            for j, attribute in enumerate(had.names if had.plan.digest(p, e) != wanted.plan.digest(q, f) else ()):
+                old, new = had.plan.recipe(p, e, j), wanted.plan.recipe(q, f, j)
+                where = f"at epsilon={epsilon:g}, data set {name}, attribute {attribute}"
                 if old.prior != new.prior:
-                    yield f"{had.protocols[p]} has another realised prior in the file {where} (drawn by another NumPy?)"
-                else:
-                    what = f"{where} it is {old.words}, {new.words} now"
-                    yield f"{had.protocols[p]} is another protocol in the file: {what}"
+                    yield f"{protocol} has another realised prior in the file {where} (drawn by another NumPy?)"
+                elif old != new:
+                    yield f"{protocol} is another protocol in the file: {where} it is {old.words}, {new.words} now"
 
 
 def lacking(have: Mapping[str, Any], want: Mapping[str, Any]) -> list[str]:
     """What the file holds and the command does not ask for, a line each."""
     lines = []
     for extent, words in EXTENTS.items():
-        if missing := [x for x in named(have, extent) if x not in named(want, extent)]:
-            shown = ", ".join(f"{x:g}" if isinstance(x, float) else str(x) for x in missing)
-            lines.append(f"{words}: the file also has {shown}")
-    old, new = len(range(*have["repetitions"])), len(range(*want["repetitions"]))
-    if old > new:
-        lines.append(f"repetitions: the file has {old:,}, {new:,} asked for")
-    return lines
+        old, new = ([x["name"] if isinstance(x, Mapping) else x for x in spec[extent]] for spec in (have, want))
+        if missing := [f"{x:g}" if isinstance(x, float) else str(x) for x in old if x not in new]:
+            lines.append(f"{words}: the file also has {', '.join(missing)}")
+    before, now = len(range(*have["repetitions"])), len(range(*want["repetitions"]))
+    return [*lines, *([f"repetitions: the file has {before:,}, {now:,} asked for"] if before > now else [])]
 
 
 def union(have: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,14 +120,10 @@ def union(have: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
     return {**have, **want, **lists, "datasets": list(sets.values()), "repetitions": longest}
 
 
-def _differ(old: object, new: object) -> str:
-    if _short(old) == _short(new):
-        return "the file has another one"
-    return f"{_short(old)} in the file, {_short(new)} asked for"
-
-
-def _words(key: str) -> str:
-    return key.replace("_", " ")
+def _differ(key: str, old: object, new: object, between: str = ": ") -> str:
+    equal = _short(old) == _short(new)
+    what = "the file has another one" if equal else f"{_short(old)} in the file, {_short(new)} asked for"
+    return f"{key.replace('_', ' ')}{between}{what}"
 
 
 def _short(value: object) -> str:

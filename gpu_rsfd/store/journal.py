@@ -10,11 +10,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
+import functools
 import json
 import math
 import os
 import struct
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -22,12 +23,11 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.store.files import StoreError, sync_folder
-from gpu_rsfd.untrusted import open_regular
+from gpu_rsfd.files import StoreError, sync_folder
 
 MARK = b"\x89gpu-rsfd-3\r\n"
 HEAD = struct.Struct(f"<{len(MARK)}sQQ")  # the mark, the lengths of the key and of the bytes after it
-CHECK = 16  # bytes of the checksum
+CHECK = 4  # bytes of the checksum
 MOST_KEY = 1 << 28
 AT_ONCE = 1 << 20  # bytes that are read at a time
 TOGETHER = 1 << 24  # a record of fewer bytes is one call
@@ -74,28 +74,22 @@ class Reading(list[Record]):
     `end` is where the last of them ends, `damaged` how often something else than a record lies before one.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.end, self.damaged = path, 0, 0
-        self.file = open_regular(path)  # it stays readable if it is packed and removed meanwhile
-        try:
-            at, size = 0, os.fstat(self.file.fileno()).st_size
-            while at < size:
-                stop = self._take(at, size)
-                if stop is None:
-                    at = self._mark_after(at + 1, size)  # a record that was changed costs itself alone
-                else:
-                    self.damaged += at > self.end
-                    self.end = at = stop
-        except BaseException:
-            self.file.close()
-            raise
+    def __init__(self, file: BinaryIO) -> None:
+        self.file, self.end, self.damaged = file, 0, 0
+        at, size = 0, os.fstat(file.fileno()).st_size
+        while at < size:
+            stop = self._take(at, size)
+            if stop is None:
+                at = self._mark_after(at + 1, size)  # a record that was changed costs itself alone
+            else:
+                self.damaged += at > self.end
+                self.end = at = stop
 
     def _mark_after(self, at: int, size: int) -> int:
-        while at < size:
-            found = _read(self.file, at, AT_ONCE).find(MARK)
+        for place in range(at, size, AT_ONCE):
+            found = _read(self.file, place, AT_ONCE + len(MARK) - 1).find(MARK)
             if found >= 0:
-                return at + found
-            at += AT_ONCE - len(MARK) + 1
+                return place + found
         return size
 
     def _take(self, at: int, size: int) -> int | None:
@@ -104,22 +98,22 @@ class Reading(list[Record]):
         if len(begin) < HEAD.size or not begin.startswith(MARK):
             return None
         _, length, rest = HEAD.unpack(begin)
-        first = at + len(begin) + length
+        first = at + HEAD.size + length
         if length > MOST_KEY or first + rest + CHECK > size:
             return None
-        text = _read(self.file, at + len(begin), length)
-        digest = hashlib.blake2b(begin + text, digest_size=CHECK)
+        text = _read(self.file, at + HEAD.size, length)
+        check = zlib.crc32(text, zlib.crc32(begin))
         for place in range(first, first + rest, AT_ONCE):
-            digest.update(_read(self.file, place, min(AT_ONCE, first + rest - place)))
-        if digest.digest() != _read(self.file, first + rest, CHECK):
+            check = zlib.crc32(_read(self.file, place, min(AT_ONCE, first + rest - place)), check)
+        if check.to_bytes(CHECK, "little") != _read(self.file, first + rest, CHECK):
             return None
         try:
             key, arrays, place = json.loads(text), {}, first
             for name, (dtype, shape) in key["arrays"].items():
                 array = arrays[name] = Stored(self.file, place, np.dtype(dtype), tuple(map(int, shape)))
+                place += array.dtype.itemsize * math.prod(array.shape)
                 if array.dtype.kind not in "iuf" or min(array.shape, default=0) < 0:
                     return None
-                place += array.dtype.itemsize * math.prod(array.shape)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None  # whole, but not of gpu-rsfd
         if place != first + rest:
@@ -161,10 +155,8 @@ class Journal:
         text = json.dumps({**key, "arrays": shapes}).encode()
         parts: list[Any] = [HEAD.pack(MARK, len(text), sum(array.nbytes for array in made.values())), text]
         parts += [array.reshape(-1).view(np.uint8).data for array in made.values() if array.size]
-        digest = hashlib.blake2b(digest_size=CHECK)
-        for part in parts:
-            digest.update(part)
-        parts.append(digest.digest())
+        check = functools.reduce(lambda before, part: zlib.crc32(part, before), parts, 0)
+        parts.append(check.to_bytes(CHECK, "little"))
         size = sum(map(len, parts))
         try:
             # a small record is one call; a large one is not copied
@@ -183,9 +175,3 @@ class Journal:
         """Everything in it is on disk already."""
         with contextlib.suppress(OSError):
             os.close(self._file)
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
