@@ -143,7 +143,7 @@ class _Collection:
             self.reporter or Silent(),
         )
         self.sizes = [plan.positions(d.n) for d, plan in zip(self.what.datasets, self.what.plans, strict=True)]
-        self.speed, self.computed = FIRST_SPEED, 0
+        self.speed, self.made = FIRST_SPEED, set[tuple[int, int, int]]()
 
     def run(self) -> Results:
         with self._opened() as (contents, file, journal):
@@ -158,7 +158,7 @@ class _Collection:
             self._make(todo, journal.end)
         self.told.end()
         results = open_results(self.output) if self.part is None else Results(spec=self.want.spec, complete=False)
-        results.computed = self.computed
+        results.computed = sum(stop - first for _, first, stop in self.made)
         return results
 
     @contextlib.contextmanager
@@ -169,9 +169,7 @@ class _Collection:
             if not self.overwrite:
                 file = stack.enter_context(open_file(self.output))
             elif not journal.replaces or self._conflicts(journal):
-                journal = Source(
-                    self.journal
-                )  # of the run that is replaced; what a killed run made of this one is used
+                journal = Source(self.journal)  # of the run that is replaced; what was made of this one is used
             for source in (file, journal):
                 if source.what.spec:
                     self._check(source)
@@ -196,7 +194,7 @@ class _Collection:
             what = f"holds more than this command asks for; {hint}"
         raise InputError("\n  ".join([f"{where} {what}", *lines]))
 
-    def _pack(self, contents: Contents, file: Source | None) -> None:
+    def _pack(self, contents: Contents, file: Source) -> None:
         """Puts the journal into the file, if there is anything that the file does not say yet."""
         if (file.what.spec, file.done) != (self.want.spec, contents.ends):
             store.pack(contents, store.resolved(self.output))
@@ -215,7 +213,7 @@ class _Collection:
                 journal.add({"kind": "head", "replaces": self.overwrite, **document_of(self.want)}, {})
                 for block, arrays, about in self._blocks(todo):
                     journal.add(self._key(block, keys[block.number], about), arrays)
-                    self.computed += block.stop - block.first
+                    self.made.add(block[:3])
             except BaseException:
                 if self.part is None and journal.size <= PACKED_EARLY:
                     with contextlib.suppress(StoreError, MemoryError, InputError):
@@ -226,13 +224,11 @@ class _Collection:
                     self._pack(contents, file)
 
     def _key(self, block: Block, key: str, about: Mapping[str, Any]) -> dict[str, Any]:
-        plan = block.plan
+        plan, name = block.plan, self.what.datasets[block.number].name
         digests = [[plan.digest(p, e) for e in range(len(plan.epsilons))] for p in range(len(plan.protocols))]
-        return {
-            **{"kind": "block", "dataset": self.what.datasets[block.number].name, "key": key},
-            **{"first": block.first, "stop": block.stop, "protocols": plan.protocols, "epsilons": plan.epsilons},
-            **{"digests": digests, **about},
-        }
+        cells = {"protocols": plan.protocols, "epsilons": plan.epsilons, "digests": digests}
+        where = {"dataset": name, "key": key, "first": block.first, "stop": block.stop}
+        return {"kind": "block", **where, **cells, **about}
 
     def _keep(self) -> None:
         """After an interruption: a small journal is packed if nothing would be lost; else it stays."""
@@ -243,10 +239,10 @@ class _Collection:
                 self._pack(contents, file)
 
     def _blocks(self, todo: Sequence[Sequence[Gap]]) -> Iterator[tuple[Block, Mapping[str, Any], dict[str, Any]]]:
-        measurement, seed = self.what.measurement, self.what.spec.seed
-        cut = self._cut(todo)
+        measurement, spec = self.what.measurement, self.what.spec
+        cut = ((b, self.what.datasets[b.number], spec.repetitions[b.first : b.stop]) for b in self._cut(todo))
         if self.engine.stream is not None:
-            jobs = ((self.what.datasets[b.number], measured, (measurement, b, seed, self._repetitions(b))) for b in cut)
+            jobs = ((data, measured, (measurement, b, spec.seed, repetitions)) for b, data, repetitions in cut)
             for (_, block, *_), (arrays, about) in self.engine.stream(jobs):
                 self._timed(block, about["seconds"])
                 self.told.advance(self.sizes[block.number] * (block.stop - block.first))
@@ -254,24 +250,18 @@ class _Collection:
             return
         # What follows from the counts is worked out while the next block is counted: a device need not wait for it.
         with ThreadPoolExecutor(1, "gpu-rsfd-writer") as writer:
-            before: Any = None
-            for block in cut:
-                started = time.perf_counter()
-                data, repetitions = self.what.datasets[block.number], self._repetitions(block)
-                view = View(measurement.name, block.plan, data, seed, repetitions, self.engine, self.told.advance)
+            before: list[Any] = []
+            for block, data, repetitions in cut:
+                started, name = time.perf_counter(), measurement.name
+                view = View(name, block.plan, data, spec.seed, repetitions, self.engine, self.told.advance)
                 if measurement.counts_first:
                     view.tallies()
-                if before is not None:
-                    yield before[0], *before[1].result()
-                before = block, writer.submit(finished, measurement, view, started, self.engine)
+                yield from ((done, *made.result()) for done, made in before)
+                before = [(block, writer.submit(finished, measurement, view, started, self.engine))]
                 if not measurement.counts_first:
-                    before[1].result()
+                    before[0][1].result()
                 self._timed(block, time.perf_counter() - started)
-            if before is not None:
-                yield before[0], *before[1].result()
-
-    def _repetitions(self, block: Block) -> range:
-        return self.what.spec.repetitions[block.first : block.stop]
+            yield from ((done, *made.result()) for done, made in before)
 
     def _timed(self, block: Block, seconds: float) -> None:
         self.speed = self.sizes[block.number] * (block.stop - block.first) / max(seconds, 1e-9)
@@ -313,7 +303,7 @@ class _Collection:
         """Repetitions of the next block: seconds of work, whole batches, few in memory, and no small rest."""
         unit = self.engine.drawn_at_once(self.what.plans[index])
         multiple = self.engine.batch_multiple(self.what.datasets[index].n)
-        seconds = max(self.save_every, SHORTEST_BLOCK) if self.computed else self.save_every
+        seconds = max(self.save_every, SHORTEST_BLOCK) if self.made else self.save_every
         count = max(1, int(seconds * self.speed / self.sizes[index]))
         count = -(-count // multiple) * multiple if count >= multiple else count
         # where repetitions are drawn at once, memory is saved by protocols, and a block ends where a draw ends

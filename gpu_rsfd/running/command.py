@@ -113,12 +113,9 @@ class Size(NamedTuple):
 
 def size_of(dataset: Mapping[str, Any]) -> Size | None:
     """The size of a data set of a spec; None if it was not made by size."""
-    distribution, domain = _distribution(dataset), dataset.get("domain", ())
-    if distribution is not None:
-        for k in (None, domain[0]):
-            if dataset["name"] == name_by_size(dataset["users"], domain, distribution, k):
-                return Size(distribution, dataset["users"], len(domain), k)
-    return None
+    made, users, domain = _distribution(dataset), dataset.get("users", 0), dataset.get("domain", ())
+    named = [k for k in (None, *domain[:1]) if made and dataset["name"] == name_by_size(users, domain, made, k)]
+    return Size(str(made), users, len(domain), named[0]) if named else None
 
 
 def name_by_size(users: int, domain: Sequence[int], distribution: str, k: int | None = None) -> str:
