@@ -221,7 +221,11 @@ def open_journal(path: Path) -> Iterator[Source]:
 
 
 def _block(path: Path, key: Mapping[str, Any], arrays: Mapping[str, Any]) -> Piece:
-    about = {"seconds": float(key["seconds"]), "backend": str(key["backend"]), "device": str(key["device"])}
+    about: dict[str, Any] = {
+        "seconds": float(key["seconds"]),
+        "backend": str(key["backend"]),
+        "device": str(key["device"]),
+    }
     first, stop, protocols = int(key["first"]), int(key["stop"]), enumerate(key["protocols"])
     if not 0 <= first < stop or not 0 <= about["seconds"] < math.inf:
         raise ValueError("a block has no repetitions")

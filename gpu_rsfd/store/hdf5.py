@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import h5py
@@ -300,5 +300,5 @@ def _variables(header: Header) -> dict[str, tuple[tuple[str, ...], Any]]:
     return variables
 
 
-def _text(content: Sequence[Any]) -> Any:
+def _text(content: Iterable[Any]) -> Any:
     return np.array([str(text) for text in content], str)

@@ -17,6 +17,7 @@ import os
 import struct
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -33,7 +34,8 @@ AT_ONCE = 1 << 20  # bytes that are read at a time
 TOGETHER = 1 << 24  # a record of fewer bytes is one call
 
 
-class Stored(NamedTuple):
+@dataclass(frozen=True)
+class Stored:
     """An array of a record, on disk: some repetitions of a cell are read at a time."""
 
     file: BinaryIO
@@ -160,9 +162,10 @@ class Journal:
         size = sum(map(len, parts))
         try:
             # a small record is one call; a large one is not copied
-            for piece in map(memoryview, [b"".join(parts)] if size <= TOGETHER else parts):
-                while piece:
-                    piece = piece[os.write(self._file, piece) :]
+            for part in [b"".join(parts)] if size <= TOGETHER else parts:
+                left = memoryview(part)
+                while left:
+                    left = left[os.write(self._file, left) :]
             os.fsync(self._file)
         except OSError as error:
             with contextlib.suppress(OSError):  # what is half written is ignored in any case
