@@ -20,9 +20,11 @@ from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.protocols import (
     DEFAULT_SETTINGS,
+    Keep,
     Mechanism,
     PrivacySettings,
     Protocol,
+    Sets,
     Subsets,
     Unsampled,
     as_protocol,
@@ -245,7 +247,7 @@ class Tally:
     def __init__(self, ms: tuple[Mechanism, ...], names: Sequence[str], bad: str) -> None:
         self.ms, self._names, self._refuse = ms, names, bad == "refuse"
         self._smp = any(m.recipe.unsampled is Unsampled.NOTHING for m in ms)
-        self._messages = [None if m.recipe.unary else m.recipe.noise.messages(m.k) for m in ms]
+        self._messages = [n.messages(m.k) if isinstance(n := m.recipe.noise, (Keep, Sets)) else None for m in ms]
         noises = [m.recipe.noise for m in ms]
         self._sizes = [noise.size if isinstance(noise, Subsets) else None for noise in noises]
         self.n = 0

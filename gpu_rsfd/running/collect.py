@@ -254,9 +254,11 @@ class _Collection:
             for block, data, repetitions in cut:
                 started, name = time.perf_counter(), measurement.name
                 view = View(name, block.plan, data, spec.seed, repetitions, self.engine, self.told.advance)
-                if measurement.counts_first:
-                    view.tallies()
-                yield from ((done, *made.result()) for done, made in before)
+                try:
+                    if measurement.counts_first:
+                        view.tallies()
+                finally:  # the block before is done, whatever becomes of this one
+                    yield from ((done, *made.result()) for done, made in before)
                 before = [(block, writer.submit(finished, measurement, view, started, self.engine))]
                 if not measurement.counts_first:
                     before[0][1].result()
