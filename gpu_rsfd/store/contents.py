@@ -284,8 +284,8 @@ class Contents:
         depth = np.zeros((len(edges), *asked.shape), np.int32)  # pieces that begin, or have ended, at each edge
         for a, b, places in here:
             cells = tuple(zip(*places, strict=True))
-            depth[(number[a], *cells)] += 1
-            depth[(number[b], *cells)] -= 1
+            depth[number[a]][cells] += 1
+            depth[number[b]][cells] -= 1
         for (a, b), held in zip(itertools.pairwise(edges), depth.cumsum(axis=0) > 0, strict=False):
             lacks = asked & ~held
             if gaps and gaps[-1].stop == a and np.array_equal(gaps[-1].cells, lacks):
@@ -338,7 +338,7 @@ class Contents:
 def rows_of(piece: Piece, place: Place, array: str, first: int, stop: int) -> Any:
     """Some repetitions of a cell."""
     with refusing(piece.path):
-        return piece.arrays[array][(*place, slice(first - piece.first, stop - piece.first))]
+        return piece.arrays[array][place[0], place[1], first - piece.first : stop - piece.first]
 
 
 @contextlib.contextmanager
@@ -449,7 +449,7 @@ def _pack_cell(node: Any, place: Place, cover: Sequence[tuple[Piece, Place, int,
         here = [(piece, own, max(a, first), min(b, stop)) for piece, own, a, b in cover if a < stop and first < b]
         if len(here) > 1 or not _copied(node, place, here[0][0].arrays[array], here[0][1], first, here[0][0].path):
             parts = [rows_of(piece, own, array, a, b) for piece, own, a, b in here]
-            node[(*place, slice(first, stop))] = parts[0] if len(parts) == 1 else np.concatenate(parts)
+            node[place[0], place[1], first:stop] = parts[0] if len(parts) == 1 else np.concatenate(parts)
         yield
 
 
