@@ -251,19 +251,19 @@ class _Collection:
         # What follows from the counts is worked out while the next block is counted: a device need not wait for it.
         with ThreadPoolExecutor(1, "gpu-rsfd-writer") as writer:
             before: list[Any] = []
-            for block, data, repetitions in cut:
-                started, name = time.perf_counter(), measurement.name
-                view = View(name, block.plan, data, spec.seed, repetitions, self.engine, self.told.advance)
-                try:
+            try:
+                for block, data, repetitions in cut:
+                    started, name = time.perf_counter(), measurement.name
+                    view = View(name, block.plan, data, spec.seed, repetitions, self.engine, self.told.advance)
                     if measurement.counts_first:
                         view.tallies()
-                finally:  # the block before is done, whatever becomes of this one
-                    yield from ((done, *made.result()) for done, made in before)
-                before = [(block, writer.submit(finished, measurement, view, started, self.engine))]
-                if not measurement.counts_first:
-                    before[0][1].result()
-                self._timed(block, time.perf_counter() - started)
-            yield from ((done, *made.result()) for done, made in before)
+                    yield from _taken(before)
+                    before.append((block, writer.submit(finished, measurement, view, started, self.engine)))
+                    if not measurement.counts_first:
+                        before[0][1].result()
+                    self._timed(block, time.perf_counter() - started)
+            finally:  # the block before is done, whatever becomes of the next one
+                yield from _taken(before)
 
     def _timed(self, block: Block, seconds: float) -> None:
         self.speed = self.sizes[block.number] * (block.stop - block.first) / max(seconds, 1e-9)
@@ -314,6 +314,12 @@ class _Collection:
         if self.engine.stream is not None:  # something for everybody
             count = min(count, max(1, -(-left // (2 * multiple))))
         return min(left, (first + max(count, unit)) // unit * unit - first)
+
+
+def _taken(before: list[Any]) -> Iterator[Any]:
+    while before:
+        block, made = before.pop()
+        yield block, *made.result()
 
 
 # --------------------------------------------------------------------------------------------------------------- parts
