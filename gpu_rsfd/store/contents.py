@@ -133,7 +133,7 @@ def open_file(path: Path) -> Iterator[Source]:
         with refusing(path):
             if path.is_dir():
                 raise InputError(f"{path} is a directory; a results file is needed")
-            if os.path.lexists(path):
+            if path.exists():
                 content = stack.enter_context(open_regular(path))
                 if content.read(len(SIGNATURE)) != SIGNATURE:
                     raise InputError(f"{path} is not an HDF5 file; a results file of gpu-rsfd is needed")

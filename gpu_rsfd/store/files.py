@@ -29,7 +29,7 @@ def locked(path: Path, wait: float = LOCK_SECONDS) -> Iterator[None]:
     beside = path.with_name(path.name + ".lock")
     lock = FileLock(beside, timeout=wait, poll_interval=0.02, mode=0o644)
     held: os.stat_result | None = None
-    if os.path.lexists(beside) and not _is_lock(beside):
+    if beside.is_symlink() or (beside.exists() and not _is_lock(beside)):
         raise InputError(f"output={path} needs {beside} as its lock, but that is a file of yours: move it away")
     try:
         try:
@@ -62,7 +62,7 @@ def _is_lock(path: Path) -> bool:
     """Whether this is a lock of ours: a regular file with our mark, or an empty one."""
     try:
         with open_regular(path) as file:
-            return not path.is_symlink() and file.read(len(MARK)) in (b"", MARK)
+            return file.read(len(MARK)) in (b"", MARK)
     except (OSError, ValueError) as error:
         return isinstance(error, OSError)  # it has just been removed, or can't be read: what follows says why
 

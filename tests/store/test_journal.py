@@ -46,7 +46,7 @@ def test_a_killed_run_is_shown_and_resumed(tmp_path, blocks):
         assert not shown.complete
         same(shown["mine"], blocks)
     else:
-        with pytest.raises(InputError, match="does not exist yet, and .*journal has no repetition of all cells so far"):
+        with pytest.raises(InputError, match=r"does not exist yet, and .*journal has no repetition of all cells so far"):
             gpu_rsfd.open_results(path)
     results = sweep(path)
     assert results.computed == 9 - blocks
@@ -93,9 +93,9 @@ def test_a_journal_without_its_head_is_still_used(tmp_path):
     content = bytearray(journal.read_bytes())
     content[200] ^= 1
     journal.write_bytes(content)
-    with pytest.raises(InputError, match="r.h5 does not exist"):
+    with pytest.raises(InputError, match=r"r.h5 does not exist"):
         gpu_rsfd.open_results(path)
-    with pytest.raises(InputError, match="journal is of another run"):
+    with pytest.raises(InputError, match=r"journal is of another run"):
         sweep(path, seed=4)
     assert sweep(path).computed == 5
 
@@ -191,7 +191,7 @@ def test_overwriting_keeps_the_old_file_until_the_new_one_is_complete(tmp_path, 
         end(path, blocks, overwrite=True)
         assert path.read_bytes() == before
         same(gpu_rsfd.open_results(path)["mine"], 9, seed=5)
-    with pytest.raises(InputError, match="seed: 5 in the file, 3 asked for"):
+    with pytest.raises(InputError, match=r"seed: 5 in the file, 3 asked for"):
         sweep(path)
     results = sweep(path, overwrite=True)
     assert results.computed == 4
@@ -238,7 +238,7 @@ def test_what_cannot_be_read_back_replaces_nothing(tmp_path, monkeypatch):
         return node if name != "counts" else group.create_dataset("lost", data=np.zeros(shape), chunks=node.chunks)
 
     monkeypatch.setattr(contents.hdf5, "create_array", lose)
-    with pytest.raises(RunError, match="what was written can't be read back"):
+    with pytest.raises(RunError, match=r"what was written can't be read back"):
         sweep(path, 4)
     assert path.read_bytes() == before
     monkeypatch.undo()
@@ -313,7 +313,7 @@ def test_a_journal_that_is_cut_off_while_it_is_read(tmp_path):
     killed(path, 4)
     with contents.contents_of(path) as found:
         os.truncate(tmp_path / "r.h5.journal", 500)
-        with pytest.raises(RunError, match="can't be read: it became shorter while it was read"):
+        with pytest.raises(RunError, match=r"can't be read: it became shorter while it was read"):
             found.read("mine", "counts", 4)
 
 
@@ -329,7 +329,7 @@ def test_growing_results_are_read_when_asked_for(tmp_path, monkeypatch):
     same(middle, 6)
     late = gpu_rsfd.open_results(path)["mine"]
     sweep(path, 9, seed=5, overwrite=True)
-    with pytest.raises(InputError, match="r.h5 is of another run"):
+    with pytest.raises(InputError, match=r"r.h5 is of another run"):
         late.counts  # noqa: B018
 
 
