@@ -51,8 +51,7 @@ def resolved(output: Path) -> Path:
 
 def journal_of(output: Path, part: tuple[int, int] | None = None) -> Path:
     """Where finished blocks are added while a run, or a part of it, goes on."""
-    target = resolved(output)
-    return target.with_name(target.name + (".journal" if part is None else f".part-{part[0]}-of-{part[1]}"))
+    return Path(f"{resolved(output)}{'.journal' if part is None else f'.part-{part[0]}-of-{part[1]}'}")
 
 
 def parts_beside(output: Path) -> dict[Path, tuple[int, int]]:
@@ -227,7 +226,7 @@ def _block(path: Path, key: Mapping[str, Any], arrays: Mapping[str, Any]) -> Pie
         "device": str(key["device"]),
     }
     first, stop, protocols = int(key["first"]), int(key["stop"]), enumerate(key["protocols"])
-    if not 0 <= first < stop or not 0 <= about["seconds"] < math.inf:
+    if not 0 <= first < stop < 2**63 or not 0 <= about["seconds"] < math.inf:
         raise ValueError("a block has no repetitions")
     cells = {
         (str(protocol), float(epsilon)): ((p, e), str(key["digests"][p][e]))

@@ -46,7 +46,7 @@ def test_a_killed_run_is_shown_and_resumed(tmp_path, blocks):
         assert not shown.complete
         same(shown["mine"], blocks)
     else:
-        with pytest.raises(InputError, match=r"does not exist yet, and .*journal has no repetition of all cells so far"):
+        with pytest.raises(InputError, match=r"does not exist yet, and .*journal has no repetition of all cells"):
             gpu_rsfd.open_results(path)
     results = sweep(path)
     assert results.computed == 9 - blocks
