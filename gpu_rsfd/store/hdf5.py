@@ -26,7 +26,7 @@ from gpu_rsfd.protocols import Mechanism, Recipe, Unsampled
 from gpu_rsfd.protocols.form import noise_of
 from gpu_rsfd.results.result import CELL, Column, Header, Layout
 from gpu_rsfd.store.identity import digest_of
-from gpu_rsfd.tape import KEEP_ONE, STREAM_VERSION
+from gpu_rsfd.tape import ASSIGNMENTS, KEEP_ONE, STREAM_VERSION
 from gpu_rsfd.version import __version__
 
 FORMAT = 3  # of the file; the stream has a version of its own
@@ -112,8 +112,8 @@ def header_of(document: Mapping[str, Any]) -> Header:
         raise ValueError("frequencies")
     labels = None if document["labels"] is None else check_labels(document["labels"], domain)
     names = tuple(map(str, document["names"]))
-    if len(names) != len(domain):
-        raise ValueError("names")
+    if len(names) != len(domain) or assignment not in ASSIGNMENTS:
+        raise ValueError("names or assignment")
     return Header(integer("users", document["users"], 1, MAX_USERS), domain, names, frequencies, plan, labels)
 
 

@@ -179,10 +179,10 @@ def edited(value, rng):
 def mutate_attribute(file, rng):
     holder = rng.choice([file, file, file["mine"]])
     name = rng.choice(["spec", "layout", "wall_time", "sha256", "format", "complete"] if holder is file else ["sha256"])
-    if name in ("spec", "layout", "wall_time"):
-        return sign(file, **{name: edited(json.loads(holder.attrs[name]), rng)})
     kind = rng.randrange(7)
-    if kind == 0:
+    if name in ("spec", "layout", "wall_time"):
+        sign(file, **{name: edited(json.loads(holder.attrs[name]), rng)})
+    elif kind == 0:
         del holder.attrs[name]
     elif kind == 1:
         holder.attrs[name] = h5py.Empty("f4")
@@ -296,8 +296,8 @@ def record(key, content=b""):
     return begin + zlib.crc32(begin).to_bytes(4, "little")
 
 
-BLOCK = {"kind": "block", "dataset": "mine", "key": "", "first": 0, "stop": 1, "protocols": ["rsfd-grr"], "epsilons": [1.0],
-         "digests": [["x"]], "seconds": 1.0, "backend": "", "device": "", "arrays": {}}  # fmt: skip
+BLOCK = {"kind": "block", "dataset": "mine", "key": "", "first": 0, "stop": 1, "protocols": ["rsfd-grr"],
+         "epsilons": [1.0], "digests": [["x"]], "seconds": 1.0, "backend": "", "device": "", "arrays": {}}  # fmt: skip
 
 
 @pytest.mark.parametrize("key", [
