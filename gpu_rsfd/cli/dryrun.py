@@ -13,9 +13,10 @@ from rich.table import Table
 
 from gpu_rsfd.cli.progress import amount, duration
 from gpu_rsfd.datasets import Dataset, SyntheticDataset
+from gpu_rsfd.measure.view import measured
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.results.result import Header
-from gpu_rsfd.running.collect import Block, Run, measured, shares
+from gpu_rsfd.running.collect import Block, Run, shares
 from gpu_rsfd.show.tables import WIDTH
 
 ALL_TIMING = 2.0  # seconds, for all data sets; those that are left are taken to be as fast as the ones before
