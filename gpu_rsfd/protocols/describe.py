@@ -42,9 +42,12 @@ def lines() -> Iterator[tuple[str, str, str]]:
 
 
 def protocols_table() -> str:
-    """Every protocol: a table in Markdown."""
-    rows = ["| name | label | budget of an attribute | noise | what is sent |", "|---|---|---|---|---|"]
-    rows += [f"| `{e.name}` | {e.label} | {e.budget.text} | {noises(e)} | {sends(e)} |" for e in REGISTRY.values()]
+    """Every protocol: a table in Markdown, a row for those with the same budget that send the same."""
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for entry in REGISTRY.values():
+        kinds.setdefault((entry.budget.text, sends(entry)), []).append(f"`{entry.name}`")
+    rows = ["| protocols | budget of an attribute | what is sent |", "|---|---|---|"]
+    rows += [f"| {', '.join(names)} | {budget} | {sent} |" for (budget, sent), names in kinds.items()]
     return "\n".join(rows)
 
 
