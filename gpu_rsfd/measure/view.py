@@ -17,7 +17,7 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.reports import Chunk, ReportChunk, chunk_size
 from gpu_rsfd.planning import Counts, Floats, Plan
 
-INLINE_POSITIONS = 1 << 25  # positions x cells; less is not worth sending to other processes
+INLINE_POSITIONS = 1 << 26  # positions x cells, a second or two; less is not worth sending to other processes
 
 
 class View:

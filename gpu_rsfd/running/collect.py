@@ -322,10 +322,12 @@ class _Collection:
                 started = time.perf_counter()
                 data, repetitions = self.what.datasets[block.number], self._repetitions(block)
                 view = View(measurement.name, block.plan, data, seed, repetitions, self.engine, self.reporter.advance)
-                if measurement.counts_first:
-                    view.tallies()
-                if before is not None:
-                    yield before[0], *before[1].result()
+                try:
+                    if measurement.counts_first:
+                        view.tallies()
+                finally:  # the block before is done, whatever becomes of this one
+                    if before is not None:
+                        yield before[0], *before[1].result()
                 before = block, writer.submit(_finished, measurement, view, started, self.engine)
                 if not measurement.counts_first:
                     before[1].result()
