@@ -42,13 +42,12 @@ def lines() -> Iterator[tuple[str, str, str]]:
 
 
 def protocols_table() -> str:
-    """Every protocol: a table in Markdown, a row for those with the same budget that send the same."""
-    kinds: dict[tuple[str, str], list[str]] = {}
+    """Every protocol: a table in Markdown, a row for those that send the same."""
+    kinds: dict[str, list[str]] = {}
     for entry in REGISTRY.values():
-        kinds.setdefault((entry.budget.text, sends(entry)), []).append(f"`{entry.name}`")
-    rows = ["| protocols | budget of an attribute | what is sent |", "|---|---|---|"]
-    rows += [f"| {', '.join(names)} | {budget} | {sent} |" for (budget, sent), names in kinds.items()]
-    return "\n".join(rows)
+        kinds.setdefault(sends(entry), []).append(f"`{entry.name}`")
+    rows = ["| protocols | what is sent |", "|---|---|"]
+    return "\n".join(rows + [f"| {', '.join(names)} | {sent} |" for sent, names in kinds.items()])
 
 
 def noises_table() -> str:
