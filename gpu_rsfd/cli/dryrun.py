@@ -7,12 +7,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from gpu_rsfd.cli.progress import amount, duration
-from gpu_rsfd.datasets import Dataset, SyntheticDataset
+from gpu_rsfd.datasets import Dataset
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.results.result import Header
 from gpu_rsfd.running.collect import Block, Run, measured, shares
@@ -20,30 +21,28 @@ from gpu_rsfd.show.tables import WIDTH
 
 ALL_TIMING = 2.0  # seconds, for all data sets; those that are left are taken to be as fast as the ones before
 LONG_ENOUGH = 0.05  # seconds that tell a speed
-FIRST_USERS = 1 << 12
+FIRST_USERS, MOST_USERS = 1 << 12, 1 << 21
 
 
-def seconds_of(run: Run, engine: Any, data: Dataset, plan: Plan) -> float:
-    """Expected for a repetition: some repetitions of some of the users are measured."""
-    repetitions = run.spec.repetitions[: max(engine.drawn_at_once(plan), engine.batch_multiple(data.n))]
-    users = data.n if run.spec.sampler != "users" else min(data.n, FIRST_USERS)
+def seconds_of(run: Run, engine: Any, data: Dataset, plan: Plan, repetitions: int) -> float:
+    """Expected for some repetitions of a data set: a few of them are measured, for some of the users."""
+    few = run.spec.repetitions[: max(engine.drawn_at_once(plan), engine.batch_multiple(data.n))]
+    users = min(data.n, FIRST_USERS) if data.has_rows else data.n
     while True:
-        some = data if users == data.n else _first(data, users)
-        block = Block(0, 0, len(repetitions), plan)
-        measured(engine, some, run.measurement, block, run.spec.seed, repetitions[:1])  # what is done once only
         started = time.perf_counter()
-        measured(engine, some, run.measurement, block, run.spec.seed, repetitions)
-        seconds = time.perf_counter() - started
-        if seconds >= LONG_ENOUGH or users == data.n:
-            return seconds * data.n / users / len(repetitions)
+        some = data if users == data.n else _first(data, users)
+        block = Block(0, 0, len(few), plan)
+        measured(engine, some, run.measurement, block, run.spec.seed, few[:1])  # and what is done once only
+        once, started = time.perf_counter() - started, time.perf_counter()
+        measured(engine, some, run.measurement, block, run.spec.seed, few)
+        each = (time.perf_counter() - started) / len(few)
+        if each * len(few) >= LONG_ENOUGH or users >= min(data.n, MOST_USERS):
+            scale = data.n / users
+            return once * scale + repetitions * each * (scale if run.spec.sampler == "users" else 1)
         users = min(data.n, 8 * users)
 
 
 def _first(data: Dataset, users: int) -> Dataset:
-    if isinstance(data, SyntheticDataset):
-        return SyntheticDataset(users, data.domain, name=data.name)
-    import numpy as np
-
     return Dataset(np.stack([data.column(j, 0, users) for j in range(data.d)], axis=1), data.domain, name=data.name)
 
 
@@ -56,18 +55,19 @@ def dry_run(run: Run, engine: Any, output: Path, part: tuple[int, int]) -> None:
     protocols, epsilons, total = len(run.spec.protocols), len(run.spec.epsilons), len(run.spec.repetitions)
     sizes = [plan.positions(data.n) for data, plan in zip(run.datasets, run.plans, strict=True)]
     own = [stop - first for first, stop in shares(sizes, total, *part)]
-    began, known, cells, positions, disk, all_seconds = time.perf_counter(), 0.0, 0, 0, 0, 0.0
+    began, known, disk, rows = time.perf_counter(), 0.0, 0, []
     for data, plan, size, repetitions in zip(run.datasets, run.plans, sizes, own, strict=True):
-        if not known or time.perf_counter() - began < ALL_TIMING:
-            known = seconds_of(run, engine, data, plan) / size
-        header = Header.of(data, plan)
+        if repetitions and (not known or time.perf_counter() - began < ALL_TIMING):
+            known = seconds_of(run, engine, data, plan, repetitions) / (size * repetitions)
+        header = Header.of(_first(data, 1) if data.has_rows else data, plan)  # sizes follow from the domain
         layout = run.measurement.layout(header)
-        each, seconds = protocols * epsilons * repetitions, known * size * repetitions
-        disk += 8 * each * sum(math.prod(layout.sizes(header, array)) for array in layout.arrays)
-        cells, positions, all_seconds = cells + each, positions + size * repetitions, all_seconds + seconds
-        row = (f"{data.n:,}", str(data.d), f"{plan.values:,}", f"{each:,}", amount(size * repetitions))
-        table.add_row(data.name, *row, duration(seconds))
+        row = protocols * epsilons * repetitions, size * repetitions, known * size * repetitions
+        disk += 8 * row[0] * sum(math.prod(layout.sizes(header, array)) for array in layout.arrays)
+        rows.append(row)
+        shown = f"{data.n:,}", str(data.d), f"{plan.values:,}", f"{row[0]:,}", amount(row[1]), duration(row[2])
+        table.add_row(data.name, *shown)
     console.print(table)
+    cells, positions, seconds = map(sum, zip(*rows, strict=True))
     number, parts = part
     console.print(
         f"{protocols} protocols x {epsilons} epsilons x {total} repetitions"
@@ -78,4 +78,4 @@ def dry_run(run: Run, engine: Any, output: Path, part: tuple[int, int]) -> None:
     old = output.stat().st_size if output.exists() else 0
     peak = f"{amount(2 * disk + old)}B of disk space at most (the old file, the journal, the new file)"
     whole = "for this part" if parts > 1 else "in all"
-    console.print(f"expected: about {duration(all_seconds)} {whole}, {peak}; nothing was written")
+    console.print(f"expected: about {duration(seconds)} {whole}, {peak}; nothing was written")

@@ -6,13 +6,11 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-from gpu_rsfd.cli import parse
 from gpu_rsfd.cli.commands import DECIDE
-from gpu_rsfd.cli.inputs import datasets_of, read_options, spec_of
+from gpu_rsfd.cli.inputs import datasets_of, read_options, read_users, spec_of
 from gpu_rsfd.cli.options import SPEC_FILE, inputs_of, option, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import entries
 
 
 @app.command(
@@ -77,7 +75,7 @@ def plan(
     if "dataset" not in given:  # any n will do: no user is needed
         given = {"users": "10000", **given, "sampler": "marginals"}
     elif "users" in given:  # these frequencies, another n
-        users = list(dict.fromkeys(parse.users(entries(given.pop("users")))))
+        users = list(dict.fromkeys(read_users(given.pop("users"))))
     asked = Question(users, target, target_rmse, against, postprocess, attack, free)
     data = datasets_of(given, "plan", quiet)
     if plot is not None and (len(data) > 1 or (users is not None and len(users) > 1)):

@@ -7,8 +7,7 @@ import time
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
-from rich.text import Text
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from gpu_rsfd.cli.terminal import escaped
 from gpu_rsfd.running.collect import Silent
@@ -37,6 +36,8 @@ def duration(seconds: float) -> str:
 class PlainLines(Silent):
     """A line now and then on standard error, for logs."""
 
+    every = PLAIN_EVERY
+
     def __init__(self) -> None:
         self._total, self._done, self._before, self._name = 1, 0, 0, ""
         self._started = self._spoken = time.monotonic()
@@ -51,71 +52,60 @@ class PlainLines(Silent):
     def advance(self, positions: int) -> None:
         self._done += positions
         now = time.monotonic()
-        if now - self._spoken >= PLAIN_EVERY:
+        if now - self._spoken >= self.every:
             self._spoken = now
-            self._line()
+            self._show()
 
-    def _line(self) -> None:
+    def _words(self) -> str:
+        """How fast it goes, and how long it will take."""
         speed = (self._done - self._before) / max(time.monotonic() - self._started, 1e-9)
         left = (self._total - self._done) / speed if speed else 0
-        share = 100 * self._done / self._total
-        self.say(f"{share:3.0f} %  {self._name}  {amount(speed)} positions/s  {duration(left)} left")
+        return f"{amount(speed)} positions/s  {duration(left)} left"
+
+    def _show(self) -> None:
+        self.say(f"{100 * self._done / self._total:3.0f} %  {self._name}  {self._words()}")
 
     def say(self, line: str) -> None:
         print(escaped(line), file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        self._line()
+        self._show()
 
 
-class _Speed(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text(f"{amount(speed)} positions/s" if speed else "")
-
-
-class _Left(ProgressColumn):
-    max_refresh = 0.5
-
-    def render(self, task: Task) -> Text:
-        left = task.time_remaining
-        return Text("" if left is None or task.finished else f"{duration(left)} left")
-
-
-class LiveBar(Silent):
+class LiveBar(PlainLines):
     """A live bar over all positions (users x values x repetitions)."""
 
+    every = 0.1
+
     def __init__(self) -> None:
+        super().__init__()
         self._console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            _Speed(),
-            _Left(),
-            console=self._console,
-        )
-        self._task = self._progress.add_task("", total=None, start=False)
+        words = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[words]}")
+        self._bar = Progress(*words, console=self._console)
+        self._task = self._bar.add_task("", total=None, words="")
 
     def __exit__(self, *_: object) -> None:
-        self._progress.stop()
+        self._bar.stop()
 
     def begin(self, positions: int, done: int) -> None:
-        self._progress.start()
-        self._progress.start_task(self._task)
-        self._progress.update(self._task, total=positions, completed=done)
+        super().begin(positions, done)
+        self._bar.start()
 
-    def dataset(self, name: str) -> None:
-        self._progress.update(self._task, description=escape(escaped(name)))
-
-    def advance(self, positions: int) -> None:
-        self._progress.advance(self._task, positions)
+    def _show(self) -> None:
+        self._bar.update(
+            self._task,
+            total=self._total,
+            completed=self._done,
+            description=escape(escaped(self._name)),
+            words=self._words(),
+        )
 
     def say(self, line: str) -> None:
         self._console.print(escaped(line), highlight=False, markup=False)
 
     def end(self) -> None:
-        self._progress.stop()
+        self._show()
+        self._bar.stop()
 
 
 def reporter(quiet: bool) -> Silent:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any
 
-from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_users
-from gpu_rsfd.cli import parse
+from gpu_rsfd.checks import MAX_ATTRIBUTES, check_users
 from gpu_rsfd.cli.commands import DECIDE
-from gpu_rsfd.cli.inputs import own_or_known, own_protocols
+from gpu_rsfd.cli.inputs import own_or_known, own_protocols, read_sizes
 from gpu_rsfd.cli.options import PROTOCOL_FROM, given, option, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
@@ -63,8 +62,8 @@ def protocols(
         return
     at = catalogue.Setting(
         _one("epsilon", read_epsilons(epsilon)),
-        _one("attributes", parse.sizes("attributes", [attributes], 1, MAX_ATTRIBUTES)),
-        _one("values", parse.sizes("values", [values], MIN_DOMAIN, MAX_DOMAIN)),
+        _one("attributes", read_sizes("attributes", attributes, 1, MAX_ATTRIBUTES)),
+        _one("values", read_sizes("values", values)),
         check_users(whole("users", users)),
         spec.guarantee,
     )
