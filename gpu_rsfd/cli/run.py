@@ -165,7 +165,7 @@ def _module(path: Path) -> ModuleType:
     module = ModuleType(f"{name} ({place})" if taken else name)
     module.__file__ = place
     sys.modules[module.__name__] = module  # where dataclasses look for it
-    execute(path, module.__dict__, "the measurement")
+    execute(path, module.__dict__)
     if taken:
         del sys.modules[module.__name__]  # pickle refuses what is in no module: it is run in this process, then
     return module

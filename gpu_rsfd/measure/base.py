@@ -146,6 +146,8 @@ def _derived(field: Field[Any]) -> Option:
 
 def check_kind(kind: type[Measurement], taken: Collection[str]) -> None:
     """Refuses a class whose fields can't be options; `taken`: names of options that every run has."""
+    if kind.measure is Measurement.measure:
+        raise InputError(f"{kind.__name__} has no method `measure`")
     own = any("ClassVar" not in str(annotation) for annotation in kind.__annotations__.values())
     if own and "__dataclass_fields__" not in vars(kind):
         raise InputError(f"{kind.__name__} has fields, but is no dataclass; put @dataclass(frozen=True) before it")

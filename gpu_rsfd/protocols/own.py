@@ -177,7 +177,7 @@ def load_protocols(path: str | os.PathLike[str]) -> dict[str, Protocol]:
     """
     path = Path(path)
     space: dict[str, Any] = {"__name__": path.stem, "__file__": str(path)}
-    execute(path, space, "protocols")
+    execute(path, space)
     found: dict[str, Protocol] = {}
     for value in space.values():
         if not isinstance(value, Protocol) or REGISTRY.get(value.name) is value:
@@ -189,12 +189,12 @@ def load_protocols(path: str | os.PathLike[str]) -> dict[str, Protocol]:
     return found
 
 
-def execute(path: Path, space: dict[str, Any], what: str) -> None:
+def execute(path: Path, space: dict[str, Any]) -> None:
     """Runs somebody's Python file in a namespace; errors are one line, with the place in the file."""
     try:
         text = path.read_bytes()
     except OSError as error:
-        raise InputError(f"{what} of {path} can't be read: {error.strerror}") from None
+        raise InputError(f"{path} can't be read: {error.strerror}") from None
     sys.path.insert(0, str(path.resolve().parent))  # its own helpers
     try:
         exec(compile(text, str(path), "exec"), space)
