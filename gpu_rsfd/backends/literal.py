@@ -249,7 +249,8 @@ def reported(values: npt.NDArray[Any], k: int, recipe: Recipe) -> npt.NDArray[np
     if recipe.unary:
         return values.sum(axis=0, dtype=np.int64)
     if isinstance(recipe.noise, Sets):
-        return np.array([np.isin(values, members).sum() for members in recipe.noise.design.sets(k)])
+        design = recipe.noise.design
+        return design.supported(np.bincount(values, minlength=design.messages), k)
     return np.bincount(values, minlength=k)
 
 

@@ -58,12 +58,9 @@ def noises_table() -> str:
 
 def updated(text: str) -> str:
     """A document with its first two tables (the lines that start with |) replaced by the registry's."""
-    parts = [list(lines) for _, lines in groupby(text.splitlines(), key=lambda line: line.startswith("|"))]
+    parts = ["\n".join(lines) for _, lines in groupby(text.splitlines(), key=lambda line: line.startswith("|"))]
     tables = iter((protocols_table(), noises_table()))
-    return (
-        "\n".join(next(tables, "\n".join(part)) if part[0].startswith("|") else "\n".join(part) for part in parts)
-        + "\n"
-    )
+    return "\n".join(next(tables, part) if part.startswith("|") else part for part in parts) + "\n"
 
 
 if __name__ == "__main__":

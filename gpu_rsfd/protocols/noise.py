@@ -379,9 +379,3 @@ _LONGITUDINAL = "Arcolezi, Couchot, Al Bouna, Xiao, Digital Communications and N
 L_GRR = _memoised("l-grr", GRR, f"after {_LONGITUDINAL}; for k > 2 with another second step")
 L_SUE = _memoised("l-sue", SUE, "Erlingsson, Pihur, Korolova, CCS 2014 (RAPPOR, one report)")
 L_OSUE = _memoised("l-osue", OUE, _LONGITUDINAL)
-
-_RULES = {r.name: r for r in (GRR, HR, PGR, SS, OUE, SUE, OLH, BLH, THE, RUE, L_GRR, L_SUE, L_OSUE)}
-
-
-def rule(name: str) -> NoiseRule:
-    return _RULES[name]

@@ -314,17 +314,9 @@ def _set(name: str, bits: Any, loss: Any) -> NoiseRule:
     def claimed(noise: Noise, e: float, k: int) -> float:
         return stated.number("loss", e=e, k=k)
 
+    thresholds, lost = towards_privacy(ideal), bits_loss if loss is None else claimed
     return NoiseRule(
-        name,
-        Bits,
-        ideal,
-        towards_privacy(ideal),
-        one_bit_each,
-        "p(e, k)",
-        "q(e, k)",
-        "own",
-        bits_loss if loss is None else claimed,
-        claimed=loss is not None,
+        name, Bits, ideal, thresholds, one_bit_each, "p(e, k)", "q(e, k)", "own", lost, claimed=loss is not None
     )
 
 
@@ -365,8 +357,7 @@ def _messages(name: str, sets: Any) -> NoiseRule:
         found = design(e, k)
         return found.messages, found.size, found.shared
 
-    p_star, q_star = PGR.p_star, PGR.q_star
-    return message_sets(name, shape, design, p_star, q_star, "own", most)
+    return message_sets(name, shape, design, PGR.p_star, PGR.q_star, "own", most)
 
 
 def _design(words: str, sets: Any) -> Design:
@@ -388,10 +379,8 @@ def _pair(name: str, adaptive: object) -> tuple[Protocol, Protocol, Budget]:
             raise InputError(
                 f"protocol {name!r}: adaptive={one.name!r} is longitudinal or has a prior; give another one"
             )
-    families = [
-        variant.unsampled if not variant.unsampled.hides else Unsampled.FAKE for variant in (*a.variants, *b.variants)
-    ]
-    if families[0] is not families[1]:
+    families = {v.unsampled if not v.unsampled.hides else Unsampled.FAKE for v in (*a.variants, *b.variants)}
+    if len(families) > 1:
         raise InputError(f"protocol {name!r}: {a.name} and {b.name} are of different solutions; both must be of one")
     if a.budget.rule != b.budget.rule:
         raise InputError(f"protocol {name!r}: {a.name} and {b.name} have different budgets; both must have the same")

@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.protocols import Mechanism, group_size, mean_inverse_binomial, prior_frequencies
+from gpu_rsfd.protocols import Mechanism, group_size, prior_frequencies
+from gpu_rsfd.protocols.mechanism import mean_inverse_binomial
 
 Floats = npt.NDArray[np.float64]
 

@@ -72,7 +72,7 @@ def engine_for(
         raise InputError("workers and devices can't be given for a cluster, which has its own")
     from gpu_rsfd.backends.cluster import Cluster
 
-    return Cluster(cluster, backend, run.spec.sampler, patience, say)
+    return Cluster(cluster, backend, run.spec.sampler, patience, say, noises)
 
 
 @with_keywords(FIELDS, "run")

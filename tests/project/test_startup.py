@@ -20,13 +20,13 @@ def loaded(program, *arguments):
 
 def test_importing_the_package_imports_nothing_else():
     found = loaded("import gpu_rsfd")
-    assert {name for name in found if name.startswith("gpu_rsfd")} == {"gpu_rsfd", "gpu_rsfd.version"}
+    assert {name for name in found if name.startswith("gpu_rsfd")} == {"gpu_rsfd", "gpu_rsfd.late", "gpu_rsfd.version"}
     assert not found & {*HEAVY, "typer", "rich"}
 
 
 @pytest.mark.parametrize("option,own", [
-    ("--version", "version cli"),
-    ("--help", "version cli cli.program cli.commands cli.helptext cli.signals cli.terminal checks errors options"),
+    ("--version", "version late cli"),
+    ("--help", "version late cli cli.program cli.commands cli.helptext cli.signals cli.terminal checks errors options"),
 ])  # fmt: skip
 def test_version_and_help_import_little(option, own):
     found = loaded("from gpu_rsfd.cli import main; main()", option)

@@ -23,7 +23,6 @@ import numpy.typing as npt
 from gpu_rsfd.backends.cuda.devices import Device, first_line, without_disk
 from gpu_rsfd.backends.cuda.kernels import OPTIONS, module_of, source
 from gpu_rsfd.backends.cuda.passes import KEY, AttributeJob, ValuePass, digits_of, key_rounds
-from gpu_rsfd.backends.cuda.work import Work
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.errors import RunError
@@ -141,7 +140,23 @@ class Limits:
 
     groups: int = 2**63  # of 64 users at a time
     repetitions: int = 2**63  # in a batch
-    positions: int | None = None  # of a batch at least, if several devices share the work
+
+
+@dataclass
+class Work:
+    """The repetitions first … last - 1 of a job that a device has still to do; none once it has `ended`."""
+
+    first: int
+    last: int
+    ended: threading.Event
+
+    def take(self, most: int) -> tuple[int, int] | None:
+        """The next ones, at most so many; None if there are no more."""
+        first, stop = self.first, min(self.first + most, self.last)
+        if first >= stop or self.ended.is_set():
+            return None
+        self.first = stop
+        return first, stop
 
 
 class KernelTime(NamedTuple):
@@ -228,16 +243,16 @@ class Runner:
 
     def run(self, job: Job, work: Work) -> Generator[Part, None, None]:
         """All users in repetitions from `work`, part by part, until there are no more.  In the device's thread."""
-        if work.done:
+        if work.first >= work.last:
             return
         size = job.groups if self._holds(job) else self._groups_that_fit(job)
         if size == job.groups:
             yield from self._users(job, 0, job.groups, work)
             return
-        # the values are read again for each share: as large as is fair
+        # the values are read once for all repetitions
         while share := work.take(len(job.repetitions)):
             for start in range(0, job.groups, size):
-                yield from self._users(job, start, min(start + size, job.groups), Work(*share))
+                yield from self._users(job, start, min(start + size, job.groups), Work(*share, work.ended))
 
     def _free_words(self) -> int:
         pool = self._cp.get_default_memory_pool()
@@ -279,7 +294,7 @@ class Runner:
                 try:
                     following = users.launch(*share)
                 except self._cp.cuda.memory.OutOfMemoryError:
-                    work.give_back(*share)
+                    work.first = share[0]
                     if launched is not None:
                         yield launched.part()
                         launched = None
@@ -294,6 +309,7 @@ class Runner:
                 if launched is not None:
                     yield launched.part()
                 launched = following
+                del following  # or its memory would stay, whatever becomes of the batch
             if launched is not None:
                 yield launched.part()
                 launched = None
@@ -307,8 +323,8 @@ class Runner:
                     raise MemoryError(f"{self.device} has too little free memory for even 64 users")
                 self._say(f"users at a time: {groups * LANES:,} -> {-(-groups // 2) * LANES:,}")
                 middle = start + -(-groups // 2)
-                yield from self._users(job, start, middle, Work(*share))
-                yield from self._users(job, middle, stop, Work(*share))
+                yield from self._users(job, start, middle, Work(*share, work.ended))
+                yield from self._users(job, middle, stop, Work(*share, work.ended))
 
     def _values(self, job: Job, start: int, stop: int) -> list[Any]:
         """Per attribute [digit, group]: the users' values; those of a whole data set stay for the next job."""
