@@ -8,16 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from gpu_rsfd.cli.progress import amount, duration
 from gpu_rsfd.datasets import Dataset
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.results.result import Header
 from gpu_rsfd.running.collect import Block, Run, measured, shares
-from gpu_rsfd.show.tables import WIDTH
 
 ALL_TIMING = 2.0  # seconds, for all data sets; those that are left are taken to be as fast as the ones before
 LONG_ENOUGH = 0.05  # seconds that tell a speed
@@ -48,11 +44,8 @@ def _first(data: Dataset, users: int) -> Dataset:
 
 def dry_run(run: Run, engine: Any, output: Path, part: tuple[int, int]) -> None:
     """Print what would be done."""
-    console = Console(width=WIDTH, highlight=False, markup=False)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    for name in ("data set", "users", "d", "values", "cells", "positions", "expected time"):
-        table.add_column(name, justify="left" if name == "data set" else "right", no_wrap=True)
-    protocols, epsilons, total = len(run.spec.protocols), len(run.spec.epsilons), len(run.spec.repetitions)
+    spec, (number, parts) = run.spec, part
+    protocols, epsilons, total = len(spec.protocols), len(spec.epsilons), len(spec.repetitions)
     sizes = [plan.positions(data.n) for data, plan in zip(run.datasets, run.plans, strict=True)]
     own = [stop - first for first, stop in shares(sizes, total, *part)]
     began, known, disk, rows = time.perf_counter(), 0.0, 0, []
@@ -64,18 +57,14 @@ def dry_run(run: Run, engine: Any, output: Path, part: tuple[int, int]) -> None:
         row = protocols * epsilons * repetitions, size * repetitions, known * size * repetitions
         disk += 8 * row[0] * sum(math.prod(layout.sizes(header, array)) for array in layout.arrays)
         rows.append(row)
-        shown = f"{data.n:,}", str(data.d), f"{plan.values:,}", f"{row[0]:,}", amount(row[1]), duration(row[2])
-        table.add_row(data.name, *shown)
-    console.print(table)
+        shape = f"{data.name}: {data.n:,} users, {data.d} attributes, {plan.values:,} values"
+        print(f"{shape}; {row[0]:,} cells, {amount(row[1])} positions, about {duration(row[2])}")
     cells, positions, seconds = map(sum, zip(*rows, strict=True))
-    number, parts = part
-    console.print(
-        f"{protocols} protocols x {epsilons} epsilons x {total} repetitions"
-        f"{f', part {number} of {parts}' if parts > 1 else ''}: "
-        f"{cells:,} cells, {amount(positions)} positions (users x values)"
-    )
-    console.print(f"backend {engine.name} ({engine.device}): {engine.reason}")
+    which = f", part {number} of {parts}" if parts > 1 else ""
+    grid = f"{protocols} protocols x {epsilons} epsilons x {total} repetitions{which}"
+    print(f"{grid}: {cells:,} cells, {amount(positions)} positions (users x values)")
+    print(f"backend {engine.name} ({engine.device}): {engine.reason}")
     old = output.stat().st_size if output.exists() else 0
     peak = f"{amount(2 * disk + old)}B of disk space at most (the old file, the journal, the new file)"
     whole = "for this part" if parts > 1 else "in all"
-    console.print(f"expected: about {duration(seconds)} {whole}, {peak}; nothing was written")
+    print(f"expected: about {duration(seconds)} {whole}, {peak}; nothing was written")

@@ -139,13 +139,13 @@ def _word(declared: Option) -> str:
 
 
 def with_options(command: str, *declared: Option) -> Callable[[F], F]:
-    """A command whose `**options` are these, in the place of that parameter."""
+    """A command whose options are these: parameters of these names, and `**options` for the others."""
 
     def made(function: F) -> F:
         signature = inspect.signature(function, eval_str=True)
-        fixed = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        fixed = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in fixed]
-        parameters = [*fixed, *(_parameter(each, command) for each in declared)]
+        found = {each.name: each for each in (_parameter(option, command) for option in declared)}
+        others = (p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD and p.name not in found)
+        parameters = [*(p.replace(kind=p.KEYWORD_ONLY) for p in others), *found.values()]
         function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         function.__annotations__ = {p.name: p.annotation for p in parameters}
         return function

@@ -73,10 +73,8 @@ def main() -> None:
         with ended_by_signals() as came, guarded():
             code = app(standalone_mode=False)
             sys.stdout.flush()
-    except InputError as error:
-        fail(str(error), 2)
-    except RunError as error:
-        fail(str(error), 1)
+    except (InputError, RunError) as error:
+        fail(str(error), 2 if isinstance(error, InputError) else 1)
     except BrokenPipeError:  # `gpu-rsfd show … | head`
         _give_up_output()
         raise SystemExit(1) from None

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
-
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from gpu_rsfd.cli.terminal import escaped
 from gpu_rsfd.running.collect import Silent
 
-PLAIN_EVERY = 5.0  # seconds between plain lines
+PLAIN_EVERY, LIVE_EVERY = 5.0, 0.1  # seconds between lines
+BAR = 30  # characters
 
 
 def amount(number: float) -> str:
@@ -33,13 +31,12 @@ def duration(seconds: float) -> str:
     return f"{seconds / (365.25 * 86_400):,.0f} years"
 
 
-class PlainLines(Silent):
-    """A line now and then on standard error, for logs."""
+class Lines(Silent):
+    """On standard error: a line now and then, for logs; or on a terminal, one that is written again and again."""
 
-    every = PLAIN_EVERY
-
-    def __init__(self) -> None:
-        self._total, self._done, self._before, self._name = 1, 0, 0, ""
+    def __init__(self, live: bool) -> None:
+        self._live, self._start = live, "\r\x1b[K" if live else ""
+        self._total, self._done, self._before, self._name = 0, 0, 0, ""
         self._started = self._spoken = time.monotonic()
 
     def begin(self, positions: int, done: int) -> None:
@@ -52,64 +49,27 @@ class PlainLines(Silent):
     def advance(self, positions: int) -> None:
         self._done += positions
         now = time.monotonic()
-        if now - self._spoken >= self.every:
+        if now - self._spoken >= (LIVE_EVERY if self._live else PLAIN_EVERY):
             self._spoken = now
-            self._show()
+            self._show("" if self._live else "\n")
 
-    def _words(self) -> str:
-        """How fast it goes, and how long it will take."""
+    def _show(self, end: str) -> None:
+        share = self._done / self._total
         speed = (self._done - self._before) / max(time.monotonic() - self._started, 1e-9)
         left = (self._total - self._done) / speed if speed else 0
-        return f"{amount(speed)} positions/s  {duration(left)} left"
-
-    def _show(self) -> None:
-        self.say(f"{100 * self._done / self._total:3.0f} %  {self._name}  {self._words()}")
-
-    def say(self, line: str) -> None:
-        print(escaped(line), file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        self._show()
-
-
-class LiveBar(PlainLines):
-    """A live bar over all positions (users x values x repetitions)."""
-
-    every = 0.1
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._console = Console(stderr=True)
-        words = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[words]}")
-        self._bar = Progress(*words, console=self._console)
-        self._task = self._bar.add_task("", total=None, words="")
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def begin(self, positions: int, done: int) -> None:
-        super().begin(positions, done)
-        self._bar.start()
-
-    def _show(self) -> None:
-        self._bar.update(
-            self._task,
-            total=self._total,
-            completed=self._done,
-            description=escape(escaped(self._name)),
-            words=self._words(),
-        )
+        bar = f"{'━' * round(BAR * share):·<{BAR}} " if self._live else ""
+        line = f"{bar}{100 * share:3.0f} %  {self._name}  {amount(speed)} positions/s  {duration(left)} left"
+        width = shutil.get_terminal_size().columns - 1 if self._live else None
+        print(f"{self._start}{escaped(line)[:width]}", end=end, file=sys.stderr, flush=True)
 
     def say(self, line: str) -> None:
-        self._console.print(escaped(line), highlight=False, markup=False)
+        print(f"{self._start}{escaped(line)}", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        self._show()
-        self._bar.stop()
+        if self._total:  # there was something to do
+            self._show("\n")
 
 
 def reporter(quiet: bool) -> Silent:
     """The one that fits where the output goes."""
-    if quiet:
-        return Silent()
-    return LiveBar() if sys.stderr.isatty() else PlainLines()
+    return Silent() if quiet else Lines(sys.stderr.isatty())

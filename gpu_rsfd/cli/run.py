@@ -12,6 +12,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, NoReturn
@@ -38,13 +39,16 @@ from gpu_rsfd.running.experiments import merge as joined
 from gpu_rsfd.store.contents import check_output, journal_of
 
 QUICK_REPETITIONS = 10
+OTHERS = typer.Argument(
+    help="The same file name in other folders, whose parts are read as well.", show_default=False, metavar="[OTHERS]..."
+)
 Class = Annotated[str, typer.Argument(help="Python file and class in it.", show_default=False, metavar="FILE.py:CLASS")]
 
 # -------------------------------------------------------------------------------------------------------- the commands
 
 
-def _looks(kind: type[Measurement]) -> dict[str, Any]:
-    return {"rich_help_panel": RUN, "epilog": f"Examples:  {SEPARATOR.join(kind.examples)}" if kind.examples else None}
+def _epilog(examples: Sequence[str]) -> str | None:
+    return f"Examples:  {SEPARATOR.join(examples)}" if examples else None
 
 
 def _of_measurement(kind: type[Measurement]) -> Callable[..., None]:
@@ -57,46 +61,38 @@ def _of_measurement(kind: type[Measurement]) -> Callable[..., None]:
 
 
 for _kind in MEASUREMENTS.values():
-    app.command(_kind.command, **_looks(_kind))(_of_measurement(_kind))
-
-
-class Own(Command):
-    """`run`, which has the options of the class that its first argument names."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and not args[0].startswith("-") and not ctx.resilient_parsing:
-            kind = load_class(args[0])
-            alone = typer.Typer(add_completion=False)
-            alone.command("run", **_looks(kind))(_of_class(kind))
-            made: Any = typer.main.get_command(alone)
-            self.params, self.callback, self.help, self.epilog = made.params, made.callback, made.help, made.epilog
-        return super().parse_args(ctx, args)
+    app.command(_kind.command, rich_help_panel=RUN, epilog=_epilog(_kind.examples))(_of_measurement(_kind))
 
 
 def _of_class(kind: type[Measurement]) -> Callable[..., None]:
     @with_options("run", *running_of("run", kind))
     def command(measurement: Class, **options: Any) -> None:
         with _told(str(Path(measurement.rpartition(":")[0]))):
-            carry_out("run", kind, options)
+            carry_out("run", load_class(measurement), options)
 
     command.__doc__ = kind.__doc__
     return command
 
 
-@app.command(
-    cls=Own,
-    no_args_is_help=True,
-    rich_help_panel=RUN,
-    epilog="Examples:  gpu-rsfd run mine.py:Growing --help  ·  "
-    "gpu-rsfd run mine.py:Growing --dataset nursery --steps 2 --output mine.h5",
-)
-@with_options("run", *running_of("run", Measurement))
-def run(measurement: Class, **options: Any) -> None:
-    """Run a measurement of your own: a class in a Python file, whose fields are options.
+class Own(Command):
+    """`run`, which has the options of the class that is named, too."""
 
-    gpu-rsfd run mine.py:Growing --help lists them, too.
-    """
-    raise InputError("run needs a Python file and a class in it first: gpu-rsfd run mine.py:Growing --help")
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = [argument for argument in args if ".py:" in argument]
+        if named and not ctx.resilient_parsing:
+            kind, alone = load_class(named[0]), typer.Typer(add_completion=False)
+            alone.command("run", cls=Command, epilog=_epilog(kind.examples))(_of_class(kind))
+            vars(self).update(vars(typer.main.get_command(alone)))
+        return super().parse_args(ctx, args)
+
+
+run = _of_class(Measurement)
+run.__doc__ = """Run a measurement of your own: a class in a Python file, whose fields are options.
+
+gpu-rsfd run mine.py:Growing --help lists them, too.
+"""
+_example = "gpu-rsfd run mine.py:Growing --dataset nursery --steps 2 --output mine.h5"
+app.command("run", cls=Own, no_args_is_help=True, rich_help_panel=RUN, epilog=_epilog([_example]))(run)
 
 
 @app.command(
@@ -120,14 +116,7 @@ def paper(
 )
 def merge(
     file: Annotated[Path, typer.Argument(help="The --output of the parts.", show_default=False, metavar="FILE")],
-    others: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            help="The same file name in other folders, whose parts are read as well.",
-            show_default=False,
-            metavar="[OTHERS]...",
-        ),
-    ] = None,
+    others: Annotated[list[Path] | None, OTHERS] = None,
 ) -> None:
     """Merge the parts of a run (`--part 3/16`) into its results file, or report what is missing."""
     results = joined(file, others or [])
@@ -138,6 +127,7 @@ def merge(
 # ------------------------------------------------------------------------------------------------------ one's own class
 
 
+@cache
 def load_class(text: str) -> type[Measurement]:
     """The class that `mine.py:Growing` names."""
     file, _, name = text.rpartition(":")

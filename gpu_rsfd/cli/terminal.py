@@ -34,10 +34,6 @@ class Guarded:
         self._stream.write("".join(piece if i % 2 else escaped(piece) for i, piece in enumerate(pieces)))
         return len(text)
 
-    def writelines(self, lines: Any) -> None:
-        for line in lines:
-            self.write(line)
-
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
