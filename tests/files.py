@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from gpu_rsfd.errors import InputError
-from gpu_rsfd.measure import Frequencies
-from gpu_rsfd.spec import Spec
 from gpu_rsfd.store.blocks import Block, Blocks, write_block
 from gpu_rsfd.store.compact import Store
 from gpu_rsfd.store.folder import folder_of
 from gpu_rsfd.store.format import chunk_rows
+
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.measure import Frequencies
+from gpu_rsfd.spec import Spec
 from gpu_rsfd.store.identity import key_of
 from gpu_rsfd.tape import STREAM_VERSION
 

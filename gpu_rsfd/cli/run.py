@@ -33,9 +33,8 @@ from gpu_rsfd.measure.base import check_kind, check_measurement
 from gpu_rsfd.options import SIMULATION, counted, entries, split_list, unknown_name, whole
 from gpu_rsfd.protocols.own import execute, told
 from gpu_rsfd.results.result import Results
+from gpu_rsfd.running import experiments
 from gpu_rsfd.running.collect import Run, check_part, collect
-from gpu_rsfd.running.experiments import check_datasets, engine_for
-from gpu_rsfd.running.experiments import merge as joined
 from gpu_rsfd.store.contents import check_output, journal_of
 
 QUICK_REPETITIONS = 10
@@ -119,7 +118,7 @@ def merge(
     others: Annotated[list[Path] | None, OTHERS] = None,
 ) -> None:
     """Merge the parts of a run (`--part 3/16`) into its results file, or report what is missing."""
-    results = joined(file, others or [])
+    results = experiments.merge(file, others or [])
     repetitions = len(next(iter(results.values())).repetitions)
     print(f"{file} is complete: {counted(len(results), 'data set')}, {counted(repetitions, 'repetition')}")
 
@@ -205,9 +204,9 @@ def carry_out(
     workers = None if options["workers"] is None else whole("workers", options["workers"])
     devices = [whole("device", text) for text in split_list(options["device"] or [], "device")] or None
     _check_files(options, _input_files(given, options.get("spec")), available() if each else ())
-    what = Run.of(measurement, spec, check_datasets(datasets_of(given, command, quiet), spec.sampler))
+    what = Run.of(measurement, spec, experiments.check_datasets(datasets_of(given, command, quiet), spec.sampler))
     with progress.reporter(quiet) as reporter:
-        with engine_for(
+        with experiments.engine_for(
             what, options["backend"], workers, devices, options["cluster"], patience, reporter.say
         ) as engine:
             if options["dry_run"]:

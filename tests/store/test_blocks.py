@@ -9,6 +9,9 @@ import h5py
 import numpy as np
 import pytest
 from command import call, refusal
+from gpu_rsfd.store.blocks import Blocks
+from gpu_rsfd.store.folder import folder_of
+from gpu_rsfd.store.format import chunk_rows
 
 import gpu_rsfd
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
@@ -16,9 +19,6 @@ from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.running import collect
 from gpu_rsfd.running.experiments import sweep
 from gpu_rsfd.store import compact, files, pieces, reading
-from gpu_rsfd.store.blocks import Blocks
-from gpu_rsfd.store.folder import folder_of
-from gpu_rsfd.store.format import chunk_rows
 
 DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), "zipf:1", name="mine")
 OTHER = gpu_rsfd.SyntheticDataset(300, (4,), name="other")

@@ -5,6 +5,7 @@ from dataclasses import replace
 import h5py
 import numpy as np
 import pytest
+from gpu_rsfd.store.folder import folder_of
 
 import gpu_rsfd
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
@@ -13,7 +14,6 @@ from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.running import collect
 from gpu_rsfd.store import compact
-from gpu_rsfd.store.folder import folder_of
 
 DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), "zipf:1", name="mine")
 OTHER = gpu_rsfd.SyntheticDataset(300, (4,), name="other")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from command import call, refusal, run
 from files import store, sweep_of
+from gpu_rsfd.store.output import check_output
 
 import gpu_rsfd
 from gpu_rsfd.backends import open_backend
@@ -17,7 +18,6 @@ from gpu_rsfd.show import plots
 from gpu_rsfd.spec import Spec
 from gpu_rsfd.store import compact
 from gpu_rsfd.store.files import StoreError, locked
-from gpu_rsfd.store.output import check_output
 
 SMALL = ["--users", "500", "--domain", "3x2", "--epsilon", "1", "--repetitions", "2", "--workers", "1"]
 TINY = [*SMALL, "--quiet"]

@@ -10,13 +10,13 @@ import h5py
 import numpy as np
 import pytest
 from command import call, start
+from gpu_rsfd.store.folder import folder_of
 
 import gpu_rsfd
 from gpu_rsfd.cli.terminal import Guarded, escaped
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.running.experiments import merge, sweep
 from gpu_rsfd.store import reading
-from gpu_rsfd.store.folder import folder_of
 from gpu_rsfd.store.identity import digest_of
 from gpu_rsfd.untrusted import read_regular
 

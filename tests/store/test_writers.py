@@ -12,13 +12,13 @@ import filelock
 import numpy as np
 import pytest
 from command import run, start
+from gpu_rsfd.store.folder import folder_of
 
 import gpu_rsfd
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.running import collect
 from gpu_rsfd.running.experiments import merge, sweep
 from gpu_rsfd.store import files, folder
-from gpu_rsfd.store.folder import folder_of
 
 DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), name="mine")
 OPTIONS = {"epsilons": [1.0], "protocols": ["rsfd-grr", "smp-adp"], "seed": 3, "backend": "numpy", "workers": 1}
