@@ -145,13 +145,11 @@ def test_the_docs_say_which_commands_have_an_option(command):
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
     known = {f"--{p.name.replace('_', '-')}" for p in load(command).params}
     sections = re.split(r"^## ", page, flags=re.M)[1:]
-    assert [section.partition("\n")[0] for section in sections][3:-1] == [
-        "What `sweep` records",
-        "What `attack` records",
-    ]
+    titles = [section.partition("\n")[0] for section in sections]
+    assert titles[3:-1] == ["What `sweep` records", "What `attack` records"]
     for section in (*sections[:3], *(sections[-1:] if command != "plan" else ())):
         for flag, refused in re.findall(r"^\| `(--[\w-]+)[^|]*\|.*\|([^|]*)\|$", section, re.M):
-            assert (flag in known) == (f"`{command}`" not in refused), flag
+            assert (flag in known) == (f"`{command}`" not in refused or "| not in |" not in section), flag
 
 
 def test_names_that_nobody_knows():
