@@ -16,26 +16,28 @@ from gpu_rsfd.results.result import Header
 from gpu_rsfd.running.collect import Block, Run, measured, shares
 
 ALL_TIMING = 2.0  # seconds, for all data sets; those that are left are taken to be as fast as the ones before
-LONG_ENOUGH = 0.05  # seconds that tell a speed
-FIRST_USERS, MOST_USERS = 1 << 12, 1 << 21
+FIRST_USERS, MOST_USERS, MORE = 1 << 12, 1 << 21, 8  # users that are tried, the next time MORE times as many
+GROWN = 2.0  # times the seconds of fewer users: these tell what a user takes
 
 
 def seconds_of(run: Run, engine: Any, data: Dataset, plan: Plan, repetitions: int) -> float:
-    """Expected for some repetitions of a data set: a few of them are measured, for some of the users."""
+    """Expected for some repetitions of a data set: a few of them are measured, for more and more of the users."""
     few = run.spec.repetitions[: max(engine.drawn_at_once(plan), engine.batch_multiple(data.n))]
-    users = min(data.n, FIRST_USERS) if data.has_rows else data.n
+    block, users = Block(0, 0, len(few), plan), min(data.n, FIRST_USERS) if data.has_rows else data.n
+    slope, before = 0.0, 0.0
     while True:
         started = time.perf_counter()
         some = data if users == data.n else _first(data, users)
-        block = Block(0, 0, len(few), plan)
-        measured(engine, some, run.measurement, block, run.spec.seed, few[:1])  # and what is done once only
-        once, started = time.perf_counter() - started, time.perf_counter()
+        counted = some.counts.sum() and time.perf_counter() - started  # of the users themselves: done once
+        measured(engine, some, run.measurement, block, run.spec.seed, few[:1])  # and what else is done once
+        started = time.perf_counter()
         measured(engine, some, run.measurement, block, run.spec.seed, few)
         each = (time.perf_counter() - started) / len(few)
-        if each * len(few) >= LONG_ENOUGH or users >= min(data.n, MOST_USERS):
-            scale = data.n / users
-            return once * scale + repetitions * each * (scale if run.spec.sampler == "users" else 1)
-        users = min(data.n, 8 * users)
+        if before and each > GROWN * before:
+            slope = (each - before) / (users - users / MORE)
+        if slope or users >= min(data.n, MOST_USERS):
+            return counted * data.n / users + repetitions * (each + slope * (data.n - users))
+        before, users = each, min(data.n, MORE * users)
 
 
 def _first(data: Dataset, users: int) -> Dataset:

@@ -12,7 +12,7 @@ import gpu_rsfd
 from gpu_rsfd.cli import program as cli
 from gpu_rsfd.errors import RunError
 
-COMMANDS = ["sweep", "run", "paper", "plan", "show", "plot", "doctor"]
+COMMANDS = ["sweep", "paper", "plan", "show", "plot", "doctor"]
 
 
 def help_of(command, columns, capsys, monkeypatch):
