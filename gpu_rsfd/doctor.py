@@ -14,12 +14,11 @@ import numpy as np
 from gpu_rsfd.backends import open_backend
 from gpu_rsfd.backends.base import Backend
 from gpu_rsfd.backends.cpu.backend import NumpyBackend, cores
-from gpu_rsfd.backends.cuda import about as cuda
 from gpu_rsfd.backends.cuda.backend import CupyBackend, Limits
-from gpu_rsfd.backends.cuda.devices import wsl
+from gpu_rsfd.backends.cuda.devices import about, wsl
 from gpu_rsfd.backends.cuda.speed import kernel_speeds
 from gpu_rsfd.backends.native import build
-from gpu_rsfd.backends.reference import CASES, DEVICE_CASES, Case, ReferenceBackend, difference
+from gpu_rsfd.backends.reference import CASES, FAKES, GRR, PRIORS, SETS, Case, ReferenceBackend, difference
 from gpu_rsfd.contract import engines
 from gpu_rsfd.datasets import Dataset, SyntheticDataset
 from gpu_rsfd.planning import Plan
@@ -41,7 +40,7 @@ LITERAL_POSITIONS = 30_000  # the literal reports, user by user, are checked up 
 SECTIONS: dict[str, Callable[[], Section]] = {
     "numpy": lambda: {"NumPy": np.__version__, "cores": str(cores())},
     "native": build.describe,
-    "cupy": cuda.about,
+    "cupy": about,
 }
 
 
@@ -65,6 +64,19 @@ def lines_of(sections: dict[str, Section]) -> list[str]:
     return [line for name, s in sections.items() for line in (name, *(f"  {what}: {text}" for what, text in s.items()))]
 
 
+# What only a device gets to do, since it takes a CPU too long to repeat it: many blocks that add to few counts.
+DEVICE_CASES = (
+    Case(3_000_001, (2, 3), (1.0,), FAKES, range(3)),
+    Case(2_000_000, (2,), (0.5, 1.0), (*GRR, "spl-oue", "smp-sue"), range(2)),
+    Case(150_001, (2500, 2), (8.0,), (*GRR, "rsfd-oue-r"), range(1)),
+    Case(120_000, (5000, 3), (9.0,), GRR, range(2)),
+    Case(200_000, (2500, 2), (3.0,), SETS, range(1)),
+    Case(300_000, (10,) * 5, PAPER_EPSILONS, PAPER, range(2)),
+    Case(500_000, (7, 5), (1.0, 2.0), PRIORS, range(2), priors=True),
+    Case(500_001, (7, 5, 3), (1.0,), FAKES, range(5), little=(1500, 2)),
+)
+
+
 @dataclass
 class Checked:
     """What became of a backend."""
@@ -73,7 +85,6 @@ class Checked:
     device: str
     cases: int = 0
     failures: list[str] = field(default_factory=list)
-    kernels: Section = field(default_factory=dict)
     speed: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -148,10 +159,6 @@ def self_test(
             right = "the literal reports" if backend.name == "numpy" else "numpy"
             verdict = f"DIFFERENT in {len(found.failures)} of" if found.failures else f"equal to {right} in"
             echo(f"{name}: {verdict} {len(tried)} cases ({found.device})")
-            if isinstance(backend, CupyBackend) and len(devices) == 1:
-                found.kernels = backend.compiled()
-                for kernel, text in found.kernels.items():
-                    echo(f"{name}: {kernel}: {text}")
             if speed and found.good:
                 measure(echo, backend, found)
     return checked

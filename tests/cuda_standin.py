@@ -40,7 +40,6 @@ def _forget_cupy(monkeypatch):
     for name in [name for name in sys.modules if name == "cupy" or name.startswith("cupy.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(cuda, "_kernels", {})
-    monkeypatch.setattr(cuda, "compile_seconds", {})
     devices.forget()
 
 

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.backends import host_backend
-from gpu_rsfd.backends.base import Backend, Progress, noises_of
+from gpu_rsfd.backends.base import Progress, noises_of
 from gpu_rsfd.backends.cpu.backend import NumpyBackend, run_task
 from gpu_rsfd.backends.cpu.counting import Task, TaskCounts
-from gpu_rsfd.backends.engine import Local
+from gpu_rsfd.backends.engine import Engine, Job, Local
 from gpu_rsfd.backends.pool import Columns, Process, end_with_parent
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError, RunError
@@ -49,10 +49,8 @@ QUIET_SECONDS = 10.0  # without progress, and what is waited for is said; and ag
 IN_FLIGHT = 2  # jobs for each thread of the cluster: one at work, one waiting there
 VERSIONS = f"gpu-rsfd {__version__}, stream {STREAM_VERSION} and NumPy {np.__version__}"  # equal: equal integers
 
-Job = tuple[Dataset, Callable[..., Any], tuple[Any, ...]]
 
-
-class Cluster(Backend):
+class Cluster(Engine):
     """What a local engine is on one machine: work on data sets, done somewhere.
 
     Parameters
@@ -114,12 +112,7 @@ class Cluster(Backend):
         except (OSError, ValueError, TypeError) as error:  # a timeout is an OSError; the others: no such address
             why = "no worker joined it" if self._client else (str(error).splitlines() or ["?"])[0]
             raise RunError(f"cluster={self.cluster} can't be used: {why}") from None
-        workers = self._client.run(about, on_error="return")
-        for worker, answer in workers.items():
-            if isinstance(answer, BaseException):
-                raise RunError(f"worker {worker} can't run gpu-rsfd: {answer}")
-            check_versions(worker, answer[0], VERSIONS)
-        self._gpus = any(gpu for _, gpu in workers.values())
+        self._gpus = any(answer is True for answer in self._client.run(has_gpu, on_error="return").values())
         if self.backend == "cupy" and not self._gpus:
             raise RunError(f"cluster={self.cluster} has no worker with a GPU (dask worker --resources GPU=1)")
 
@@ -158,16 +151,13 @@ class Cluster(Backend):
         """
         done, running, queue = distributed.as_completed(loop=self._client.loop), dict[Any, Any](), iter(jobs)
         resources = {"GPU": 1} if self.backend == "cupy" else None
-        how, submit = (VERSIONS, self.backend, self.sampler, self.noises), self._client.submit
+        how = VERSIONS, self.backend, self.sampler, self.noises
         while True:
             room = IN_FLIGHT * self.threads - len(running)
             for data, function, arguments in islice(queue, max(0, room)):
                 _send_along(data, function, *arguments)
-                content = cloudpickle.dumps((function, arguments))
-                try:
-                    future = submit(carry_out, how, self._sent(data), content, pure=False, resources=resources)
-                except Exception:
-                    raise RunError(self._gone) from None
+                content = self._sent(data), _pickled(function.__name__, (function, arguments))
+                future = self._submit(carry_out, how, *content, resources=resources)
                 running[future] = arguments
                 done.add(future)
             if not running:
@@ -188,7 +178,7 @@ class Cluster(Backend):
                 expected += 1
 
     def count(
-        self, plan: Plan, data: Dataset, seed: int, repetitions: range, progress: Progress | None = None
+        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
     ) -> tuple[list[Counts], Counts]:
         """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute].
 
@@ -197,21 +187,27 @@ class Cluster(Backend):
         if self.sampler == "users" and not self._gpus:
             work = run_task if self.backend == "numpy" else _run_task_here
             shared = NumpyBackend(max(2, min(1024, self.threads)), pool=self, work=work)
-            return shared.count(plan, data, seed, repetitions, progress)
+            return shared.count(plan, dataset, seed, repetitions, progress)
         step = -(-len(repetitions) // (4 * self.threads))
         items = [(plan, seed, repetitions[i : i + step]) for i in range(0, len(repetitions), step)]
-        counts, sampled = zip(*self.map(data, _counted, items), strict=True)
+        counts, sampled = zip(*self.map(dataset, _counted, items), strict=True)
         return [np.concatenate(tables, axis=1) for tables in zip(*counts, strict=True)], np.concatenate(sampled)
 
     def _sent(self, data: Dataset) -> Any:
         """A data set on the cluster, as a task: if the worker that has it is lost, another makes it again."""
         if id(data) not in self._data:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that it is large
-                self._data[id(data)] = data, self._client.submit(cloudpickle.loads, cloudpickle.dumps(data), pure=False)
+            self._data[id(data)] = data, self._submit(cloudpickle.loads, _pickled(f"data set {data.name!r}", data))
             for old in list(self._data)[:-2]:
                 del self._data[old]
         return self._data[id(data)][1]
+
+    def _submit(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it is large
+            try:
+                return self._client.submit(function, *arguments, pure=False, **options)
+            except Exception:
+                raise RunError(self._gone) from None
 
     def _wait(self, done: Any, running: int) -> None:
         """Until something comes back.  If nothing does, what is waited for is said, now and then."""
@@ -223,9 +219,8 @@ class Cluster(Backend):
             if late or waited - said >= QUIET_SECONDS:
                 said, workers = waited, len(self._workers())
                 state = f"{workers} workers alive" if workers else "no worker, or the scheduler does not answer"
-                line = (
-                    f"cluster={self.cluster}: nothing came back for {waited:.0f} s ({state}; {running} jobs in flight)"
-                )
+                line = f"nothing came back for {waited:.0f} s ({state}; {running} jobs in flight)"
+                line = f"cluster={self.cluster}: {line}"
                 if late:
                     raise RunError(line)
                 self.say(line)
@@ -243,11 +238,19 @@ class Cluster(Backend):
             raise RuntimeError(f"in a worker of the cluster:\n{''.join(traceback.format_exception(error))}") from None
 
 
+def _pickled(what: str, thing: object) -> bytes:
+    try:
+        return cloudpickle.dumps(thing)
+    except Exception as error:
+        raise InputError(f"{what} can't be sent to a cluster: {error}") from None
+
+
 def _send_along(*things: Any) -> None:
     """What is defined in a module of the user's own is sent as it is (as all that is in a script): workers lack it."""
-    for name in {getattr(thing, "__module__", "builtins") for thing in things} - {"__main__"}:
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if file is not None and "site-packages" not in file and not name.startswith("gpu_rsfd."):
+    known = {"gpu_rsfd", "__main__", *sys.stdlib_module_names}
+    for name in {getattr(thing, "__module__", "builtins") for thing in things}:
+        file = getattr(sys.modules.get(name), "__file__", None) or "site-packages"
+        if name.partition(".")[0] not in known and "-packages" not in file:
             cloudpickle.register_pickle_by_value(sys.modules[name])
 
 
@@ -256,22 +259,18 @@ def _send_along(*things: Any) -> None:
 _here = threading.local()  # the engine and the columns of a worker's thread
 
 
-def about(dask_worker: Any) -> tuple[str, bool]:
-    """What a worker says of itself; it has a GPU if it was given one: `dask worker --resources GPU=1`."""
-    return VERSIONS, bool(dask_worker.state.total_resources.get("GPU"))
-
-
-def check_versions(worker: str, there: str, here: str) -> None:
-    if there != here:
-        raise RunError(f"worker {worker} has {there}, this process {here}; the same are needed")
+def has_gpu(dask_worker: Any) -> bool:
+    """Whether a worker was given a device: `dask worker --resources GPU=1`."""
+    return bool(dask_worker.state.total_resources.get("GPU"))
 
 
 def carry_out(how: tuple[str, str, str, frozenset[type]], data: Dataset, content: bytes) -> Any:
     """A job, with the engine of this thread."""
     wanted, backend, sampler, noises = how
     worker: Any = distributed.get_worker()
-    check_versions(worker.address, VERSIONS, wanted)
-    gpu = sampler == "users" and backend in ("auto", "cupy") and about(worker)[1]
+    if wanted != VERSIONS:
+        raise RunError(f"worker {worker.address} has {VERSIONS}, the client {wanted}; the same are needed")
+    gpu = sampler == "users" and backend in ("auto", "cupy") and has_gpu(worker)
     if gpu and worker.state.nthreads > 1:  # they would only keep each other waiting
         raise RunError(f"worker {worker.address} has a GPU and {worker.state.nthreads} threads; start it with one")
     if getattr(_here, "how", None) != how:

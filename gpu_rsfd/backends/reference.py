@@ -134,7 +134,7 @@ FIRST_USE = (
     Case(1, (2,), (1.0,), (*EDGES, *PRIORS)),
     Case(63, (5, 3, 256), (0.5, 60.0), (*EDGES, *PRIORS), range(FIRST, FIRST + 1), priors=True),
     Case(577, (5, 300), (1.0,), (*SETS, *PRIORS), range(FIRST, FIRST + 3, 2), priors=True),
-    Case(1024, (4, 2), STEPS, ("spl-oue", "smp-sue", "rsfd-oue-r", *GRR)),
+    Case(1024, (20, 4), tuple(0.05 * i for i in range(1, 71)), ("spl-adp", *GRR, *EDGES), range(FIRST, FIRST + 1)),
     Case(16384 + 8 * 64 + 65, (3, 2), (1.0,), (*EDGES, *PRIORS), range(FIRST, FIRST + 1)),
 )
 ON_DEVICES = tuple(  # protocols without noise of a kind that CUDA and C code don't know
@@ -169,16 +169,4 @@ CASES = (
     Case(151, (3, 2), STEPS[:4], ("spl-oue", "smp-oue", "spl-sue")),  # sizes of kernels that no other case needs
     Case(152, (3, 2), STEPS[:16], ("spl-oue",)),
     Case(153, (2, 3), STEPS, ("smp-oue",)),
-)
-
-# What only a device gets to do, since it takes a CPU too long to repeat it: many blocks that add to few counts.
-DEVICE_CASES = (
-    Case(3_000_001, (2, 3), (1.0,), FAKES, range(3)),
-    Case(2_000_000, (2,), (0.5, 1.0), (*GRR, "spl-oue", "smp-sue"), range(2)),
-    Case(150_001, (2500, 2), (8.0,), (*GRR, "rsfd-oue-r"), range(1)),
-    Case(120_000, (5000, 3), (9.0,), GRR, range(2)),
-    Case(200_000, (2500, 2), (3.0,), SETS, range(1)),
-    Case(300_000, (10,) * 5, PAPER_EPSILONS, PAPER, range(2)),
-    Case(500_000, (7, 5), (1.0, 2.0), PRIORS, range(2), priors=True),
-    Case(500_001, (7, 5, 3), (1.0,), FAKES, range(5), little=(1500, 2)),
 )

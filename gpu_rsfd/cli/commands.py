@@ -43,7 +43,7 @@ PANELS: dict[str, dict[str, str]] = {
     DECIDE: {
         "plan": "Which protocol and epsilon, how accurate, how risky: "
         "in sentences, by column, as a table of all protocols.",
-        "data": "Inspect a table: type and values of each column, and the options to read it with.",
+        "data": "Inspect a table: kind and values of each column, and what must be resolved before use.",
         "protocols": "List the protocols: what each sends, its budget, bits, expected error and exact loss; "
         "or test them.",
     },

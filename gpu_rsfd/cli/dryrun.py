@@ -11,9 +11,10 @@ import numpy as np
 
 from gpu_rsfd.cli.progress import amount, duration
 from gpu_rsfd.datasets import Dataset
+from gpu_rsfd.measure.view import measured
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.results.result import Header
-from gpu_rsfd.running.collect import Block, Run, measured, shares
+from gpu_rsfd.running.collect import Block, Run, shares
 
 ALL_TIMING = 2.0  # seconds, for all data sets; those that are left are taken to be as fast as the ones before
 FIRST_USERS, MOST_USERS, MORE = 1 << 12, 1 << 21, 8  # users that are tried, the next time MORE times as many

@@ -61,7 +61,7 @@ def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, **options: An
         users = list(dict.fromkeys(read_users(given.pop("users"))))
     target = (options[key] for key in ("target", "target_rmse", "against", "postprocess"))
     asked = Question(users, *target, attack, free)
-    data = datasets_of(given, "plan", quiet)
+    data = datasets_of(given, quiet)
     if plot is not None and (len(data) > 1 or (users is not None and len(users) > 1)):
         raise InputError("--plot draws one data set and one number of users; give one of each")
     with reporter(quiet=False) as progress:

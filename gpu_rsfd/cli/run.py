@@ -26,7 +26,7 @@ from gpu_rsfd.cli.options import option, running_of, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.cli.terminal import Terminated, escaped
 from gpu_rsfd.datasets import DATA_VARIABLE, available
-from gpu_rsfd.datasets.paper.originals import ORIGINALS
+from gpu_rsfd.datasets.paper import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.measure import MEASUREMENTS, Frequencies, Measurement
 from gpu_rsfd.measure.base import check_kind, check_measurement
@@ -204,7 +204,7 @@ def carry_out(
     workers = None if options["workers"] is None else whole("workers", options["workers"])
     devices = [whole("device", text) for text in split_list(options["device"] or [], "device")] or None
     _check_files(options, _input_files(given, options.get("spec")), available() if each else ())
-    what = Run.of(measurement, spec, experiments.check_datasets(datasets_of(given, command, quiet), spec.sampler))
+    what = Run.of(measurement, spec, experiments.check_datasets(datasets_of(given, quiet), spec.sampler))
     with progress.reporter(quiet) as reporter:
         with experiments.engine_for(
             what, options["backend"], workers, devices, options["cluster"], patience, reporter.say
@@ -267,7 +267,7 @@ def _input_files(options: Mapping[str, Any], spec_file: Path | None) -> list[Pat
     others = options.get("domain-file"), options.get("prior"), spec_file
     paths += [Path(other) for other in others if isinstance(other, (str, Path))]
     folder = str(options.get("data-dir") or os.environ.get(DATA_VARIABLE) or "")
-    return paths + [Path(folder, file) for original in ORIGINALS.values() for file in original.files if folder]
+    return paths + [Path(folder, file) for files in ORIGINALS.values() for file in files if folder]
 
 
 def _check_files(options: Mapping[str, Any], inputs: Sequence[Path], datasets: Sequence[str]) -> None:

@@ -228,5 +228,4 @@ def _posterior(x: Floats, deviation: float, n: int, exponent: float) -> Floats:
         logs = np.log(weights) - exponent * np.log(counts) - ((here[:, None] - counts) / deviation) ** 2 / 2
         likely = np.exp(logs - logs.max(axis=1, keepdims=True))
         means.append((likely * counts).sum(axis=1) / likely.sum(axis=1))
-    found: Floats = np.interp(x, grid, np.concatenate(means))
-    return found
+    return np.interp(x, grid, np.concatenate(means))

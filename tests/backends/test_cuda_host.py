@@ -19,6 +19,7 @@ from gpu_rsfd.backends.cuda import runner
 from gpu_rsfd.backends.cuda.backend import CupyBackend, DeviceLost, Limits
 from gpu_rsfd.backends.cuda.kernels import BARE, KERNELS, source
 from gpu_rsfd.backends.cuda.passes import AttributeJob
+from gpu_rsfd.backends.cuda.speed import kernel_times
 from gpu_rsfd.backends.pool import Columns
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled
@@ -427,7 +428,7 @@ def test_kernel_time_comes_from_events(standin):
     data = gpu_rsfd.SyntheticDataset(200, (5, 3))
     plan = Plan.of(data.domain, WAYS, [1.0])
     with CupyBackend() as backend:
-        times = backend.kernel_times(lambda: backend.count(plan, data, 1, range(3)))
+        times = kernel_times(backend, lambda: backend.count(plan, data, 1, range(3)))
         assert set(times) == {name for name, _ in standin._settings.launches} - {"probe"}
         for name, took in times.items():  # a launch takes a millisecond of the device's own time
             assert took.seconds == pytest.approx(launches(standin, name) / 1000)
@@ -440,33 +441,20 @@ def test_kernel_time_comes_from_events(standin):
 def test_a_stopwatch_ends_with_what_failed(standin):
     with CupyBackend() as backend:
         with pytest.raises(ZeroDivisionError):
-            backend.kernel_times(lambda: 1 / 0)
+            kernel_times(backend, lambda: 1 / 0)
         assert backend._runners[0].watch is None
 
 
-def test_each_device_tells_of_its_own_kernels(standin):
-    standin._reset(devices=2)
+def test_the_items_of_a_kernel(standin):
     data = gpu_rsfd.SyntheticDataset(200, (5, 3))
-    with CupyBackend([0]) as first, CupyBackend([1]) as second:
-        first.count(Plan.of(data.domain, ("spl-oue",), [1.0]), data, 1, range(1))
-        second.count(Plan.of(data.domain, ("spl-grr",), [1.0]), data, 1, range(1))
-        assert "count_unary_2" in first.compiled()
-        assert "count_unary_2" not in second.compiled()
-        assert "count_values" in second.compiled()
-
-
-def test_the_times_of_all_devices_are_added(standin, monkeypatch):
-    backend, plan, data = in_two_devices(standin, monkeypatch)
-    with backend:
-        times = backend.kernel_times(lambda: backend.count(plan, data, 1, range(40)))
-    for name, took in times.items():
-        assert took.seconds == pytest.approx(launches(standin, name) / 1000)
-    assert times["assign"].items == times["count_sampled"].items == 200 * 40
-    assert times["count_values"].items == 2 * 200 * 40  # two attributes
     with CupyBackend() as backend:
+        plan = Plan.of(data.domain, ("smp-grr",), [1.0])
+        times = kernel_times(backend, lambda: backend.count(plan, data, 1, range(40)))
+        assert times["assign"].items == times["count_sampled"].items == 200 * 40
+        assert times["count_values"].items == 2 * 200 * 40  # two attributes
         plan = Plan.of(data.domain, ("spl-oue",), [1.0])
-        times = backend.kernel_times(lambda: backend.count(plan, data, 1, range(3)))
-    assert times["count_unary_2"].items == plan.positions(data.n) * 3
+        times = kernel_times(backend, lambda: backend.count(plan, data, 1, range(3)))
+        assert times["count_unary_2"].items == plan.positions(data.n) * 3
 
 
 # Devices

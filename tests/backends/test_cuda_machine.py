@@ -17,6 +17,7 @@ from gpu_rsfd.backends.cuda import devices, runner
 from gpu_rsfd.backends.cuda.backend import CupyBackend, DeviceLost, Limits
 from gpu_rsfd.backends.cuda.kernels import BARE, OPTIONS, source
 from gpu_rsfd.backends.cuda.passes import KEY, AttributeJob, key_rounds
+from gpu_rsfd.backends.cuda.speed import kernel_times
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import Recipe, Unsampled
@@ -50,7 +51,7 @@ def test_only_the_devices_asked_for_are_touched(standin):
         check(backend, PLAN, DATA)
         with backend.limited(Limits(groups=6, repetitions=2)):
             check(backend, PLAN, DATA)
-        assert backend.kernel_times(lambda: check(backend, PLAN, DATA))
+        assert kernel_times(backend, lambda: check(backend, PLAN, DATA))
     assert standin._settings.contexts == {1}
     assert [d.index for d in devices.probe([2, 7]).devices] == [2]
     assert standin._settings.contexts == {1, 2}

@@ -15,6 +15,7 @@ ROOMS = (
         "version",
         "errors",
         "late",
+        "files",
         "checks",
         "options",
         "textfiles",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from gpu_rsfd.backends.cpu.counting import COUNTERS, Task, TaskCounts, run
 from gpu_rsfd.backends.pool import Columns, Pool, Work
 from gpu_rsfd.checks import MAX_USERS, integer
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.planning import AttributePlan, Counts, Plan
+from gpu_rsfd.planning import Counts, Plan
 from gpu_rsfd.tape import LANES
 
 WORDS_PER_OPERATION = 8192  # long enough to hide NumPy's call overhead, short enough for the cache
@@ -90,10 +90,12 @@ class NumpyBackend(Backend):
         batch = min(batch, -(-len(repetitions) // (rounds * self.workers)))
         for start in range(0, n, size):
             stop = min(start + size, n)
-            for part in _parts(plan.attributes, POSITIONS_PER_TASK // ((stop - start) * batch)):
+            for part in runs([a.k for a in plan.attributes], POSITIONS_PER_TASK // ((stop - start) * batch)):
                 for first in range(0, len(repetitions), batch):
                     some = tuple(repetitions[first : first + batch])
-                    yield Task(start, stop, n, plan.d, plan.assignment, some, part, plan.needs_reporters)
+                    yield Task(
+                        start, stop, n, plan.d, plan.assignment, some, plan.attributes[part], plan.needs_reporters
+                    )
 
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
@@ -121,12 +123,12 @@ class NumpyBackend(Backend):
         return counts, sampled
 
 
-def _parts(attributes: tuple[AttributePlan, ...], values: int) -> Iterator[tuple[AttributePlan, ...]]:
-    """Runs of attributes with at most `values` values in all (at least one attribute each)."""
-    part: list[AttributePlan] = []
-    for attribute in attributes:
-        if part and sum(a.k for a in part) + attribute.k > values:
-            yield tuple(part)
-            part = []
-        part.append(attribute)
-    yield tuple(part)
+def runs(costs: Sequence[int], most: float) -> Iterator[slice]:
+    """Runs of attributes that cost at most so much together (at least one attribute each)."""
+    start = total = 0
+    for j, cost in enumerate(costs):
+        if j > start and total + cost > most:
+            yield slice(start, j)
+            start, total = j, 0
+        total += cost
+    yield slice(start, len(costs))

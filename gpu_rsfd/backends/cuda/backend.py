@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, wait
 from contextlib import closing, contextmanager
 
@@ -16,7 +15,7 @@ from gpu_rsfd.backends import BackendUnavailable
 from gpu_rsfd.backends.base import Backend, Progress, check_noises
 from gpu_rsfd.backends.cuda.devices import probe
 from gpu_rsfd.backends.cuda.passes import AttributeJob
-from gpu_rsfd.backends.cuda.runner import DeviceLost, Job, KernelTime, Limits, Runner, Stopwatch, Work
+from gpu_rsfd.backends.cuda.runner import DeviceLost, Job, Limits, Runner, Work
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError, RunError
@@ -120,26 +119,6 @@ class CupyBackend(Backend):
         finally:
             for runner in self._runners:
                 runner.limits = Limits()
-
-    def kernel_times(self, do: Callable[[], object]) -> dict[str, KernelTime]:
-        """What each kernel did on all devices while something was done, by CUDA events: without the host's time."""
-        times: dict[str, KernelTime] = defaultdict(KernelTime)
-        try:
-            for runner in self._runners:
-                runner.watch = Stopwatch()
-            do()
-            for runner in self._runners:
-                for name, took in runner.submit(runner.stop_watch).result().items():
-                    times[name] = KernelTime(times[name].seconds + took.seconds, times[name].items + took.items)
-        finally:
-            for runner in self._runners:
-                runner.watch = None
-        return dict(times)
-
-    def compiled(self) -> dict[str, str]:
-        """Registers and local memory of the kernels that the first device has compiled, and how long that took."""
-        runner = self._runners[0]
-        return runner.submit(runner.compiled).result()
 
     def _short_of_memory(self, message: str) -> None:
         with self._lock:

@@ -7,7 +7,6 @@ where all of this is done: a thread that goes from one device to another and bac
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
@@ -40,7 +39,6 @@ MAX_BLOCKS = 2**31 - 1
 MAX_INDEX = 2**32 - 2**17  # the kernels count words of the device's arrays in 32 bits, and step beyond the last one
 
 _kernels: dict[tuple[int, str], Any] = {}  # by device and name
-compile_seconds: dict[tuple[int, str], float] = {}  # of a module, by its first kernel; less if CuPy has it on disk
 _compiling = threading.Lock()
 
 U32, U64 = np.uint32, np.uint64
@@ -377,15 +375,6 @@ class Runner:
         watch, self.watch = self.watch, None
         return {} if watch is None else watch.times(self._cp)
 
-    def compiled(self) -> dict[str, str]:
-        """What the kernels are made of, as far as they were compiled.  In the device's thread."""
-        found = {name: kernel for (index, name), kernel in _kernels.items() if index == self.device.index}
-        took = sum(seconds for (index, _), seconds in compile_seconds.items() if index == self.device.index)
-        lines = {
-            name: f"{k.num_regs} registers, {k.local_size_bytes} bytes of local memory" for name, k in found.items()
-        }
-        return {"compiled": f"{len(found)} kernels in {took:.1f} s", **lines}
-
     def over(self, items: int) -> int:
         """Blocks for a kernel that strides over items: enough to fill the device."""
         return max(1, min(-(-items // BLOCK), 1 << 16))
@@ -401,9 +390,7 @@ class Runner:
                     module = self._cp.RawModule(code=source(*together), options=OPTIONS)
                     return {(self.device.index, each): module.get_function(each) for each in together}
 
-                started = time.perf_counter()
                 _kernels.update(without_disk(compiled))
-                compile_seconds[self.device.index, together[0]] = time.perf_counter() - started
             return _kernels[place]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -186,34 +185,20 @@ _STIRLING = np.array(
 )
 
 
-@dataclass(frozen=True)
 class Known:
-    """What the counts of a part depend on, [attribute, value, row or 1] each."""
+    """What the counts of a part depend on, [attribute, value, row or 1] each: the truth, s and the fake values.
 
-    part: Part
-    n: int
-    holders: Counts  # the truth
-    sampled: Counts  # s
-    fakes: Counts  # the fake values
-    thinning: float | None  # P(sampled) if nothing else depends on who is
+    `thinning` is P(sampled) if nothing else depends on who is.
+    """
 
-    @classmethod
-    def of(
-        cls,
-        part: Part,
-        n: int,
-        holders: Counts,
-        sampled: Counts,
-        streams: Streams,
-        row: int,
-        thinning: float | None = None,
-    ) -> Known:
-        fakes = sampled
+    def __init__(
+        self, part: Part, n: int, holders: Counts, s: Counts, streams: Streams, row: int, thinning: float | None = None
+    ) -> None:
+        self.part, self.n, self.holders, self.sampled, self.thinning = part, n, holders[:, :, None], s, thinning
+        self.fakes = s
         if part.needs_fakes:  # those who did not sample an attribute make up a value
-            others = n - sampled.sum(axis=1, keepdims=True)
-            prior = prior_frequencies(part.prior, part.k)
-            fakes = values_of(streams.at(FAKE, part.fake_address, row), others, prior)
-        return cls(part, n, holders[:, :, None], sampled, fakes, thinning)
+            others, prior = n - s.sum(axis=1, keepdims=True), prior_frequencies(part.prior, part.k)
+            self.fakes = values_of(streams.at(FAKE, part.fake_address, row), others, prior)
 
     def reports(self, recipe: Recipe) -> tuple[Counts, Counts | int]:
         """How many encode each value, and how many report at all."""

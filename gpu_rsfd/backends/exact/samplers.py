@@ -149,7 +149,7 @@ class CountsSampler(Sampler):
                     mine, holding = s[row][group.columns][:, :, None], holders[group.columns]
                     for part, table in zip(group.parts, parts, strict=True):
                         here = part.places
-                        known = Known.of(part, n, holding[here], mine[here], streams, repetitions[row])
+                        known = Known(part, n, holding[here], mine[here], streams, repetitions[row])
                         for i, values in known.draw(streams, repetitions[row], 1):
                             table[:, i, row] = values[:, :, 0]
             return (stop - start) * plan.values
@@ -225,7 +225,7 @@ class MarginalsSampler(Sampler):
             thinning = 1 / plan.d if plan.assignment == "uniform" else None
             for part, table in zip(group.parts, job.tables[block_of[0]], strict=True):
                 here = part.places
-                known = Known.of(part, dataset.n, holders[here], s[here], streams, block, thinning)
+                known = Known(part, dataset.n, holders[here], s[here], streams, block, thinning)
                 for i, values in known.draw(streams, block, size):
                     table[:, i, asked] = values[:, :, wanted].swapaxes(1, 2)
             if group.needs_assignment:

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpu_rsfd.backends import BackendUnavailable
 from gpu_rsfd.backends.base import Backend, Progress, check_noises
-from gpu_rsfd.backends.cpu.backend import cores
+from gpu_rsfd.backends.cpu.backend import cores, runs
 from gpu_rsfd.backends.cpu.counting import Task, TaskCounts
 from gpu_rsfd.backends.native import build
 from gpu_rsfd.backends.native.tables import NOISES, Held, Tables, draw
@@ -139,25 +139,17 @@ class NativeBackend(Backend):
             draw(self._library, dataset.seed, j, dataset.thresholds(k), start + first, some, k)
 
         jobs = [(j, first) for j in range(dataset.d) for first in range(0, stop - start, DRAWN_AT_A_TIME)]
-        if len(jobs) == 1 or (stop - start) * dataset.d < DRAWN_AT_A_TIME:
-            for job in jobs:
-                fill(*job)
-        else:
-            running = [self._threads.submit(fill, *job) for job in jobs]
-            try:
-                for future in running:
-                    future.result()
-            finally:
-                for future in running:
-                    future.cancel()
+        small = len(jobs) == 1 or (stop - start) * dataset.d < DRAWN_AT_A_TIME
+        for _ in (map if small else self._threads.map)(fill, *zip(*jobs, strict=True)):
+            pass
         return columns
 
     def _pieces(self, tables: Tables, groups: slice, repetitions: int) -> Iterator[Piece]:
         """Not too long, and enough for all threads; of several repetitions, for which users are prepared once."""
         size = groups.stop - groups.start
         small = sum(tables.costs) * size * repetitions < INLINE_COST
-        for part, cost in _parts(tables.costs, PIECE_COST / min(size, CHUNK)):
-            most = max(STEP, int(PIECE_COST / cost))  # groups x repetitions of a piece
+        for part in runs(tables.costs, PIECE_COST / min(size, CHUNK)):
+            most = max(STEP, int(PIECE_COST / sum(tables.costs[part])))  # groups x repetitions of a piece
             rows = repetitions if small else -(-repetitions // (4 * self.workers))
             rows = max(1, min(rows, most // size, PIECE_BYTES // tables.bytes(part)))
             wanted = 1 if small else -(-4 * self.workers // repetitions)
@@ -218,7 +210,6 @@ def run_task(columns: Columns, task: Task, seed: int) -> TaskCounts:
         groups,
         part,
         task.count_sampled,
-        np.zeros(1, np.int32),
     )
     return TaskCounts(counts, sampled if task.count_sampled else None)
 
@@ -240,14 +231,3 @@ def _checked(codes: Codes, dataset: Dataset, j: int, users: int) -> Codes:
     if not 0 <= int(np.min(codes)) <= int(np.max(codes)) < k:
         raise InputError(f"attribute {j} of {dataset.name!r} has codes outside 0 … {k - 1}")
     return np.ascontiguousarray(codes, code_dtype(k))
-
-
-def _parts(costs: list[int], most: float) -> Iterator[tuple[slice, int]]:
-    """Runs of attributes that cost at most so much together (at least one attribute each), with their cost."""
-    start = total = 0
-    for j, cost in enumerate(costs):
-        if j > start and total + cost > most:
-            yield slice(start, j), total
-            start, total = j, 0
-        total += cost
-    yield slice(start, len(costs)), total
