@@ -176,20 +176,8 @@ def load_protocols(path: str | os.PathLike[str]) -> dict[str, Protocol]:
         If the file can't be read or run (with its line number), or defines no protocol.
     """
     path = Path(path)
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"protocols of {path} can't be read: {error.strerror}") from None
     space: dict[str, Any] = {"__name__": path.stem, "__file__": str(path)}
-    sys.path.insert(0, str(path.resolve().parent))  # its own helpers
-    try:
-        exec(compile(text, str(path), "exec"), space)
-    except SyntaxError as error:
-        raise InputError(f"{error.filename}, line {error.lineno}: {error.msg}") from None
-    except (Exception, SystemExit) as error:
-        raise InputError(_told(error, str(path))) from None
-    finally:
-        sys.path.remove(str(path.resolve().parent))
+    execute(path, space)
     found: dict[str, Protocol] = {}
     for value in space.values():
         if not isinstance(value, Protocol) or REGISTRY.get(value.name) is value:
@@ -201,7 +189,24 @@ def load_protocols(path: str | os.PathLike[str]) -> dict[str, Protocol]:
     return found
 
 
-def _told(error: BaseException, path: str | None = None) -> str:
+def execute(path: Path, space: dict[str, Any]) -> None:
+    """Runs somebody's Python file in a namespace; errors are one line, with the place in the file."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror}") from None
+    sys.path.insert(0, str(path.resolve().parent))  # its own helpers
+    try:
+        exec(compile(text, str(path), "exec"), space)
+    except SyntaxError as error:
+        raise InputError(f"{error.filename}, line {error.lineno}: {error.msg}") from None
+    except (Exception, SystemExit) as error:
+        raise InputError(told(error, str(path))) from None
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+
+
+def told(error: BaseException, path: str | None = None) -> str:
     """An error in somebody's file as one line: where (the last line of `path`, or the last of all), and what."""
     frames = traceback.extract_tb(error.__traceback__)
     inside = [frame for frame in frames if path is None or frame.filename == path]
