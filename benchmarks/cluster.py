@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 import gpu_rsfd
-from gpu_rsfd.backends.cluster.pool import DaskPool
+from gpu_rsfd.backends.cluster import Cluster
 from gpu_rsfd.backends.pool import Columns
 
 WORKERS, TASKS, SECONDS = 4, 120, 0.5
@@ -26,18 +26,14 @@ def main() -> None:
     from benchmarks.cluster import nap as named  # by a name that the workers know
 
     data = gpu_rsfd.SyntheticDataset(1000, (4, 5))
-    pool = DaskPool(f"local:{WORKERS}")
-    try:
-        while pool.threads < WORKERS:
+    with Cluster(f"local:{WORKERS}") as cluster:
+        while cluster.threads < WORKERS:
             time.sleep(0.1)
-            pool._asked = 0.0
-        list(pool.each(0, data, named, [(i, 0.0, 1) for i in range(2 * WORKERS)]))  # imports
+        list(cluster.map(data, named, [(i, 0.0, 1) for i in range(2 * WORKERS)]))  # imports
         start = time.perf_counter()
-        for _ in pool.each(0, data, named, ((i, SECONDS, RESULT) for i in range(TASKS))):
+        for _ in cluster.map(data, named, ((i, SECONDS, RESULT) for i in range(TASKS))):
             pass
         took = time.perf_counter() - start
-    finally:
-        pool.close()
     ideal = TASKS * SECONDS / WORKERS
     print(f"{TASKS} tasks of {SECONDS} s on {WORKERS} workers: {took:.2f} s, ideal {ideal:.2f} s")
     print(f"efficiency {ideal / took:.1%} (goal > {GOAL:.0%})")

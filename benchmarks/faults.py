@@ -96,7 +96,7 @@ class Scenario(NamedTuple):
 
     before: list[list[str]]
     command: list[str]
-    after: list[list[str]] = []  # noqa: RUF012
+    after: list[list[str]] = []
     files: tuple[str, ...] = ("r.h5",)
     large: bool = False  # read and written as a file is that is too large for memory: piece by piece
 
@@ -134,11 +134,12 @@ class Walker:
     """Runs commands in children, disturbs them, and looks at what they leave."""
 
     def __init__(self, work: Path, library: Path) -> None:
+        from gpu_rsfd.store.folder import short
+
         from gpu_rsfd import open_results, untrusted
         from gpu_rsfd.cli import main
         from gpu_rsfd.running import collect
         from gpu_rsfd.store import files
-        from gpu_rsfd.store.folder import short
 
         collect.SHORTEST_BLOCK = 0.0  # a block for each repetition
         self.work, self.faults = work, ctypes.CDLL(str(library))

@@ -28,7 +28,7 @@ DESELECTED = "not mutant and not sanitize and not caught and not sabotaged and n
 SHAPES = "every_shape and (63-3 or 65-32 or 200-63 or 401-5 or 402-6 or 333-4 or 500-6 or 131-5000 or 4097)"
 STAGES = (  # name, tests, which of them
     ("shapes", ["test_cuda_kernels"], SHAPES, ""),
-    ("host", ["test_cuda_work", "test_cuda_passes", "test_cuda_machine", "test_cuda_host"], DESELECTED, "not slow"),
+    ("host", ["test_cuda_passes", "test_cuda_machine", "test_cuda_host"], DESELECTED, "not slow"),
     ("source", ["test_cuda_backend", "test_cuda_kernels"], DESELECTED, ""),
     ("ptx", ["test_cuda_ptx", "test_cuda_host"], DESELECTED, ""),
     ("binary", ["test_cuda_compile"], DESELECTED, ""),
@@ -178,7 +178,7 @@ MORE = [
     Mutant("runner.py", "        self.output.copied.synchronize()\n", ""),
     Mutant("runner.py", "        out.data.memset_async(0, out.nbytes)", "        pass"),
     Mutant("runner.py", "part.first_user > 0", "False"),
-    Mutant("runner.py", "                    work.give_back(*share)\n", ""),
+    Mutant("runner.py", "                    work.first = share[0]\n", ""),
     Mutant("runner.py", "        self._held = None\n        return False", "        return False"),
     Mutant("runner.py", 'rows * self.users, rows * tiles', 'rows * self.users, rows'),
     Mutant("runner.py", "max(8, digits_of(job.n))", "digits_of(job.n)"),
@@ -208,10 +208,11 @@ MORE = [
     Mutant("passes.py", "            at += v.rows\n        for p in", "        for p in"),
     Mutant("devices.py", "(range(count) if wanted is None else wanted)", "range(count)"),
     Mutant("devices.py", "or [type(error).__name__]", ""),
-    Mutant("work.py", "left if self._devices == 1 else max", "left if True else max"),
-    Mutant("work.py", "self._left.append((stop, last))", "pass"),
-    Mutant("work.py", "            self._left.clear()\n", "            pass\n"),
-    Mutant("backend.py", "            work.stop()", "            pass"),
+    Mutant("runner.py", "if first >= stop or self.ended.is_set()", "if first >= stop"),
+    Mutant("runner.py", "        self.first = stop\n", "        self.first = self.last\n"),
+    Mutant("runner.py", "                del following", "                pass"),
+    Mutant("backend.py", "            ended.set()", "            pass"),
+    Mutant("backend.py", "-(-len(repetitions) // len(self._runners))", "len(repetitions)", first="source"),
     Mutant("backend.py", "        for future in futures:\n            future.result()\n", ""),
     Mutant("backend.py", "runner.limits = Limits()", "pass"),
     Mutant("backend.py", "known[0] is not plan", "False"),
@@ -308,6 +309,10 @@ NATIVE_MUTANTS = [
 ]  # fmt: skip
 
 
+def doctor(file: str, old: str, new: str) -> Mutant:
+    return Mutant(file, old, new, first="doctor", room="gpu_rsfd")
+
+
 HOST = [  # each of these once passed every test
     Mutant(
         "runner.py",
@@ -334,8 +339,8 @@ HOST = [  # each of these once passed every test
     ),
     Mutant(
         "runner.py",
-        "start, middle, Work(*share))\n                yield from self._users(job, middle, stop,",
-        "middle, stop, Work(*share))\n                yield from self._users(job, start, middle,",
+        "start, middle, Work(*share, work.ended))\n                yield from self._users(job, middle, stop,",
+        "middle, stop, Work(*share, work.ended))\n                yield from self._users(job, start, middle,",
     ),
     Mutant(
         "runner.py",
@@ -350,10 +355,7 @@ HOST = [  # each of these once passed every test
         "        if type(dataset) is SyntheticDataset:",
         "        if isinstance(dataset, SyntheticDataset):",
     ),
-    Mutant("backend.py", "0 if type(dataset) is SyntheticDataset", "0 if isinstance(dataset, SyntheticDataset)"),
     Mutant("backend.py", "plan.positions(part.users)", "plan.positions(dataset.n)"),
-    Mutant("backend.py", "times[name].seconds + took.seconds", "took.seconds"),
-    Mutant("backend.py", "times[name].items + took.items", "took.items"),
     Mutant("backend.py", "wait(futures, return_when=FIRST_EXCEPTION)", "wait(futures)"),
     Mutant("runner.py", "_Output(cp, self._room *", "_Output(cp, rows *"),
     Mutant("runner.py", "        if users is None:\n            self._held = None\n", "        if users is None:\n"),
@@ -361,21 +363,6 @@ HOST = [  # each of these once passed every test
     Mutant("runner.py", "(job.words_per_group + job.codes_per_group +", "(job.words_per_group +"),
     Mutant("runner.py", "* job.groups + 2 * job.words_per_repetition", "* job.groups"),
     Mutant("runner.py", "words_per_group_and_repetition * job.groups +", "words_per_group_and_repetition +"),
-    Mutant(
-        "work.py",
-        "        with self._lock:\n            if not self._left",
-        "        if True:\n            if not self._left",
-    ),
-    Mutant(
-        "work.py",
-        "        with self._lock:\n            self._left.append",
-        "        if True:\n            self._left.append",
-    ),
-    Mutant(
-        "work.py",
-        "        with self._lock:\n            self._left.clear",
-        "        if True:\n            self._left.clear",
-    ),
     # devices, threads, processes and what fails
     Mutant(
         "runner.py",
@@ -424,7 +411,6 @@ HOST = [  # each of these once passed every test
         "min(job.most_groups(), self.limits.groups)",
     ),
     Mutant("runner.py", "MAX_INDEX = 2**32 - 2**17", "MAX_INDEX = 2**32 - 1"),
-    Mutant("backend.py", "else 3 * 2 * dataset.n", "else 2 * dataset.n"),
     # sizes of kernels
     Mutant("passes.py", "if n >= needed)", "if n > needed)", first="shapes"),
     Mutant(
@@ -433,13 +419,10 @@ HOST = [  # each of these once passed every test
     Mutant("kernels/__init__.py", '"PAIRED_BLOCKS" if paired else "PLAIN_BLOCKS"', '"PAIRED_BLOCKS"', first="binary"),
     Mutant("kernels/__init__.py", "2, 4, 6, 8, 10, 12, 13, 14, 16, 18)", "2, 6, 12, 18)"),
     # limits, times and what the doctor does with them
-    Mutant("backend.py", "            self._least = None\n", "            pass\n"),
-    Mutant("backend.py", "                runner.watch = None\n", "                pass\n"),
+    Mutant("speed.py", "        runner.watch = None\n", "        pass\n"),
     Mutant("backend.py", "first, self._told = not self._told, True", "first = True"),
     Mutant("backend.py", "found = probe()  # to say", "pass  # to say"),
-    Mutant("backend.py", "+ 2 * 8 * BATCH_WORDS", ""),
     Mutant("runner.py", "self._items[name] += items", "self._items[name] = items"),
-    Mutant("runner.py", "if index == self.device.index}\n        took", "}\n        took"),
     Mutant("runner.py", "size = share[1] - share[0]", "size = batch"),
     Mutant("runner.py", "job.most_repetitions(groups), self.limits", "self.limits"),
     Mutant("runner.py", "            self._room = rows\n", "            self._room = 2 * rows\n"),
@@ -448,44 +431,16 @@ HOST = [  # each of these once passed every test
     Mutant("devices.py", "if words.get().tolist() != [1, 3, 5]:", "if False:"),
     Mutant("devices.py", "if 0 < driver < runtime", "if driver < runtime"),
     Mutant("devices.py", '    if "InitializationError" in str(error):', "    if False:"),
-    Mutant("speed.py", "mine / rate if range_", "rate / mine if range_", first="doctor"),
-    Mutant("speed.py", "/ needed\n", "* needed\n", first="doctor"),
+    Mutant("speed.py", "mine / rate if unary", "rate / mine if unary", first="doctor"),
     Mutant("speed.py", "    runner.kernel(BARE)((blocks,), (BLOCK,), args)  # compiles\n", "", first="doctor"),
-    Mutant("faults.py", "            runner.submit(limit, 0).result()\n", "            pass\n", first="doctor"),
-    Mutant("faults.py", "result or (None if short else", "result or (None if True else", first="doctor"),
-    Mutant("faults.py", "        cupy.cuda.set_pinned_memory_allocator(fail)\n", "", first="doctor"),
-    Mutant("faults.py", "if took is None or took > SOON:", "if False:", first="doctor"),
-    Mutant(
-        "doctor.py",
-        "for device in found.devices]))\n    return",
-        "for device in found.devices[:1]]))\n    return",
-        first="doctor",
-        room="gpu_rsfd",
-    ),
-    Mutant("doctor.py", "    if len(found.devices) > 1:\n", "    if False:\n", first="doctor", room="gpu_rsfd"),
-    Mutant("doctor.py", "replace(case, limits=SHARED)", "case", first="doctor", room="gpu_rsfd"),
-    Mutant(
-        "doctor.py",
-        '            found.failures.append(f"{fault}: {wrong}")\n',
-        "            pass\n",
-        first="doctor",
-        room="gpu_rsfd",
-    ),
-    Mutant("doctor.py", "for _ in range(times - 1)", "for _ in range(0)", first="doctor", room="gpu_rsfd"),
-    Mutant(
-        "doctor.py",
-        "        for assignment in ASSIGNMENTS:",
-        "        for assignment in ASSIGNMENTS[:1]:",
-        first="doctor",
-        room="gpu_rsfd",
-    ),
-    Mutant("doctor.py", "every = [*cases, *device_cases]", "every = [*cases]", first="doctor", room="gpu_rsfd"),
-    Mutant(
-        "doctor.py",
-        "range(repetitions))\n        took +=",
-        "range(1))\n        took +=",
-        first="doctor",
-        room="gpu_rsfd",
+    doctor("doctor.py", "for device in engine.devices)", "for device in engine.devices[:1])"),
+    doctor("doctor.py", "            yield engine\n        else", "            pass\n        else"),
+    doctor("doctor.py", "[*cases, *device_cases] if devices", "[*cases] if devices"),
+    doctor("doctor.py", "times=2 if devices else 1", "times=1"),
+    doctor("doctor.py", "range(repetitions))\n        took +=", "range(1))\n        took +="),
+    doctor("backends/reference.py", "    for assignment in ASSIGNMENTS:", "    for assignment in ASSIGNMENTS[:1]:"),
+    doctor(
+        "backends/reference.py", "for time, ours in enumerate(tables[1:])", "for time, ours in enumerate(tables[1:2])"
     ),
 ]
 

@@ -12,31 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.backends import BACKENDS, BackendUnavailable, open_backend
-from gpu_rsfd.backends.base import Backend, lacking, noises_of
+from gpu_rsfd.backends.base import Backend, lacking
 from gpu_rsfd.backends.exact.samplers import SAMPLERS
 from gpu_rsfd.backends.literal import reports
-from gpu_rsfd.backends.reference import ReferenceBackend
-from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.backends.reference import Case, ReferenceBackend, difference
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.reports import report_chunks
-from gpu_rsfd.planning import Counts, Plan
-from gpu_rsfd.protocols import (
-    Bits,
-    Keep,
-    Mechanism,
-    PrivacySettings,
-    Protocol,
-    Sets,
-    Subsets,
-    Unsampled,
-    as_protocol,
-    mechanism,
-    mechanisms,
-)
-from gpu_rsfd.protocols import prior_frequencies as fakes_of
-from gpu_rsfd.protocols.form import implementation
+from gpu_rsfd.planning import Plan
+from gpu_rsfd.protocols import Mechanism, PrivacySettings, Protocol, as_protocol, mechanism, mechanisms
+from gpu_rsfd.protocols.form import Bits, Keep, Sets, Subsets, Unsampled, implementation, prior_frequencies
 from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.results import estimate
 from gpu_rsfd.spec import PAPER_EPSILONS
@@ -48,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 ALPHA = 1e-6  # false-alarm rate of each statistical check
 SIZES = (2, 3, 10, 100, 1000)
 ATTRIBUTES = (1, 3, 10)
-CASES = ((1, (2,), 1.0), (65, (3, 2), 0.5), (129, (33, 2, 5), math.log(7)))  # users, domain sizes, epsilon
+CASES = ((1, (2,), 1.0), (66, (3, 2), 0.5), (129, (33, 2, 5), math.log(7)))  # users, domain sizes, epsilon
 USERS, DOMAIN, REPETITIONS = 510, (2, 3, 5), 1000  # of the statistical checks
 EPSILON = math.log(4)
 SMALL = ((2,), (3,), (2, 3), (3, 2, 2))  # domains whose reports are enumerated
@@ -115,19 +101,9 @@ def _domain(entry: Protocol, sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(min(k, most) for k in sizes)
 
 
-def _plan(entry: Protocol, domain: Sequence[int], epsilon: float, assignment: str) -> Plan:
-    return Plan.of(domain, [entry], [epsilon], assignment)
-
-
-def _counted(engine: Any, plan: Plan, data: Dataset, repetitions: range) -> tuple[Counts, Counts]:
-    """Counts and reporters, [repetition, …]."""
-    counts, sampled = engine.count(plan, data, 0, repetitions)
-    return plan.expand(counts)[0, 0], plan.reporters(data.n, sampled)[0, 0]
-
-
-def _engines() -> Iterator[tuple[str, Backend | str]]:
+def engines() -> Iterator[tuple[str, Backend | str]]:
     """Every backend by its name, or why this machine does not have it."""
-    for name in BACKENDS:
+    for name in reversed(BACKENDS):
         if name != "auto":
             try:
                 yield name, open_backend(name)[0]
@@ -137,31 +113,23 @@ def _engines() -> Iterator[tuple[str, Backend | str]]:
 
 def _reports(entry: Protocol) -> Iterator[str]:
     """Every backend counts the literal reports; chunks of reports are the literal ones, bit by bit."""
-    cases = [
-        (SyntheticDataset(n, domain, "zipf:1.1", seed=n), _plan(entry, domain, epsilon, assignment), epsilon)
-        for n, sizes, epsilon in CASES
-        for domain in [_domain(entry, sizes)]
-        for assignment in ASSIGNMENTS
-    ]
-    some = range(3, 5)
-    right = [_counted(ReferenceBackend(), plan, data, some) for data, plan, _ in cases]
-    for name, engine in _engines():
+    cases = [Case(n, _domain(entry, sizes), (epsilon,), (entry,), range(3, 5)) for n, sizes, epsilon in CASES]
+    for name, engine in engines():
         if isinstance(engine, str):
             yield f"reports: {name} not checked; {engine}"
             continue
         with engine:
-            if lacks := lacking(engine.noises, noises_of(a for _, plan, _ in cases for a in plan.attributes)):
+            if lacks := lacking(engine.noises, {variant.noise.form for variant in entry.variants}):
                 yield f"reports: {name} not checked; it {lacks}"
                 continue
-            for (data, plan, epsilon), (counts, reporters) in zip(cases, right, strict=True):
-                ours = _counted(engine, plan, data, some)
-                if not (np.array_equal(ours[0], counts) and np.array_equal(ours[1], reporters)):
-                    where = f"{data.n} users, domain={tuple(data.domain)}, epsilon={epsilon:.4g}, {plan.assignment}"
-                    raise InputError(f"{entry}: backend {name} does not count the literal reports ({where})")
-        yield f"reports: {name} counts the literal reports, integer by integer ({len(cases)} cases)"
-    for data, plan, epsilon in cases:
-        literal = reports(data, entry, epsilon, repetition=3, assignment=plan.assignment)
-        chunks = list(report_chunks(data, entry, epsilon, repetition=3, assignment=plan.assignment, users=64))
+            for case in cases:
+                if wrong := difference(engine, case, ReferenceBackend()):
+                    raise InputError(f"{entry}: backend {name} does not count the literal reports: {wrong}")
+        yield f"reports: {name} counts the literal reports, integer by integer ({2 * len(cases)} cases)"
+    for case, assignment in product(cases, ASSIGNMENTS):
+        data, epsilon = case.data(assignment), case.epsilons[0]
+        literal = reports(data, entry, epsilon, repetition=3, assignment=assignment)
+        chunks = list(report_chunks(data, entry, epsilon, repetition=3, assignment=assignment, users=64))
         for j, sent in enumerate(literal.values):
             if not np.array_equal(np.concatenate([chunk.values[j] for chunk in chunks]), sent):
                 raise InputError(f"{entry}: report_chunks does not give the literal reports of attribute {j}")
@@ -176,9 +144,9 @@ def bound(cells: int) -> float:
 def _check_moments(entry: Protocol, engine: Any, assignment: str) -> None:
     """The estimates' means and variances are those that the mechanism states."""
     data = SyntheticDataset(USERS, _domain(entry, DOMAIN), "zipf:1.1", seed=1)
-    plan = _plan(entry, data.domain, EPSILON, assignment)
-    counts, reporters = _counted(engine, plan, data, range(REPETITIONS))
-    found = estimate.estimates(plan, counts[None, None], reporters[None, None])[0, 0]
+    plan = Plan.of(data.domain, [entry], [EPSILON], assignment)
+    counts, sampled = engine.count(plan, data, 0, range(REPETITIONS))
+    found = estimate.estimates(plan, plan.expand(counts), plan.reporters(data.n, sampled))[0, 0]
     where = f"({engine.name}, {USERS} users, {assignment} assignment, epsilon={EPSILON:.4g})"
     for m, columns, j in zip(plan.mechanisms[0][0], plan.domain.slices, range(plan.d), strict=True):
         f, sample = data.frequencies[columns], found[:, columns]
@@ -219,7 +187,7 @@ def _samplers(entry: Protocol) -> Iterator[str]:
 
 
 def _value_reports(m: Mechanism) -> Iterator[tuple[Floats, float]]:
-    for y, fake in enumerate(fakes_of(m.recipe.prior, m.k)):
+    for y, fake in enumerate(prior_frequencies(m.recipe.prior, m.k)):
         yield np.where(np.arange(m.k) == y, m.p, m.q), float(fake)
 
 
@@ -233,7 +201,7 @@ def _message_reports(m: Mechanism) -> Iterator[tuple[Floats, float]]:
 
 
 def _bit_reports(m: Mechanism) -> Iterator[tuple[Floats, float]]:
-    fakes = fakes_of(m.recipe.prior, m.k)
+    fakes = prior_frequencies(m.recipe.prior, m.k)
     for bits in product((True, False), repeat=m.k):
         none = np.where(bits, m.q, 1 - m.q)
         own = np.where(bits, m.p, 1 - m.p)

@@ -17,7 +17,7 @@ import os, signal, sys
 sys.argv[0] = "gpu-rsfd"
 from gpu_rsfd.running import collect
 from gpu_rsfd.cli import main
-collect._Collection._size = lambda self, index, first, left, rows: min({size}, left)
+collect._Collection._size = lambda self, index, first, left: min({size}, left)
 cut = collect._Collection._cut
 def stopped(self, *given):
     for number, task in enumerate(cut(self, *given)):

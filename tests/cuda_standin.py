@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
-from gpu_rsfd import doctor
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.backends.cuda import devices, kernels
 from gpu_rsfd.backends.cuda import runner as cuda
+from gpu_rsfd.backends.cuda.backend import CupyBackend
+from gpu_rsfd.backends.reference import Case
+from gpu_rsfd.doctor import compared
 from gpu_rsfd.planning import Plan
 
 FOLDER = Path(__file__).parent / "standin"
@@ -27,8 +29,8 @@ needs_nvrtc = pytest.mark.skipif(
     shutil.which("g++") is None or not nvrtc.available(), reason="NVRTC or g++ is not installed: no PTX to run"
 )
 MUTANT_CASES = [
-    doctor.Case(65, (3, 2), (1.0,), WAYS),
-    doctor.Case(5000, (2, 3), (1.0,), WAYS, repetitions=range(1)),
+    Case(65, (3, 2), (1.0,), WAYS),
+    Case(5000, (2, 3), (1.0,), WAYS, repetitions=range(1)),
 ]
 SEED = 2**63 + 9
 PTX = {"ptx": "80", "flags": ("-O1",)}  # settings of the stand-in: kernels by way of PTX
@@ -38,7 +40,6 @@ def _forget_cupy(monkeypatch):
     for name in [name for name in sys.modules if name == "cupy" or name.startswith("cupy.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(cuda, "_kernels", {})
-    monkeypatch.setattr(cuda, "compile_seconds", {})
     devices.forget()
 
 
@@ -92,6 +93,12 @@ def check(backend, plan, data, repetitions=range(1, 6), seed=SEED, progress=None
         right = engine.count(plan, data, seed, repetitions)
     for a, b in zip([*ours[0], ours[1]], [*right[0], right[1]], strict=True):
         assert np.array_equal(a, b)
+
+
+def first_difference(cases):
+    """Of the device from NumPy; empty if there is none."""
+    with CupyBackend() as backend:
+        return next(filter(None, (compared(backend, case) for case in cases)), "")
 
 
 def launches(standin, name):

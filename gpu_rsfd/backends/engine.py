@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from gpu_rsfd.backends import check_backend, open_backend
 from gpu_rsfd.backends.base import Backend, Progress
@@ -18,41 +19,19 @@ Items = Iterable[tuple[Any, ...]]
 Job = tuple[Dataset, Callable[..., Any], tuple[Any, ...]]  # data set, work, its arguments after engine and data
 
 
-class Engine(Protocol):
-    """Counts, and functions of chunks of users: the same numbers wherever they are made."""
+class Engine(Backend):
+    """What a view and the loop call: counts, and functions of chunks of users; the same numbers wherever they are."""
 
-    name: str
     reason: str  # why it is this one
-    stream: (
-        Callable[[Iterable[Job]], Iterator[tuple[tuple[Any, ...], Any]]] | None
-    )  # jobs made elsewhere, as they finish
+    stream: Callable[[Iterable[Job]], Iterator[tuple[tuple[Any, ...], Any]]] | None = None  # jobs done elsewhere
 
-    @property
-    def device(self) -> str:
-        """What it runs on, for people."""
-
-    def count(
-        self, plan: Plan, data: Dataset, seed: int, repetitions: range, progress: Progress | None = None
-    ) -> tuple[list[Counts], Counts]:
-        """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
-
+    @abstractmethod
     def map(self, data: Dataset, function: Callable[..., Any], items: Items) -> Iterator[Any]:
         """`function(columns, *item)` for each item, in order."""
 
-    def drawn_at_once(self, plan: Plan) -> int:
-        """Repetitions that take as long as one of them."""
 
-    def batch_multiple(self, n: int) -> int:
-        """Repetitions that use it fully: a good multiple for a block of work."""
-
-    def close(self) -> None:
-        """Gives back what it holds."""
-
-
-class Local:
+class Local(Engine):
     """This machine: a backend, opened when something is counted, and processes, started when there is work for them."""
-
-    stream = None
 
     def __init__(
         self,
@@ -74,12 +53,6 @@ class Local:
         else:
             self._opened, self.reason = backend, "it was given"
 
-    def __enter__(self) -> Local:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Ends the processes; a backend that was given stays open."""
         if self._pool is not None:
@@ -97,7 +70,7 @@ class Local:
         return self._opened
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         return "processes" if self._opened is None else self._opened.name
 
     @property
@@ -107,9 +80,9 @@ class Local:
         return f"{self.workers} CPU process{'es' if self.workers > 1 else ''}"
 
     def count(
-        self, plan: Plan, data: Dataset, seed: int, repetitions: range, progress: Progress | None = None
+        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
     ) -> tuple[list[Counts], Counts]:
-        return self.open().count(plan, data, seed, repetitions, progress)
+        return self.open().count(plan, dataset, seed, repetitions, progress)
 
     def map(self, data: Dataset, function: Callable[..., Any], items: Items) -> Iterator[Any]:
         if self._pool is None:

@@ -162,16 +162,6 @@ def subset(user: _User, j: int, v: int, k: int, noise: Subsets) -> npt.NDArray[n
     return bits
 
 
-def randomize(user: _User, j: int, v: int, k: int, recipe: Recipe) -> Any:
-    """A(v_j, k_j, budget): the attribute's own randomiser."""
-    return implementation(LITERAL, recipe.noise, WHO)[0](user, j, v, k, recipe.noise)
-
-
-def fake(user: _User, i: int, k: int, recipe: Recipe) -> Any:
-    """The fake data of a non-sampled attribute i."""
-    return implementation(LITERAL, recipe.noise, WHO)[1](user, i, k, recipe)
-
-
 def _fake_value(user: _User, i: int, k: int, recipe: Recipe) -> int:
     """Algorithm 1, line 6"""
     return user.fake_value(i)
@@ -211,8 +201,9 @@ def send(user: _User, v: list[int], domain: Domain, recipes: Sequence[Recipe]) -
     """
     y: dict[int, Any] = {}
     for j, (k, recipe) in enumerate(zip(domain, recipes, strict=True)):
+        randomize, fake = implementation(LITERAL, recipe.noise, WHO)
         if recipe.unsampled is Unsampled.OWN or user.sample_attribute() == j:
-            y[j] = randomize(user, j, v[j], k, recipe)
+            y[j] = randomize(user, j, v[j], k, recipe.noise)
         elif recipe.unsampled is not Unsampled.NOTHING:
             y[j] = fake(user, j, k, recipe)
     return y
@@ -249,7 +240,8 @@ def reported(values: npt.NDArray[Any], k: int, recipe: Recipe) -> npt.NDArray[np
     if recipe.unary:
         return values.sum(axis=0, dtype=np.int64)
     if isinstance(recipe.noise, Sets):
-        return np.array([np.isin(values, members).sum() for members in recipe.noise.design.sets(k)])
+        design = recipe.noise.design
+        return design.supported(np.bincount(values, minlength=design.messages), k)
     return np.bincount(values, minlength=k)
 
 

@@ -1,66 +1,39 @@
-"""Worker processes: a data set and work on it in, results out, over a pipe.
+"""Worker processes of this machine: work on a data set, done on all cores, results in order.
 
-A worker is a fresh interpreter: nothing is forked and the caller's script is not imported
-again, so `simulate` works the same in a script, a notebook, a thread or beside a GPU.
-It imports from where its parent does and from nowhere else, and what it prints goes to standard error.
-A data set's large arrays are mapped by all workers, not copied (sharing.py).
+A `ProcessPoolExecutor` of fresh interpreters: nothing is forked, the caller's script is not imported again and nothing
+is imported from the current directory, so `simulate` works the same in a script, a notebook, a thread or beside a GPU.
 """
-
-# Why no library's pool: loky, joblib's and the closest, starts its processes with `python -m`, so that a pickle.py or
-# random.py in the current directory is imported and ends them.
 
 from __future__ import annotations
 
 import contextlib
+import io
+import mmap
 import os
 import pickle
 import signal
-import subprocess
 import sys
+import tempfile
+import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from queue import SimpleQueue
-from typing import IO, Any
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import chain, islice
+from multiprocessing import parent_process, reduction, resource_tracker
+from multiprocessing.context import SpawnContext, SpawnProcess
+from operator import methodcaller
+from typing import IO, Any, NamedTuple
 
-from gpu_rsfd.backends.sharing import Shared, received
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.tape import Codes, code_dtype
+from gpu_rsfd.tape import Codes
 
 CACHED_BYTES = 256 << 20  # codes of a generated data set kept by each process
-GREETING = b"\0gpu-rsfd worker\n"  # what came before it was printed while Python started
-COMMAND_BYTES, WORKER_BYTES = 120 << 20, 55 << 20  # a process with its libraries, before any work; measured
-ENDING_SECONDS = 5.0  # a worker that closed its pipe is given so long to end by itself
-
-# The parent's import path comes before any import from it: Python itself would put the current directory first.
-# Then the pipes become private, so that nothing else can read or write them, whatever is imported afterwards.
-BOOTSTRAP = """
-import sys
-sys.path[:] = {path!r}
-import os
-requests, answers, nothing = os.dup(0), os.dup(1), os.open(os.devnull, os.O_RDWR)
-os.dup2(nothing, 0)
-try:
-    os.dup2(2, 1)
-except OSError:
-    os.dup2(nothing, 1)
-os.write(answers, {greeting!r})
-from {module} import serve
-serve(requests, answers)
-"""
+UNDER_WAY = 2  # items for each worker: one at work, one waiting
 
 Work = Callable[..., Any]  # a function of a module, called with the worker's `Columns` first
-
-
-@dataclass(frozen=True)
-class Failure:
-    """What a worker answers when its work went wrong: an error of ours as it is, else where a bug showed."""
-
-    error: Exception | None
-    traceback: str
 
 
 class Columns:
@@ -83,191 +56,184 @@ class Columns:
         return self._cache[key]
 
 
-def bootstrap() -> list[str]:
-    """The command of a worker that imports what this process would."""
-    code = BOOTSTRAP.format(path=[str(p) or os.getcwd() for p in sys.path], greeting=GREETING, module=__name__)
-    flags = {"-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site, "-S": sys.flags.no_site}
-    return [sys.executable, *(flag for flag, given in flags.items() if given), "-c", code]
-
-
-def code_bytes(dataset: Dataset) -> int:
-    """What the codes of a data set take: in each process if they are drawn, else in this one and in what all map."""
-    every = dataset.n * sum(code_dtype(k).itemsize for k in dataset.domain)
-    return min(CACHED_BYTES, every) if isinstance(dataset, SyntheticDataset) else every * dataset.has_rows
-
-
-class Worker:
-    """The parent's end of one worker process."""
-
-    def __init__(self) -> None:
-        # A session of its own: Ctrl-C reaches the parent alone, which then decides what is kept.
-        alone: dict[str, Any] = {"start_new_session": True}
-        if sys.platform == "win32":
-            alone = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
-        self._process = subprocess.Popen(bootstrap(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, **alone)
-        self._greeted = False
-        self.dataset: Shared | None = None  # what it has
-
-    def run(self, dataset: Shared | None, work: Work, arguments: tuple[Any, ...]) -> Any:
-        """Blocks until `work(columns, *arguments)` is done; the data set, if it needs one, is sent when it changes."""
-        fresh = dataset.content if dataset is not None and dataset is not self.dataset else None
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            if not self._greeted:
-                _skip_to_greeting(process.stdout)
-                self._greeted = True
-            pickle.dump((fresh, work, arguments), process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
-            process.stdin.flush()
-            answer = pickle.load(process.stdout)
-            self.dataset = dataset
-        except (OSError, EOFError, pickle.UnpicklingError, ValueError) as error:
-            raise RunError(f"a worker process ended early: {self._end()}") from error
-        if isinstance(answer, Failure):
-            if answer.error is not None:
-                raise answer.error
-            raise RuntimeError(f"in a worker process:\n{answer.traceback}")
-        return answer
-
-    def _end(self) -> str:
-        """Why the process ended."""
-        try:
-            code = self._process.wait(ENDING_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-            return "it closed its pipe"
-        if code >= 0:
-            return f"exit code {code}"
-        name = signal.Signals(-code).name if -code in set(signal.Signals) else "unknown"
-        hint = "; out of memory? try fewer workers" if name == "SIGKILL" else ""
-        return f"signal {-code} ({name}){hint}"
-
-    def close(self) -> None:
-        """Ends the process at once, whatever it is doing."""
-        self._process.kill()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-        self._process.wait()
-
-
 class Pool:
-    """Worker processes that stay until they are closed."""
+    """Worker processes that stay until they are closed, or another data set comes."""
 
-    def __init__(self, count: int = 0) -> None:
-        self.workers: list[Worker] = []
-        self._sent: tuple[Dataset, Shared] | None = None
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self.say: Callable[[str], None] = lambda line: None
+        self._executor: ProcessPoolExecutor | None = None
+        self._data: Dataset | None = None
+        self._sent: _Sent | None = None
+
+    def map(self, data: Dataset, function: Work, items: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
+        """`function(columns, *item)` of each item, in order; only a few items are under way."""
+        items = iter(items)
+        first = list(islice(items, 1))
+        executor = None
+        try:
+            if self.workers > 1:
+                pickled((function, first))
+                executor = self._executor_of(data)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            self.close()
+            self.say(f"data set {data.name!r} is worked on in one process: {error}")
+        if executor is None:
+            columns = Columns(data)
+            yield from (function(columns, *item) for item in chain(first, items))
+            return
+        running: deque[Future[Any]] = deque()
+        try:
+            for item in chain(first, items):
+                running.append(executor.submit(_work, pickled((function, item))))
+                if len(running) >= UNDER_WAY * self.workers:
+                    yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        except BrokenProcessPool:
+            processes = list(executor._processes.values())
+            self.close()  # kills the others
+            code = min((process.exitcode or 0 for process in processes), key=lambda code: code == -signal.SIGKILL)
+            why = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            raise RunError(f"a worker process ended early: {why}; out of memory? try fewer workers") from None
+        except BaseException:  # something went wrong, or nobody wants the rest
+            self.close()
+            raise
+
+    def _executor_of(self, data: Dataset) -> ProcessPoolExecutor:
+        if self._executor is None or self._data is not data:
+            self.close()
+            self._sent = _Sent(tempfile.TemporaryFile())  # noqa: SIM115
+            _Pickler(self._sent.file, pickle.HIGHEST_PROTOCOL).dump(data)
+            self._sent.file.flush()
+            self._data = data
+            with _starting():
+                self._executor = ProcessPoolExecutor(self.workers, Context(), _begin, initargs=(self._sent,))
+        return self._executor
 
     def close(self) -> None:
         """Ends the processes, whatever they are doing."""
-        workers, self.workers = self.workers, []
-        for worker in workers:
-            worker.close()
+        executor, self._executor, self._data = self._executor, None, None
+        if executor is not None:
+            for process in list(executor._processes.values()):
+                process.kill()
+            executor.shutdown(cancel_futures=True)
         if self._sent is not None:
-            self._sent[1].forget()
+            self._sent.file.close()
             self._sent = None
 
-    def _shared(self, dataset: Dataset, workers: list[Worker]) -> Shared:
-        """The data set as it is sent; again only if there are workers who could not map it any more."""
-        sent = self._sent
-        if sent is not None:
-            has = all(worker.dataset is sent[1] for worker in workers)
-            if sent[0] is dataset and (has or not sent[1].forgotten):
-                return sent[1]
-            sent[1].forget()
-        self._sent = (dataset, Shared(dataset))
-        return self._sent[1]
 
-    say: Any = staticmethod(lambda line: None)
+# ------------------------------------------------------------------------------------------------ how processes start
 
-    def map(self, dataset: Dataset, work: Work, items: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
-        columns = Columns(dataset)
-        return (work(columns, *item) for item in items)
+_lock = threading.Lock()
 
-    def each(
-        self, workers: int, dataset: Dataset, work: Work, items: Iterable[tuple[Any, ...]]
-    ) -> Iterator[tuple[tuple[Any, ...], Any]]:
-        """(arguments, what `work(columns, *arguments)` gives) for each item, as they get done."""
-        while len(self.workers) < workers:
-            self.workers.append(Worker())
-        idle: SimpleQueue[Worker] = SimpleQueue()
-        chosen = self.workers[:workers]
-        for worker in chosen:
-            idle.put(worker)
-        shared = self._shared(dataset, chosen)
 
-        def call(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
-            worker = idle.get()
+@contextlib.contextmanager
+def _replaced(mapping: MutableMapping[str, Any], changes: Mapping[str, Any]) -> Iterator[None]:
+    kept = {key: mapping[key] for key in changes if key in mapping}
+    mapping.update(changes)
+    try:
+        yield
+    finally:
+        for key in changes:
+            del mapping[key]
+        mapping.update(kept)
+
+
+@contextlib.contextmanager
+def _starting() -> Iterator[None]:
+    """Python processes that are started meanwhile import neither the script nor anything in the current directory."""
+    quiet = ("ignore:resource_tracker", os.environ.get("PYTHONWARNINGS"))  # it cleans up if this process is killed
+    environment = {"PYTHONSAFEPATH": "1", "PYTHONWARNINGS": ",".join(filter(None, quiet))}
+    script = dict.fromkeys(("__file__", "__spec__"))
+    with _lock, _replaced(os.environ, environment), _replaced(vars(sys.modules["__main__"]), script):
+        resource_tracker.ensure_running()
+        yield
+
+
+class Process(SpawnProcess):
+    """A process that knows nothing of the caller's script and leaves signals to its parent, which it doesn't outlive.
+
+    Its function has to call `end_with_parent`.
+    """
+
+    def start(self) -> None:
+        with _starting():
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
             try:
-                return arguments, worker.run(shared, work, arguments)
+                super().start()
             finally:
-                idle.put(worker)
+                signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
-        with ThreadPoolExecutor(workers) as threads:
-            queue = iter(items)
-            running: set[Future[tuple[tuple[Any, ...], Any]]] = set()
-            try:
-                while True:
-                    for arguments in queue:
-                        running.add(threads.submit(call, arguments))
-                        if len(running) >= 2 * workers:
-                            break
-                    if not running:
-                        return
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    if all(worker.dataset is shared for worker in chosen):
-                        shared.forget()  # all have it: it takes no room once they end, however they end
-                    for future in done:
-                        yield future.result()
-            except BaseException:
-                for future in running:
-                    future.cancel()
-                self.close()  # ends the work under way; the threads then end, too
-                raise
+    def terminate(self) -> None:
+        self.kill()
 
 
-def _skip_to_greeting(answers: IO[bytes]) -> None:
-    """Passes on what was printed before the pipe was the worker's own: by a sitecustomize, say."""
-    seen = b""
-    while not seen.endswith(GREETING):
-        byte = answers.read(1)
-        if not byte:
-            raise EOFError
-        seen += byte
-    if printed := seen.removesuffix(GREETING):
-        print(printed.decode(errors="replace"), end="", file=sys.stderr)
+class Context(SpawnContext):
+    """Of such processes."""
+
+    Process = Process
 
 
-def serve(requests_from: int, answers_to: int) -> None:
-    """The worker's end: does what it is sent until the parent closes the pipe or is gone."""
-    for name in ("SIGTERM", "SIGINT", "SIGHUP"):  # batch systems send them to all: the parent ends its workers
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
-    with (
-        contextlib.suppress(BrokenPipeError),
-        os.fdopen(requests_from, "rb") as requests,
-        os.fdopen(answers_to, "wb") as answers,
-    ):
-        columns: Columns | None = None
-        readable = True
-        while readable:
-            answer: Any
-            try:
-                readable = False  # what follows half a request means nothing
-                fresh, work, arguments = pickle.load(requests)
-                readable = True
-                columns = columns if fresh is None else Columns(received(fresh))
-                answer = work(columns, *arguments)
-            except EOFError:
-                if not readable:
-                    return
-                answer = Failure(None, traceback.format_exc())
-            except (InputError, RunError, MemoryError) as error:
-                answer = Failure(error, traceback.format_exc())
-            except Exception:
-                answer = Failure(None, traceback.format_exc())
-            pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
-            answers.flush()
+def end_with_parent(also: Callable[[], object] = lambda: None) -> None:
+    """Ends this process when its parent is gone, however that ended."""
+
+    def wait() -> None:
+        parent = parent_process()
+        assert parent is not None
+        parent.join()
+        also()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+# ------------------------------------------------------------------------------------------------- what is sent to them
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, thing: Any) -> Any:
+        if getattr(thing, "__module__", "") == "__main__" and hasattr(thing, "__qualname__"):
+            raise pickle.PicklingError(f"no other process can import {thing.__qualname__!r} from a script")
+        return NotImplemented
+
+
+def pickled(thing: object) -> bytes:
+    """Bytes that another process can make it from, if that has the modules of this one."""
+    content = io.BytesIO()
+    _Pickler(content, pickle.HIGHEST_PROTOCOL).dump(thing)
+    return content.getvalue()
+
+
+class _Sent(NamedTuple):
+    """A data set in a file without a name, which every worker reads: none waits until another has got its bytes."""
+
+    file: IO[bytes]
+
+    def __reduce__(self) -> Any:
+        return methodcaller("detach"), (reduction.DupFd(self.file.fileno()),)
+
+
+# ----------------------------------------------------------------------------------------------------- in the processes
+
+_sent: list[Any] = []  # the data set's file
+_columns: list[Columns] = []  # once it has been read
+
+
+def _begin(file: Any) -> None:
+    end_with_parent()
+    os.dup2(2, 1)  # standard output is the command's own
+    _sent.append(file)
+
+
+def _work(content: bytes) -> Any:
+    try:
+        if not _columns:
+            with mmap.mmap(_sent[0], 0, access=mmap.ACCESS_READ) as file:
+                _columns.append(Columns(pickle.loads(file)))
+        function, item = pickle.loads(content)
+        return function(_columns[0], *item)
+    except (InputError, RunError, MemoryError):
+        raise
+    except Exception:  # a bug, whose class the parent may not be able to make again
+        raise RuntimeError(f"in a worker process:\n{traceback.format_exc()}") from None

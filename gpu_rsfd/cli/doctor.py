@@ -2,58 +2,45 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
-from typing import Annotated
+from json import dumps
 
 import typer
 
 from gpu_rsfd.cli.commands import MAINTAIN
-from gpu_rsfd.cli.options import option
+from gpu_rsfd.cli.options import with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.options import Option
+
+OWN = (
+    Option("self_test", "", "Compare each backend and device with the reference, integer by integer.", panel=None,
+           kind=bool, default=False),
+    Option("speed", "", "With --self-test: positions per second; for CUDA devices also of each kernel.", panel=None,
+           kind=bool, default=False),
+    Option("json", "", "Print one JSON object; progress goes to standard error.", panel=None, kind=bool,
+           default=False),
+)  # fmt: skip
 
 
-@app.command(
-    rich_help_panel=MAINTAIN,
-    epilog="Examples:  gpu-rsfd doctor  ·  gpu-rsfd doctor --self-test --speed  ·  "
-    "gpu-rsfd doctor --self-test --stress",
-)
-def doctor(
-    self_test: Annotated[
-        bool, option("--self-test", "Compare each backend and device with the reference, integer by integer.")
-    ] = False,
-    speed: Annotated[
-        bool, option("--speed", "With --self-test: positions per second; for CUDA devices also of each kernel.")
-    ] = False,
-    stress: Annotated[
-        bool, option("--stress", "With --self-test: three more minutes of random cases for each backend.")
-    ] = False,
-    faults: Annotated[
-        bool,
-        option(
-            "--faults", "With --self-test: provoke out of memory, missing pinned memory and Ctrl-C on each CUDA device."
-        ),
-    ] = False,
-    as_json: Annotated[bool, option("--json", "Print one JSON object; progress goes to standard error.")] = False,
-) -> None:
+@app.command(rich_help_panel=MAINTAIN, epilog="Examples:  gpu-rsfd doctor  ·  gpu-rsfd doctor --self-test --speed")
+@with_options("doctor", *OWN)
+def doctor(self_test: bool, speed: bool, json: bool) -> None:
     """Report versions, CUDA devices and the backend that `auto` chooses; the exit code is 1 if a self-test fails."""
     from gpu_rsfd import doctor as checks
 
-    for name, given in (("--speed", speed), ("--stress", stress), ("--faults", faults)):
-        if given and not self_test:
-            raise InputError(f"{name} needs --self-test")
+    if speed and not self_test:
+        raise InputError("--speed needs --self-test")
 
     def echo(line: str) -> None:
-        print(line, file=sys.stderr if as_json else sys.stdout, flush=True)
+        print(line, file=sys.stderr if json else sys.stdout, flush=True)
 
     sections = checks.report()
     for line in checks.lines_of(sections):
         echo(line)
-    seconds = checks.STRESS_SECONDS if stress else 0.0
-    checked = checks.self_test(echo, speed=speed, stress=seconds, faults=faults) if self_test else []
-    if as_json:
-        print(json.dumps({**sections, "self_test": [asdict(c) for c in checked]}, indent=2))
+    checked = checks.self_test(echo, speed=speed) if self_test else []
+    if json:
+        print(dumps({**sections, "self_test": [asdict(c) for c in checked]}, indent=2))
     if not all(c.good for c in checked):
         raise typer.Exit(1)

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_seed
+from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_seed, check_users, integer
 from gpu_rsfd.cli import options as declared
-from gpu_rsfd.cli import parse
 from gpu_rsfd.cli.terminal import escaped
-from gpu_rsfd.datasets import (
-    CountedDataset,
-    Dataset,
-    SyntheticDataset,
-    is_table,
-    load_and_describe,
-    load_datasets,
-    report_text,
-)
+from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, describe, is_table, load_datasets
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
-from gpu_rsfd.datasets.paper.published import PUBLISHED
+from gpu_rsfd.datasets.options import parse_options
+from gpu_rsfd.datasets.paper import PUBLISHED
 from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC
-from gpu_rsfd.datasets.table.load import parse_options
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Measurement
@@ -39,7 +32,7 @@ BY_SIZE = ("users", "domain", "attributes", "values", "distribution")  # options
 OF_TABLES = tuple(option.key for option in TABLE)  # options of tables
 
 
-def read_options(command: str, options: Mapping[str, Any], kind: type[Measurement] | None = None) -> dict[str, Any]:
+def read_options(command: str, options: Mapping[str, Any], kind: type[Measurement] = Measurement) -> dict[str, Any]:
     """What is run, by key: the options of a TOML file (`--spec`), overridden by those of the command line."""
     valid = declared.inputs_of(command, kind)
     path, found = options.get("spec"), {}
@@ -65,7 +58,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"spec={path} is not a TOML file: {error}") from None
 
 
-def spec_of(options: Mapping[str, Any], command: str = "sweep", kind: type[Measurement] = Measurement) -> Spec:
+def spec_of(options: Mapping[str, Any], command: str, kind: type[Measurement] = Measurement) -> Spec:
     """The spec of a command and what it measures."""
     fields = {field.name: field.read(options[field.key], ()) for field in FIELDS if field.key in options}
     if own := own_protocols(options):
@@ -99,10 +92,14 @@ def own_protocols(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def measurement_of(options: Mapping[str, Any], kind: type[Measurement]) -> Measurement:
     """What a command measures, with its options."""
+    needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
+    for option in options_of(kind):
+        if option.name in needed and option.key not in options:
+            raise InputError(f"{kind.name} needs --{option.key}")
     return kind(**{o.name: o.read(options[o.key], ()) for o in options_of(kind) if o.key in options})
 
 
-def datasets_of(options: Mapping[str, Any], command: str, quiet: bool) -> list[Dataset]:
+def datasets_of(options: Mapping[str, Any], quiet: bool) -> list[Dataset]:
     """Named data sets and files, or synthetic ones by size.
 
     What is in a file is said on standard error, unless `quiet`.
@@ -110,7 +107,7 @@ def datasets_of(options: Mapping[str, Any], command: str, quiet: bool) -> list[D
     by_size = [key for key in BY_SIZE if key in options]
     if by_size and "dataset" in options:
         raise InputError(f"--dataset and --{by_size[0]} exclude each other; give a name, or a size")
-    return _synthetic(options) if by_size else _named(options, command, quiet)
+    return _synthetic(options) if by_size else _named(options, quiet)
 
 
 def _data_seed(options: Mapping[str, Any]) -> int:
@@ -130,18 +127,15 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
     _refuse(options, ["data-dir"], "needs a data set of the paper (--dataset adult)")
     if options.get("sampler") == "marginals":
         _refuse(options, ["data-seed"], "has no use with --sampler marginals, which takes expected counts")
-    domains = (
-        [
-            (Domain.of([k] * d), k)
-            for d in parse.sizes("attributes", entries(options["attributes"]), 1, MAX_ATTRIBUTES)
-            for k in parse.sizes("values", entries(options["values"]), MIN_DOMAIN, MAX_DOMAIN)
-        ]
-        if grid
-        else [(parse.domain(entries(options["domain"])), None)]
-    )
+    domains: list[tuple[Domain, int | None]]
+    if grid:
+        ds = read_sizes("attributes", options["attributes"], 1, MAX_ATTRIBUTES)
+        domains = [(Domain.of([k] * d), k) for d in ds for k in read_sizes("values", options["values"])]
+    else:
+        domains = [(_domain(options["domain"]), None)]
     distribution, seed = str(options.get("distribution", "uniform")), _data_seed(options)
     found: list[Dataset] = []
-    for n, (domain, k) in product(parse.users(entries(options["users"])), domains):
+    for n, (domain, k) in product(read_users(options["users"]), domains):
         name = name_by_size(n, domain, distribution, k)
         if options.get("sampler") == "marginals":  # needs no users: their expected counts, whatever n is
             found.append(CountedDataset.of_distribution(n, domain, distribution, name=name))
@@ -150,7 +144,7 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
     return found
 
 
-def _named(options: Mapping[str, Any], command: str, quiet: bool) -> list[Dataset]:
+def _named(options: Mapping[str, Any], quiet: bool) -> list[Dataset]:
     texts = [str(text) for text in entries(options.get("dataset", DEFAULT_DATASET))]
     # a file may have a comma in its name
     names = [name for text in texts for name in ([text] if Path(text).is_file() else split_list([text], "dataset"))]
@@ -167,12 +161,37 @@ def _named(options: Mapping[str, Any], command: str, quiet: bool) -> list[Datase
         if not is_table(name):
             found.append(next(known))
             continue
-        again = f"gpu-rsfd {command} --dataset"
-        data, report = load_and_describe(name, again, **parse_options(name, options))
-        found.append(data)
+        report = describe(name, **parse_options(options))
+        found.append(report.dataset())
         if not quiet:
-            print(escaped(f"{report_text(report, again)}\n"), file=sys.stderr)
+            print(escaped(f"{report}\n"), file=sys.stderr)
     return found
+
+
+def read_users(value: Any) -> list[int]:
+    """Numbers of users."""
+    return [check_users(whole("users", text)) for text in split_list(entries(value), "users")]
+
+
+def read_sizes(name: str, value: Any, low: int = MIN_DOMAIN, high: int = MAX_DOMAIN) -> list[int]:
+    """Numbers of attributes, or of values."""
+    return [integer(name, whole(name, text), low, high) for text in split_list(entries(value), name)]
+
+
+def _domain(value: Any) -> Domain:
+    """Domain sizes: 10,10,20, or 10x5 for five times 10, or both mixed."""
+    sizes: list[int] = []
+    for text in split_list(entries(value), "domain"):
+        match = re.fullmatch(r"([0-9]{1,9})(?:x([0-9]{1,9}))?", text)
+        size, times = (int(part or 1) for part in match.groups()) if match else (0, 0)
+        if match is None or times < 1:
+            raise InputError(
+                f"domain={text} must be domain sizes such as 10,10,20 or 10x5 (five attributes of 10 values)"
+            )
+        if times > MAX_ATTRIBUTES:
+            raise InputError(f"domain={text} has {times:,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
+        sizes += [size] * times
+    return Domain.of(sizes)
 
 
 def _refuse(options: Mapping[str, Any], keys: Sequence[str], why: str) -> None:

@@ -68,7 +68,7 @@ class Inference(Measurement):
         ),
     }
     about = "the attacker knows the {knowledge} marginals"
-    defaults = {"repetitions": 10}
+    defaults = {"repetitions": 10, "output": "attack.h5"}
     unused = ("sampler",)
     examples = (
         "gpu-rsfd attack --dataset nursery --epsilon 1,2,4",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,12 @@ from gpu_rsfd.backends.engine import Engine
 from gpu_rsfd.backends.pool import Columns
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.measure.base import Measurement
 from gpu_rsfd.measure.reports import Chunk, ReportChunk, chunk_size
 from gpu_rsfd.planning import Counts, Floats, Plan
+from gpu_rsfd.results.result import Header
 
-INLINE_POSITIONS = 1 << 25  # positions x cells; less is not worth sending to other processes
+INLINE_POSITIONS = 1 << 26  # positions x cells, a second or two; less is not worth sending to other processes
 
 
 class View:
@@ -146,3 +149,33 @@ def _of_chunk(
 ) -> Any:  # fmt: skip
     """What a worker does: a function of some users of a repetition."""
     return f(Chunk(columns, plan, n, seed, repetition, start, stop), *more)
+
+
+def measured(
+    engine: Engine,
+    data: Dataset,
+    measurement: Measurement,
+    block: Any,
+    seed: int,
+    repetitions: range,
+    advance: Any = None,
+) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """The arrays of a block of a run, checked, and how they were made; wherever that happens."""
+    view = View(measurement.name, block.plan, data, seed, repetitions, engine, advance)
+    return finished(measurement, view, time.perf_counter(), engine)
+
+
+def finished(measurement: Measurement, view: View, started: float, engine: Engine) -> Any:
+    """The arrays of a view, checked, and how they were made since `started`."""
+    made, header = measurement.measure(view), Header.of(view.data, view.plan)
+    cut = (len(view.protocols), len(view.epsilons), len(view.repetitions))
+    layout, arrays, gives = measurement.layout(header), {}, f"{measurement.name}.measure gives"
+    for name in layout.arrays:
+        if name not in made:
+            raise InputError(f"{gives} no {name!r}; it gives {', '.join(made) or 'nothing'}")
+        array, shape = np.asarray(made[name]), (*cut, *layout.sizes(header, name))
+        if array.shape != shape or array.dtype.kind not in "iufb":
+            found = f"shape {array.shape} and dtype {array.dtype}"
+            raise InputError(f"{gives} {name!r} with {found}; numbers of shape {shape} are needed")
+        arrays[name] = array.astype(np.float64 if array.dtype.kind == "f" else np.int64, copy=False)
+    return arrays, {"seconds": time.perf_counter() - started, "backend": engine.name, "device": engine.device}

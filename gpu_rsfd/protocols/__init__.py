@@ -1,7 +1,7 @@
 """Protocols as data: `registry` has an entry for each, everything else follows from its normal form (`form`)."""
 
 from gpu_rsfd.protocols.form import Bits, Keep, Recipe, Sets, Subsets, Unsampled, prior_frequencies
-from gpu_rsfd.protocols.mechanism import Mechanism, group_size, mean_inverse_binomial
+from gpu_rsfd.protocols.mechanism import Mechanism, group_size
 from gpu_rsfd.protocols.registry import (
     DEFAULT_SETTINGS,
     PAPER,
@@ -32,7 +32,6 @@ __all__ = [
     "as_protocol",
     "group_size",
     "label",
-    "mean_inverse_binomial",
     "mechanism",
     "mechanisms",
     "prior_frequencies",

@@ -29,11 +29,8 @@ class Variant:
     @property
     def name(self) -> str:
         """grr, oue, …; -z for fake zero vectors, -r for fake random one-hot vectors."""
-        return self.noise.name + ("-z" if self.unsampled is Unsampled.ZERO else "-r" if self._random else "")
-
-    @property
-    def _random(self) -> bool:
-        return self.unsampled is Unsampled.FAKE and self.noise.form.unary
+        random = self.unsampled is Unsampled.FAKE and self.noise.form.unary
+        return self.noise.name + ("-z" if self.unsampled is Unsampled.ZERO else "-r" if random else "")
 
     def variance_at_zero(self, e: float, d: int, k: int, n: int = 1) -> float:
         """Variance of the estimate of a value that nobody holds, at budget e with uniform fakes: eq. (12)."""

@@ -42,10 +42,12 @@ def lines() -> Iterator[tuple[str, str, str]]:
 
 
 def protocols_table() -> str:
-    """Every protocol: a table in Markdown."""
-    rows = ["| name | label | budget of an attribute | noise | what is sent |", "|---|---|---|---|---|"]
-    rows += [f"| `{e.name}` | {e.label} | {e.budget.text} | {noises(e)} | {sends(e)} |" for e in REGISTRY.values()]
-    return "\n".join(rows)
+    """Every protocol: a table in Markdown, a row for those that send the same."""
+    kinds: dict[str, list[str]] = {}
+    for entry in REGISTRY.values():
+        kinds.setdefault(sends(entry), []).append(f"`{entry.name}`")
+    rows = ["| protocols | what is sent |", "|---|---|"]
+    return "\n".join(rows + [f"| {', '.join(names)} | {sent} |" for sent, names in kinds.items()])
 
 
 def noises_table() -> str:
@@ -58,12 +60,9 @@ def noises_table() -> str:
 
 def updated(text: str) -> str:
     """A document with its first two tables (the lines that start with |) replaced by the registry's."""
-    parts = [list(lines) for _, lines in groupby(text.splitlines(), key=lambda line: line.startswith("|"))]
+    parts = ["\n".join(lines) for _, lines in groupby(text.splitlines(), key=lambda line: line.startswith("|"))]
     tables = iter((protocols_table(), noises_table()))
-    return (
-        "\n".join(next(tables, "\n".join(part)) if part[0].startswith("|") else "\n".join(part) for part in parts)
-        + "\n"
-    )
+    return "\n".join(next(tables, part) if part.startswith("|") else part for part in parts) + "\n"
 
 
 if __name__ == "__main__":

@@ -156,9 +156,8 @@ def _projective_table(q: int, t: int, k: int) -> npt.NDArray[np.uint32]:
     points, others = _points(q, t)[:k], _points(q, t - 1)
     last = t - 1 - np.argmax(points[:, ::-1] != 0, axis=1)
     inverse = np.array([0, *(pow(i, -1, q) for i in range(1, q))], np.int64)
-    before = np.cumsum(q ** np.arange(t + 1, dtype=np.int64)) - q ** np.arange(
-        t + 1, dtype=np.int64
-    )  # (q^r - 1) / (q - 1)
+    powers = q ** np.arange(t + 1, dtype=np.int64)
+    before = np.cumsum(powers) - powers  # (q^r - 1) / (q - 1)
     table = np.empty((k, len(others)), np.uint32)
     for c in range(t):
         rest = np.delete(np.arange(t), c)

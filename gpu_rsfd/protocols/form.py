@@ -31,6 +31,7 @@ class Keep:
 
     kind: ClassVar[str] = "keep"  # what a results file calls it
     unary: ClassVar[bool] = False  # whether a bit vector is sent, not a message
+    shared_address: ClassVar[None] = None  # of the draws that it shares with other noises of its kind: it shares none
     design: ClassVar[None] = None  # a value is its own message
 
     @property
@@ -42,11 +43,6 @@ class Keep:
     def address(self) -> tuple[int, ...]:
         """Its part of the address of a sampler's substream (stream version 1: (keep, tp, tq), -1 for none)."""
         return self.threshold, -1, -1
-
-    @property
-    def shared_address(self) -> tuple[int, ...] | None:
-        """The address of the draws that it shares with other noises of its kind; None if it shares none."""
-        return None
 
     def p(self, k: int) -> float:
         """P(report v | v)"""
@@ -82,6 +78,7 @@ class Sets:
 
     kind: ClassVar[str] = "sets"
     unary: ClassVar[bool] = False
+    shared_address: ClassVar[None] = None
 
     @classmethod
     def stored(cls, threshold: int, messages: int, size: int, shared: int, digest: int) -> Sets:
@@ -96,10 +93,6 @@ class Sets:
     @property
     def address(self) -> tuple[int | str, ...]:
         return "sets", *self.integers
-
-    @property
-    def shared_address(self) -> tuple[int, ...] | None:
-        return None
 
     @property
     def given(self) -> tuple[float, float]:
@@ -147,7 +140,7 @@ class Bits:
         return -1, self.tp, self.tq
 
     @property
-    def shared_address(self) -> tuple[int, ...] | None:
+    def shared_address(self) -> tuple[int, ...]:
         """Noises of equal tp share the 1s of those who encode a value, as they do on the tape."""
         return (self.tp,)
 
@@ -174,6 +167,7 @@ class Subsets:
 
     kind: ClassVar[str] = "subsets"
     unary: ClassVar[bool] = True
+    shared_address: ClassVar[None] = None
 
     @property
     def integers(self) -> tuple[int, ...]:
@@ -182,10 +176,6 @@ class Subsets:
     @property
     def address(self) -> tuple[int | str, ...]:
         return "subsets", *self.integers
-
-    @property
-    def shared_address(self) -> tuple[int, ...] | None:
-        return None
 
     def p(self, k: int) -> float:
         return self.tp / ONE

@@ -176,20 +176,8 @@ def load_protocols(path: str | os.PathLike[str]) -> dict[str, Protocol]:
         If the file can't be read or run (with its line number), or defines no protocol.
     """
     path = Path(path)
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"protocols of {path} can't be read: {error.strerror}") from None
     space: dict[str, Any] = {"__name__": path.stem, "__file__": str(path)}
-    sys.path.insert(0, str(path.resolve().parent))  # its own helpers
-    try:
-        exec(compile(text, str(path), "exec"), space)
-    except SyntaxError as error:
-        raise InputError(f"{error.filename}, line {error.lineno}: {error.msg}") from None
-    except (Exception, SystemExit) as error:
-        raise InputError(_told(error, str(path))) from None
-    finally:
-        sys.path.remove(str(path.resolve().parent))
+    execute(path, space)
     found: dict[str, Protocol] = {}
     for value in space.values():
         if not isinstance(value, Protocol) or REGISTRY.get(value.name) is value:
@@ -201,7 +189,24 @@ def load_protocols(path: str | os.PathLike[str]) -> dict[str, Protocol]:
     return found
 
 
-def _told(error: BaseException, path: str | None = None) -> str:
+def execute(path: Path, space: dict[str, Any]) -> None:
+    """Runs somebody's Python file in a namespace; errors are one line, with the place in the file."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} can't be read: {error.strerror}") from None
+    sys.path.insert(0, str(path.resolve().parent))  # its own helpers
+    try:
+        exec(compile(text, str(path), "exec"), space)
+    except SyntaxError as error:
+        raise InputError(f"{error.filename}, line {error.lineno}: {error.msg}") from None
+    except (Exception, SystemExit) as error:
+        raise InputError(told(error, str(path))) from None
+    finally:
+        sys.path.remove(str(path.resolve().parent))
+
+
+def told(error: BaseException, path: str | None = None) -> str:
     """An error in somebody's file as one line: where (the last line of `path`, or the last of all), and what."""
     frames = traceback.extract_tb(error.__traceback__)
     inside = [frame for frame in frames if path is None or frame.filename == path]
@@ -309,17 +314,9 @@ def _set(name: str, bits: Any, loss: Any) -> NoiseRule:
     def claimed(noise: Noise, e: float, k: int) -> float:
         return stated.number("loss", e=e, k=k)
 
+    thresholds, lost = towards_privacy(ideal), bits_loss if loss is None else claimed
     return NoiseRule(
-        name,
-        Bits,
-        ideal,
-        towards_privacy(ideal),
-        one_bit_each,
-        "p(e, k)",
-        "q(e, k)",
-        "own",
-        bits_loss if loss is None else claimed,
-        claimed=loss is not None,
+        name, Bits, ideal, thresholds, one_bit_each, "p(e, k)", "q(e, k)", "own", lost, claimed=loss is not None
     )
 
 
@@ -360,8 +357,7 @@ def _messages(name: str, sets: Any) -> NoiseRule:
         found = design(e, k)
         return found.messages, found.size, found.shared
 
-    p_star, q_star = PGR.p_star, PGR.q_star
-    return message_sets(name, shape, design, p_star, q_star, "own", most)
+    return message_sets(name, shape, design, PGR.p_star, PGR.q_star, "own", most)
 
 
 def _design(words: str, sets: Any) -> Design:
@@ -383,10 +379,8 @@ def _pair(name: str, adaptive: object) -> tuple[Protocol, Protocol, Budget]:
             raise InputError(
                 f"protocol {name!r}: adaptive={one.name!r} is longitudinal or has a prior; give another one"
             )
-    families = [
-        variant.unsampled if not variant.unsampled.hides else Unsampled.FAKE for variant in (*a.variants, *b.variants)
-    ]
-    if families[0] is not families[1]:
+    families = {v.unsampled if not v.unsampled.hides else Unsampled.FAKE for v in (*a.variants, *b.variants)}
+    if len(families) > 1:
         raise InputError(f"protocol {name!r}: {a.name} and {b.name} are of different solutions; both must be of one")
     if a.budget.rule != b.budget.rule:
         raise InputError(f"protocol {name!r}: {a.name} and {b.name} have different budgets; both must have the same")

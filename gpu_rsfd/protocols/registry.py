@@ -215,15 +215,8 @@ def mechanism(protocol: str | Protocol, epsilon: float, d: int, k: int) -> Mecha
     (0.5, 0.2689, True)
     """
     entry = as_protocol(protocol)
-    return _mechanism(
-        entry,
-        epsilon,
-        _budget(entry, epsilon, d, DEFAULT_SETTINGS.guarantee),
-        d,
-        k,
-        DEFAULT_SETTINGS.first_report,
-        None,
-    )
+    e = _budget(entry, epsilon, d, DEFAULT_SETTINGS.guarantee)
+    return _mechanism(entry, epsilon, e, d, k, DEFAULT_SETTINGS.first_report, None)
 
 
 def mechanisms(

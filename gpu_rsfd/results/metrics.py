@@ -71,8 +71,7 @@ def required(function: Callable[..., Any]) -> int:
 
 def mse(truth: Floats, estimate: Floats) -> Floats:
     """The mean over values of the squared error."""
-    average: Floats = ((estimate - truth) ** 2).mean(axis=-1)
-    return average
+    return ((estimate - truth) ** 2).mean(axis=-1)
 
 
 def nmse(truth: Floats, estimate: Floats, n: int) -> Floats:
@@ -82,26 +81,22 @@ def nmse(truth: Floats, estimate: Floats, n: int) -> Floats:
 
 def mae(truth: Floats, estimate: Floats) -> Floats:
     """The mean over values of the absolute error."""
-    average: Floats = np.abs(estimate - truth).mean(axis=-1)
-    return average
+    return np.abs(estimate - truth).mean(axis=-1)
 
 
 def largest(truth: Floats, estimate: Floats) -> Floats:
     """The largest absolute error of a value."""
-    most: Floats = np.abs(estimate - truth).max(axis=-1)
-    return most
+    return np.abs(estimate - truth).max(axis=-1)
 
 
 def l1(truth: Floats, estimate: Floats) -> Floats:
     """The sum over values of the absolute error: twice the total variation distance of two distributions."""
-    total: Floats = np.abs(estimate - truth).sum(axis=-1)
-    return total
+    return np.abs(estimate - truth).sum(axis=-1)
 
 
 def l2(truth: Floats, estimate: Floats) -> Floats:
     """The root of the sum over values of the squared error: the Euclidean distance."""
-    distance: Floats = np.sqrt(((estimate - truth) ** 2).sum(axis=-1))
-    return distance
+    return np.sqrt(((estimate - truth) ** 2).sum(axis=-1))
 
 
 def kl(truth: Floats, estimate: Floats) -> Floats:
@@ -122,14 +117,12 @@ def _relative(weight: Floats, over: Floats, under: Floats) -> Floats:
     """The sum of weight * ln(over / under) over the values where both are positive."""
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where((over > 0) & (under > 0), weight * np.log(over / under), 0.0)
-    total: Floats = terms.sum(axis=-1)
-    return total
+    return terms.sum(axis=-1)
 
 
 def emd(truth: Floats, estimate: Floats) -> Floats:
     """The earth mover's distance of ordered values, a step between neighbours being 1: cumulative errors, summed."""
-    total: Floats = np.abs(np.cumsum(estimate - truth, axis=-1)).sum(axis=-1)
-    return total
+    return np.abs(np.cumsum(estimate - truth, axis=-1)).sum(axis=-1)
 
 
 def topk(truth: Floats, estimate: Floats, *, top: int) -> Floats:
@@ -139,8 +132,7 @@ def topk(truth: Floats, estimate: Floats, *, top: int) -> Floats:
     """
     top = min(top, len(truth))
     frequent = truth >= np.sort(truth)[-top]
-    share: Floats = (_chosen(estimate, top) * frequent).sum(axis=-1) / top
-    return share
+    return (_chosen(estimate, top) * frequent).sum(axis=-1) / top
 
 
 def ncr(truth: Floats, estimate: Floats, *, top: int) -> Floats:
@@ -155,8 +147,7 @@ def ncr(truth: Floats, estimate: Floats, *, top: int) -> Floats:
     _, equal, number = np.unique(truth, return_inverse=True, return_counts=True)
     weights = (np.bincount(equal, weights) / number)[equal]
     found = (_chosen(estimate, top) * weights).sum(axis=-1)
-    share: Floats = found / (_chosen(truth, top) * weights).sum()
-    return share
+    return found / (_chosen(truth, top) * weights).sum()
 
 
 def _chosen(numbers: Floats, top: int) -> Floats:
@@ -254,5 +245,4 @@ def per_attribute(metric: Metric, truth: Floats, estimates: Floats, domain: Sequ
 
 def average(metric: Metric, truth: Floats, estimates: Floats, domain: Sequence[int], n: int = 0) -> Floats:
     """The mean of `per_attribute` over attributes; of `mse`, the MSE_avg of Section 4.1."""
-    mean: Floats = per_attribute(metric, truth, estimates, domain, n).mean(axis=-1)
-    return mean
+    return per_attribute(metric, truth, estimates, domain, n).mean(axis=-1)

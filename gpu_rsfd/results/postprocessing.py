@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.protocols import Mechanism, group_size, mean_inverse_binomial, prior_frequencies
+from gpu_rsfd.protocols import Mechanism, group_size, prior_frequencies
+from gpu_rsfd.protocols.mechanism import mean_inverse_binomial
 
 Floats = npt.NDArray[np.float64]
 
@@ -227,5 +228,4 @@ def _posterior(x: Floats, deviation: float, n: int, exponent: float) -> Floats:
         logs = np.log(weights) - exponent * np.log(counts) - ((here[:, None] - counts) / deviation) ** 2 / 2
         likely = np.exp(logs - logs.max(axis=1, keepdims=True))
         means.append((likely * counts).sum(axis=1) / likely.sum(axis=1))
-    found: Floats = np.interp(x, grid, np.concatenate(means))
-    return found
+    return np.interp(x, grid, np.concatenate(means))

@@ -16,7 +16,6 @@ from gpu_rsfd.planning import Look, Plan
 from gpu_rsfd.results import estimate, metrics
 from gpu_rsfd.results.estimate import Floats, PostprocessLike
 from gpu_rsfd.results.metrics import Metric, MetricLike, as_metric
-from gpu_rsfd.tape import STREAM_VERSION
 
 if TYPE_CHECKING:
     from gpu_rsfd.datasets.base import Dataset, Labels
@@ -189,7 +188,8 @@ class Result(Header, Viewed):
         kept = self.__dict__.get("kept", {})
         if name not in kept:
             if name in ("counts", "reporters") and kept:
-                raise InputError(_without(name, kept))
+                why = "holds errors only (--keep mse)" if "mse" in kept else f"has no {name}"
+                raise InputError(f"the result {why}; its arrays: {', '.join(kept)}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self[name]
 
@@ -246,11 +246,6 @@ class Result(Header, Viewed):
         """Whether there are errors: counts that they follow from, or the errors themselves."""
         return self.has_counts or "mse" in self.kept
 
-    @property
-    def errors(self) -> Floats | None:
-        """MSE_avg as it was stored, [protocol, epsilon, repetition, postprocess]; None if it was not."""
-        return self["mse"] if "mse" in self.kept else None
-
     def mechanism(self, protocol: str, epsilon: float, attribute: int) -> Mechanism:
         """The mechanism of a protocol at an epsilon for an attribute: thresholds, p, q, variances, loss."""
         return self.plan.mechanism(self.protocols.index(str(protocol)), self.epsilons.index(epsilon), attribute)
@@ -297,16 +292,11 @@ class Result(Header, Viewed):
             If a name is unknown; or if a file made with ``--keep mse`` is asked for more than the errors it holds.
         """
         how, kind = as_metric(metric), estimate.as_postprocess(postprocess)
-        stored = self.errors if how.function is metrics.mse and kind in estimate.STORED else None
-        if stored is not None:
-            return stored[..., estimate.STORED.index(str(kind))]
-        found: Floats
+        if "mse" in self.kept and how.function is metrics.mse and kind in estimate.STORED:
+            return self["mse"][..., estimate.STORED.index(str(kind))]
         if not isinstance(metric, str) or not isinstance(kind, str):
-            found = self.error_per_attribute(how, kind).mean(axis=-1)
-        else:
-            known = self.compute([how], kind)
-            found = known[how, estimate.function_of(kind)]
-        return found
+            return self.error_per_attribute(how, kind).mean(axis=-1)
+        return self.compute([how], kind)[how, estimate.function_of(kind)]
 
     def compute(self, wanted: Sequence[Metric], postprocess: PostprocessLike) -> dict[Any, Floats]:
         """Errors by several metrics, which `error` then finds: estimates are processed once for all of them."""
@@ -324,8 +314,7 @@ class Result(Header, Viewed):
         return self._per_attribute([as_metric(metric)], estimate.as_postprocess(postprocess))[0]
 
     def _per_attribute(self, wanted: Sequence[Metric], postprocess: PostprocessLike) -> list[Floats]:
-        arrays = self.frequencies, self.counts, self.reporters
-        return estimate.errors(self.plan, self.n, *arrays, wanted, postprocess)
+        return estimate.errors(self.plan, self.n, self.frequencies, self.counts, self.reporters, wanted, postprocess)
 
     def undefined(self, postprocess: PostprocessLike) -> dict[str, str]:
         """Why a post-processing gives no number (NaN), by the labels of the protocols; empty if it always gives one."""
@@ -334,12 +323,6 @@ class Result(Header, Viewed):
     def mse(self, postprocess: PostprocessLike = estimate.DEFAULT) -> Floats:
         """MSE_avg, [protocol, epsilon, repetition]: ``error("mse", postprocess)``."""
         return self.error("mse", postprocess)
-
-
-def _without(name: str, kept: Mapping[str, Any]) -> str:
-    if "mse" in kept:
-        return "the file holds errors only (--keep mse), no counts; --keep counts would have kept them"
-    return f"there are no {name} in the result of this measurement; arrays: {', '.join(kept)}"
 
 
 class Results(Viewed, dict[str, Any]):
@@ -365,21 +348,17 @@ class Results(Viewed, dict[str, Any]):
         *,
         spec: Mapping[str, Any] = MappingProxyType({}),
         complete: bool = True,
-        stream_version: int = STREAM_VERSION,
         package_version: str = "",
         backend: str = "",
         device: str = "",
         seconds: Mapping[str, float] = MappingProxyType({}),
         computed: int = 0,
-        format: int = 0,
     ) -> None:
         super().__init__(results)
         self.spec, self.complete = dict(spec), complete
-        self.stream_version, self.package_version = stream_version, package_version
-        self.backend, self.device = backend, device
+        self.package_version, self.backend, self.device = package_version, backend, device
         self.seconds = dict(seconds)  # simulated, per data set
         self.computed = computed  # repetitions that the call which gave these results has simulated
-        self.format = format  # of the file that they were read from
 
     @property
     def measurement(self) -> str:

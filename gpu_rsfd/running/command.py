@@ -39,27 +39,25 @@ def command_of(spec: Mapping[str, Any], command: str = "", output: str | os.Path
         different options.
     """
     kind = MEASUREMENTS.get(spec.get("measurement", "frequencies"))
-    datasets = list(spec.get("datasets", []))
-    if kind is None or not datasets or not isinstance(spec.get("prior", ""), str):
+    datasets, (first, stop, step) = list(spec.get("datasets", [])), spec.get("repetitions", (0, 1, 1))
+    known = kind is not None and datasets and isinstance(spec.get("prior", ""), str)
+    if kind is None or not known or (first, step) != (0, 1) or not set(spec["protocols"]) <= set(REGISTRY):
         return None
-    command = command or kind.command
-    first, stop, step = spec["repetitions"]
-    if first or step != 1 or any(name not in REGISTRY for name in spec["protocols"]):
+    data = _size_words(datasets) if _distribution(datasets[0]) is not None else _data_words(datasets)
+    seeds = {d["seed"] for d in datasets if "seed" in d}
+    if data is None or len(seeds) > 1:
         return None
-    data = _data_words(datasets)
-    if data is None:
-        return None
-    words = ["gpu-rsfd", command, *data]
+    words = ["gpu-rsfd", command or kind.command, *data, *(["--data-seed", str(min(seeds))] if seeds - {0} else [])]
     plain = {**spec, "repetitions": stop, "epsilons": [_epsilon(e) for e in spec["epsilons"]]}
     for option in sorted((*FIELDS, *options_of(kind)), key=lambda o: o.name not in ALWAYS):
         value = plain.get(option.name, option.value())
-        if option.name in ALWAYS or value != kind.defaults.get(option.name, option.value(command)):
+        if option.name in ALWAYS or value != kind.defaults.get(option.name, option.value(command or kind.command)):
             words += option.words(value)
     return shlex.join([*words, *([] if output is None else ["--output", os.fspath(output)])])
 
 
 def reads_files(spec: Mapping[str, Any]) -> bool:
-    """Whether the command needs options that an older results file does not hold: how columns became values."""
+    """Whether the command needs options that the results file does not hold: how columns became values."""
     return any("loaded" not in d for d in own_data(spec).values())
 
 
@@ -70,45 +68,38 @@ def own_data(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _data_words(datasets: Sequence[Mapping[str, Any]]) -> list[str] | None:
-    """The options that give these data sets; None if there are none that do."""
-    seeds = {d["seed"] for d in datasets if "seed" in d}
-    seed = ["--data-seed", str(min(seeds))] if seeds - {0} else []
-    sizes = [d for d in datasets if d["name"] not in available() and _distribution(d) is not None]
-    if len(seeds) > 1 or (sizes and len(sizes) != len(datasets)):
-        return None
-    if sizes:
-        words = _size_words(sizes)
-        return None if words is None else [*words, "--distribution", str(_distribution(sizes[0])), *seed]
-    words = []
+    """The options that name these data sets and files; None if there are none that do."""
+    words, loaded = list[str](), list[dict[str, Any]]()
     for d in datasets:
-        if d["name"] not in available() and d.get("source") in (None, "in memory", "counts in memory"):
-            return None
-        file = str(d.get("loaded", {}).get("file", d.get("source")))
-        if d["name"] not in available() and not file.startswith(f"{d['name']}."):
-            return None  # it was given a name of its own
-        name = d["name"] if d["name"] in available() else file
+        name = d["name"]
+        if name not in available():
+            file = str(d.get("loaded", {}).get("file", d.get("source")))
+            if _distribution(d) is not None or not file.startswith(f"{name}."):
+                return None  # made by size, in Python, or given a name of its own
+            loaded += [{k: v for k, v in d["loaded"].items() if k != "file"}] if "loaded" in d else []
+            name = file
         words += ["--dataset", f'"{name}"' if "," in name else name]
-    loaded = [{k: v for k, v in d["loaded"].items() if k != "file"} for d in datasets if "loaded" in d]
     if any(options != loaded[0] for options in loaded):
         return None  # each file with options of its own: from Python
-    return [*words, *(command_words(loaded[0]) if loaded else []), *seed]
+    return [*words, *(command_words(loaded[0]) if loaded else [])]
 
 
 def _size_words(datasets: Sequence[Mapping[str, Any]]) -> list[str] | None:
     """The options that give data sets made by size: all users with one domain, or with each d and k."""
-    made = [size_of(d) for d in datasets]
-    if any(size is None or size.distribution != _distribution(datasets[0]) for size in made):
+    made = [size for size in map(size_of, datasets) if size is not None]
+    if len(made) < len(datasets) or len({size.distribution for size in made}) > 1:
         return None
-    known = [size for size in made if size is not None]
-    domains = [list(d["domain"]) for d in datasets]
-    ns, ds, ks = ([*dict.fromkeys(axis)] for axis in zip(*((s.n, s.d, s.k) for s in known), strict=True))
-    users = ["--users", ",".join(map(str, ns))]
+    ns, ds, ks = ([*dict.fromkeys(axis)] for axis in zip(*((s.n, s.d, s.k) for s in made), strict=True))
+    sizes = ["--attributes", ",".join(map(str, ds)), "--values", ",".join(map(str, ks))]
     if None in ks:
-        one = all(domain == domains[0] for domain in domains) and len(ns) == len(known)
-        return [*users, "--domain", _domain(domains[0])] if one else None
-    if [(s.n, s.d, s.k) for s in known] != list(product(ns, ds, ks)):
+        domains = {tuple(d["domain"]) for d in datasets}
+        if len(domains) > 1 or len(ns) < len(made):
+            return None
+        runs = [(k, len(list(run))) for k, run in groupby(domains.pop())]
+        sizes = ["--domain", ",".join(str(k) if times == 1 else f"{k}x{times}" for k, times in runs)]
+    elif [(s.n, s.d, s.k) for s in made] != list(product(ns, ds, ks)):
         return None
-    return [*users, "--attributes", ",".join(map(str, ds)), "--values", ",".join(map(str, ks))]
+    return ["--users", ",".join(map(str, ns)), *sizes, "--distribution", made[0].distribution]
 
 
 class Size(NamedTuple):
@@ -122,12 +113,9 @@ class Size(NamedTuple):
 
 def size_of(dataset: Mapping[str, Any]) -> Size | None:
     """The size of a data set of a spec; None if it was not made by size."""
-    distribution, domain = _distribution(dataset), dataset.get("domain", ())
-    if distribution is not None:
-        for k in (None, domain[0]):
-            if dataset["name"] == name_by_size(dataset["users"], domain, distribution, k):
-                return Size(distribution, dataset["users"], len(domain), k)
-    return None
+    made, users, domain = _distribution(dataset), dataset.get("users", 0), dataset.get("domain", ())
+    named = [k for k in (None, *domain[:1]) if made and dataset["name"] == name_by_size(users, domain, made, k)]
+    return Size(str(made), users, len(domain), named[0]) if named else None
 
 
 def name_by_size(users: int, domain: Sequence[int], distribution: str, k: int | None = None) -> str:
@@ -136,16 +124,10 @@ def name_by_size(users: int, domain: Sequence[int], distribution: str, k: int | 
 
 
 def _distribution(dataset: Mapping[str, Any]) -> str | None:
-    """The distribution of a data set made by size."""
-    if "distribution" in dataset:
-        return str(dataset["distribution"])
-    source = str(dataset.get("source"))
-    return source.removeprefix("expected counts: ") if source.startswith("expected counts: ") else None
-
-
-def _domain(sizes: Sequence[int]) -> str:
-    runs = [(k, len(list(run))) for k, run in groupby(sizes)]
-    return ",".join(str(k) if times == 1 else f"{k}x{times}" for k, times in runs)
+    """The distribution of a data set made by size; those that everybody has are known by name."""
+    kind, prefix = str(dataset.get("source")), "expected counts: "
+    made = dataset.get("distribution", kind.removeprefix(prefix) if kind.startswith(prefix) else None)
+    return None if made is None or dataset["name"] in available() else str(made)
 
 
 def _epsilon(epsilon: float) -> str:

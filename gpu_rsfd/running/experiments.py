@@ -19,7 +19,7 @@ from gpu_rsfd.measure.base import check_measurement, options_of
 from gpu_rsfd.options import with_keywords
 from gpu_rsfd.results.result import Header, Result, Results
 from gpu_rsfd.running import collect
-from gpu_rsfd.running.collect import Reporter, Run
+from gpu_rsfd.running.collect import Run, Silent
 from gpu_rsfd.spec import FIELDS, SAVE_EVERY, Spec
 
 Data = Dataset | str | os.PathLike[str]
@@ -35,28 +35,17 @@ def check_datasets(datasets: object, sampler: str) -> list[Dataset]:
     found = [as_dataset(datasets)] if single else [as_dataset(data) for data in datasets]  # type: ignore[attr-defined]
     if not found:
         raise InputError("no data set given; at least one is needed")
-    names = [data.name for data in found]
-    for data in found:
+    for number, data in enumerate(found):
         check_rows(data, sampler)
-        if names.count(data.name) > 1:
-            files = dict.fromkeys(other.origin[0] for other in found if other.name == data.name and other.origin)
-            how = f": {' and '.join(files)}; rename one of the files, or give each an output" if len(files) > 1 else ""
-            raise InputError(f"data set {data.name!r} is given twice{how}")
+        if data.name in [other.name for other in found[:number]]:
+            raise InputError(f"data set {data.name!r} is given twice; rename one of them, or give each an output")
         if "/" in data.name or data.name in ("", ".", ".."):
-            raise InputError(
-                f"data set {data.name!r} can't be a group of the results file; its name must not contain /"
-            )
+            raise InputError(f"data set {data.name!r} can't be a group of a results file; its name must not contain /")
     return found
 
 
 def engine_for(
-    run: Run,
-    backend: str | Backend = "auto",
-    workers: int | None = None,
-    devices: Sequence[int] | None = None,
-    cluster: str | None = None,
-    patience: float | None = None,
-    say: Any = lambda line: None,
+    run: Run, backend: str | Backend, workers: Any, devices: Any, cluster: str | None, patience: Any, say: Any
 ) -> Any:
     """What does the work: this machine, or a Dask cluster."""
     noises = noises_of(attribute for plan in run.plans for attribute in plan.attributes)
@@ -72,7 +61,7 @@ def engine_for(
         raise InputError("workers and devices can't be given for a cluster, which has its own")
     from gpu_rsfd.backends.cluster import Cluster
 
-    return Cluster(cluster, backend, run.spec.sampler, patience, say)
+    return Cluster(cluster, backend, run.spec.sampler, patience, say, noises)
 
 
 @with_keywords(FIELDS, "run")
@@ -90,7 +79,7 @@ def run(
     part: tuple[int, int] | None = None,
     cluster: str | None = None,
     progress: Progress | None = None,
-    reporter: Reporter | None = None,
+    reporter: Silent | None = None,
     **fields: Any,
 ) -> Results:
     """Run a measurement on data sets x protocols x epsilons x repetitions, in memory or into one HDF5 file.
@@ -118,7 +107,7 @@ def run(
         Seconds of work between saves.
     part : (int, int), optional
         (3, 16) runs the third of sixteen parts into a journal beside the file; `merge` joins them.
-    reporter : Reporter, optional
+    reporter : Silent, optional
         Receives progress and messages.
     **fields
         The fields of `Spec`.
@@ -132,8 +121,8 @@ def run(
         check_measurement(measurement, KEYWORDS)
     spec = Spec.of_command(measurement.command, spec, fields, measurement.defaults, measurement.unused)
     what = Run.of(measurement, spec, check_datasets(data, spec.sampler))
-    say = reporter.say if reporter is not None else lambda line: None
-    with engine_for(what, backend, workers, devices, cluster, None, say) as engine:
+    reporter = reporter or Silent()
+    with engine_for(what, backend, workers, devices, cluster, None, reporter.say) as engine:
         if output is None:
             for name, given in (("part", part), ("overwrite", overwrite)):
                 if given:
@@ -187,11 +176,11 @@ def simulate(
     spec, measurement = Spec.of_command("simulate", spec, fields), Frequencies()
     what = Run.of(measurement, spec, check_datasets(as_dataset(data), spec.sampler))
     found, plan = what.datasets[0], what.plans[0]
-    with engine_for(what, backend, workers, devices, cluster) as engine:
+    with engine_for(what, backend, workers, devices, cluster, None, Silent().say) as engine:
         counts, sampled = engine.count(plan, found, spec.seed, spec.repetitions, progress)
     header = Header.of(found, plan)
     arrays = {"counts": plan.expand(counts), "reporters": plan.reporters(found.n, sampled)}
-    plain = {key: value for key, value in what.want.items() if key != "datasets"}
+    plain = {key: value for key, value in what.want.spec.items() if key != "datasets"}
     return Result.made(header, spec.repetitions, plain, measurement.layout(header), arrays)
 
 

@@ -7,70 +7,233 @@ full rectangle for each data set: all protocols, epsilons and the repetitions be
 from __future__ import annotations
 
 import contextlib
-import io
+import functools
+import hashlib
 import itertools
 import json
 import math
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
 
-from gpu_rsfd.checks import MAX_USERS, check_epsilon
-from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.files import FIGURES, StoreError, replaced
 from gpu_rsfd.measure import MEASUREMENTS
 from gpu_rsfd.planning import Flags
-from gpu_rsfd.results.result import CELL, Header, Layout, Result, Results
-from gpu_rsfd.store.fields import Fields, encodable, first_line, shown, unreadable
-from gpu_rsfd.store.files import FIGURES, StoreError, replaced
-from gpu_rsfd.store.hdf5 import (
-    FORMAT,
-    LIBVER,
-    HeaderReader,
-    attach,
-    create_array,
-    layout_document,
-    read_layout,
-    write_attributes,
-    write_header,
-)
-from gpu_rsfd.store.identity import conflicts, key_of, lacking
-from gpu_rsfd.store.journal import Reading, Record
+from gpu_rsfd.results.result import CELL, Header, Result, Results
+from gpu_rsfd.store import hdf5
+from gpu_rsfd.store.hdf5 import FORMAT, Described, attribute, described, member
+from gpu_rsfd.store.identity import conflicts, digest_of, key_of
+from gpu_rsfd.store.journal import Reading
 from gpu_rsfd.tape import STREAM_VERSION
-from gpu_rsfd.untrusted import check_links, open_regular
+from gpu_rsfd.untrusted import open_regular, stored_fault
 from gpu_rsfd.version import __version__
 
 AT_ONCE = 32 << 20  # bytes of a data set that are read when it is opened
-ATTRIBUTES = (
-    *("format", "spec", "layout", "complete", "stream_version", "package_version", "numpy_version", "backend"),
-    *("device", "wall_time"),
-)
 SIGNATURE = b"\x89HDF\r\n\x1a\n"  # an HDF5 file begins with it
 PART = re.compile(r"\.part-(\d+)-of-(\d+)")
+AGAIN = "to make it again, run the command that made it with --overwrite"
+AWAY = "remove it, or give another --output"
 
 Place = tuple[int, int]  # protocol and epsilon of a cell
 
 
+def resolved(output: Path) -> Path:
+    """The file itself, a link followed: journals and locks are beside it."""
+    return Path(os.path.realpath(output)) if output.is_symlink() else output
+
+
 def journal_of(output: Path, part: tuple[int, int] | None = None) -> Path:
     """Where finished blocks are added while a run, or a part of it, goes on."""
-    return output.with_name(output.name + (".journal" if part is None else f".part-{part[0]}-of-{part[1]}"))
+    return Path(f"{resolved(output)}{'.journal' if part is None else f'.part-{part[0]}-of-{part[1]}'}")
 
 
 def parts_beside(output: Path) -> dict[Path, tuple[int, int]]:
-    """The journals of parts, each with its number and how many there are."""
-    found = {}
+    """The journals of parts, each with its number and how many there are; or the one that is named itself."""
+    target, found = resolved(output), {}
     with contextlib.suppress(OSError):
-        for path in sorted(output.parent.iterdir()):
-            if path.name.startswith(output.name) and (name := PART.fullmatch(path.name[len(output.name) :])):
+        for path in sorted(target.parent.iterdir()):
+            beside = path.name.startswith(target.name) and PART.fullmatch(path.name[len(target.name) :])
+            if name := beside or (path == target and PART.search(path.name)):
                 found[path] = int(name[1]), int(name[2])
     return found
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+class Piece(NamedTuple):
+    """Consecutive repetitions of some cells of a data set, in a file or a journal that is open."""
+
+    path: Path
+    dataset: str
+    first: int
+    stop: int
+    key: str  # of the run
+    cells: dict[tuple[str, float], tuple[Place, str]]  # where each cell is in the arrays, and its digest
+    arrays: Mapping[str, Any]
+    about: Mapping[str, Any]  # seconds, backend, device
+
+
+class Source(NamedTuple):
+    """A results file or a journal that is open."""
+
+    path: Path
+    what: Described = Described({}, {}, {})  # without a spec: it is not there, or does not say it any more
+    pieces: Sequence[Piece] = ()
+    end: int = 0  # of the last whole record
+    note: str = ""  # what can't be used
+    replaces: bool = False  # whether the file is replaced in the end, not extended
+
+    @property
+    def done(self) -> dict[str, int]:
+        return {piece.dataset: piece.stop for piece in self.pieces}
+
+    @property
+    def have(self) -> dict[str, Any]:
+        """The spec of what it holds, which may be less than what was asked for."""
+        spec, cells = self.what.spec, [cell for piece in self.pieces for cell in piece.cells]
+        most = max((piece.stop for piece in self.pieces), default=0)
+        extent = {
+            "datasets": [dataset for dataset in spec["datasets"] if dataset["name"] in self.done],
+            "protocols": [name for name in spec["protocols"] if name in {protocol for protocol, _ in cells}],
+            "epsilons": [number for number in spec["epsilons"] if number in {epsilon for _, epsilon in cells}],
+        }
+        first, _, step = spec["repetitions"]
+        return {**spec, **extent, "repetitions": [first, first + step * most, step]}
+
+
+@contextlib.contextmanager
+def refusing(path: Path, hint: str = AGAIN) -> Iterator[None]:
+    """Whatever is wrong with a file is one line; HDF5 and h5py raise errors of almost any class."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, (MemoryError, StoreError)) or str(error).startswith(f"{path} "):
+            raise
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if isinstance(error, OSError) and error.errno is not None:  # of the machine: nothing is wrong with the file
+            kind = InputError if isinstance(error, (PermissionError, FileNotFoundError)) else StoreError
+            raise kind(f"{path} can't be read: {error.strerror}") from error
+        raise InputError(f"{path} is damaged: {why}; {hint}") from error
+
+
+@contextlib.contextmanager
+def open_file(path: Path) -> Iterator[Source]:
+    """A results file, or nothing where there is none."""
+    with contextlib.ExitStack() as stack:
+        source = Source(path)
+        with refusing(path):
+            if path.is_dir():
+                raise InputError(f"{path} is a directory; a results file is needed")
+            if path.exists():
+                content = stack.enter_context(open_regular(path))
+                if content.read(len(SIGNATURE)) != SIGNATURE:
+                    raise InputError(f"{path} is not an HDF5 file; a results file of gpu-rsfd is needed")
+                file = stack.enter_context(h5py.File(content, "r"))
+                if not all(name in file.attrs for name in ("format", "spec", "stream_version")):
+                    raise InputError(f"{path} is an HDF5 file, but not a results file of gpu-rsfd")
+                source = _source_of(path, file, os.path.getsize(path))
+        yield source
+
+
+def _source_of(path: Path, file: Any, size: int) -> Source:
+    version = attribute(file, "format")
+    if version != FORMAT:
+        newer = isinstance(version, int) and version > FORMAT
+        other = "was written by a newer gpu-rsfd" if newer else f"has format {version}, which gpu-rsfd 0.2.0 reads"
+        raise InputError(f"{path} {other}; this is {__version__}")
+    stored: dict[str, Any] = {name: attribute(file, name) for name in hdf5.ATTRIBUTES}
+    if digest_of(stored) != attribute(file, "sha256"):
+        raise ValueError("sha256 does not fit the attributes: they have changed since the file was written")
+    if not 1 <= stored["stream_version"] <= STREAM_VERSION:
+        raise ValueError(f"stream_version is {stored['stream_version']}; this gpu-rsfd knows 1 to {STREAM_VERSION}")
+    spec, seconds, headers = json.loads(stored["spec"]), json.loads(stored["wall_time"]), {}
+    for name in [dataset["name"] for dataset in spec["datasets"] if dataset["name"] in file]:
+        group = member(file, name, h5py.Group)
+        node = _safe(group, "header", size)
+        if node.shape != () or node.dtype.kind != "S":
+            raise ValueError(f"{name}/header is not a text")
+        if hashlib.sha256(text := node[()]).hexdigest() != attribute(group, "sha256"):
+            raise ValueError(f"{name}/header has changed since the file was written")
+        headers[name] = json.loads(text)
+    what, pieces = described(spec, json.loads(stored["layout"]), headers), []
+    for name, header in what.headers.items():
+        arrays = {array: _safe(file[name], array, size) for array in what.layouts[name].arrays}
+        about = {**stored, "seconds": float(seconds[name]["seconds"])}
+        key = key_of(spec, next(d for d in spec["datasets"] if d["name"] == name))
+        stop = next(iter(arrays.values())).shape[2]
+        pieces.append(Piece(path, name, 0, stop, key, _cells(header), arrays, about))
+        _check_piece(pieces[-1], what)
+    if not pieces:
+        raise ValueError("it holds no data set")
+    return Source(path, what, pieces)
+
+
+def _safe(group: Any, name: str, size: int) -> Any:
+    """An array of a file of so many bytes, not read yet."""
+    node = member(group, name)
+    if (fault := stored_fault(node, size)) is not None:
+        raise ValueError(f"{group.name[1:]}/{name} {fault}")
+    return node
+
+
+def _cells(header: Header) -> dict[tuple[str, float], tuple[Place, str]]:
+    return {
+        (protocol, epsilon): ((p, e), header.plan.digest(p, e))
+        for p, protocol in enumerate(header.protocols)
+        for e, epsilon in enumerate(header.epsilons)
+    }
+
+
+def _check_piece(piece: Piece, what: Described) -> None:
+    """A ValueError if the arrays of a piece are not what the layout says."""
+    header, layout = what.headers[piece.dataset], what.layouts[piece.dataset]
+    p, e = (max(place[axis] for place, _ in piece.cells.values()) + 1 for axis in (0, 1))
+    for name in layout.arrays:
+        array, shape = piece.arrays[name], (p, e, piece.stop - piece.first, *layout.sizes(header, name))
+        if array.shape != shape or array.dtype.kind not in "iuf" or not piece.first < piece.stop:
+            found = f"shape {array.shape} and type {array.dtype}"
+            raise ValueError(f"{piece.dataset}/{name} has {found}; numbers of shape {shape} are needed")
+
+
+@contextlib.contextmanager
+def open_journal(path: Path) -> Iterator[Source]:
+    """A journal, or nothing where there is none."""
+    with contextlib.ExitStack() as stack:
+        source = Source(path)
+        with refusing(path, AWAY), contextlib.suppress(FileNotFoundError):
+            records = Reading(stack.enter_context(open_regular(path)))
+            head = next((record.key for record in reversed(records) if record.key.get("kind") == "head"), {})
+            what = described(head["spec"], head["layout"], head["headers"]) if head else source.what
+            pieces = [_block(path, *record) for record in records if record.key.get("kind") == "block"]
+            lost = f"{path} is damaged: blocks in {records.damaged} places are lost, and computed again"
+            note = lost if records.damaged else ""
+            source = Source(path, what, pieces, records.end, note, bool(head.get("replaces")))
+        yield source
+
+
+def _block(path: Path, key: Mapping[str, Any], arrays: Mapping[str, Any]) -> Piece:
+    about: dict[str, Any] = {
+        "seconds": float(key["seconds"]),
+        "backend": str(key["backend"]),
+        "device": str(key["device"]),
+    }
+    first, stop, protocols = int(key["first"]), int(key["stop"]), enumerate(key["protocols"])
+    if not 0 <= first < stop < 2**63 or not 0 <= about["seconds"] < math.inf:
+        raise ValueError("a block has no repetitions")
+    cells = {
+        (str(protocol), float(epsilon)): ((p, e), str(key["digests"][p][e]))
+        for p, protocol in protocols
+        for e, epsilon in enumerate(key["epsilons"])
+    }
+    return Piece(path, str(key["dataset"]), first, stop, str(key["key"]), cells, arrays, about)
 
 
 # ------------------------------------------------------------------------------------------------------- what is there
@@ -84,517 +247,128 @@ class Gap(NamedTuple):
     cells: Flags
 
 
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """Consecutive repetitions of some cells of a data set, in the file or in a journal."""
-
-    first: int
-    stop: int
-    cells: dict[Place, Place]  # where each cell is in its arrays
-    array: Callable[[str], Any]
-    where: str
-
-    def rows(self, name: str, place: Place, first: int, stop: int) -> Any:
-        p, e = self.cells[place]
-        return self.array(name)[p, e, first - self.first : stop - self.first]
-
-
-@dataclass
-class StoredFile:
-    """The results file: what it says of itself, and its data sets."""
-
-    path: Path
-    attributes: dict[str, Any]
-    spec: dict[str, Any]
-    layout: Layout
-    headers: dict[str, Header] = field(default_factory=dict)
-    layouts: dict[str, Layout] = field(default_factory=dict)
-    done: dict[str, int] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-    file: Any = None  # open while it is copied
-
-    @property
-    def have(self) -> dict[str, Any]:
-        """The spec of what it holds, which may be less than what was asked for."""
-        return had(self.spec, self.done)
-
-
-def had(spec: Mapping[str, Any], done: Mapping[str, int]) -> dict[str, Any]:
-    """A spec without what is not done: data sets without repetitions, repetitions that none has."""
-    first, _, step = spec["repetitions"]
-    datasets = [d for d in spec["datasets"] if done.get(d["name"])]
-    return {**spec, "datasets": datasets, "repetitions": [first, first + step * max(done.values(), default=0), step]}
-
-
 class Contents:
-    """What is done of a run, in its file and in journals, seen as what is wanted."""
+    """What is done of a run, in its file and in journals that are open, seen as what is wanted."""
 
-    def __init__(
-        self,
-        want: Mapping[str, Any],
-        headers: Mapping[str, Header],
-        layouts: Mapping[str, Layout],
-        file: StoredFile | None,
-        records: Iterable[Record],
-    ) -> None:
-        self.want, self.headers, self.layouts, self.file = dict(want), dict(headers), dict(layouts), file
-        self.total = len(range(*want["repetitions"]))
-        self.keys = {d["name"]: key_of(want, d) for d in want["datasets"]}
-        self.seconds = {} if file is None else dict(file.seconds)
-        self.backend = "" if file is None else str(file.attributes["backend"])
-        self.device = "" if file is None else str(file.attributes["device"])
-        self._pieces: dict[str, list[Piece]] = {name: [] for name in self.keys}
-        if file is not None:
-            for name, done in file.done.items():
-                if name in self.keys:
-                    self._pieces[name].append(self._of_file(file, name, done))
-        for record in records:
-            self.add(record)
+    def __init__(self, want: Described, sources: Iterable[Source]) -> None:
+        self.want, self.total = want, len(range(*want.spec["repetitions"]))
+        self.keys = {d["name"]: key_of(want.spec, d) for d in want.spec["datasets"]}
+        self.seconds: dict[str, float] = {}
+        self.about: Mapping[str, Any] = {"backend": "", "device": ""}  # of the last block
+        self._pieces: dict[str, list[tuple[Piece, dict[Place, Place]]]] = {name: [] for name in self.keys}
+        cells = {name: _cells(header) for name, header in want.headers.items()}
+        for piece in (piece for source in sources for piece in source.pieces if piece.dataset in cells):
+            self._add(piece, cells[piece.dataset])
+        for pieces in self._pieces.values():
+            pieces.sort(key=lambda one: (one[0].first, -one[0].stop))
 
-    def _of_file(self, file: StoredFile, name: str, done: int) -> Piece:
-        header = file.headers[name]
-        cells = [(protocol, epsilon) for protocol in header.protocols for epsilon in header.epsilons]
-        places = itertools.product(range(len(header.protocols)), range(len(header.epsilons)))
-        known = self._known(name, dict(zip(cells, places, strict=True)))
-        return Piece(0, done, known, lambda array: file.file[name][array], str(file.path))
-
-    def _known(self, name: str, cells: Mapping[tuple[str, float], Place]) -> dict[Place, Place]:
-        """The cells that are wanted, by where they are wanted."""
-        header = self.headers[name]
-        return {
-            (header.protocols.index(protocol), header.epsilons.index(epsilon)): at
-            for (protocol, epsilon), at in cells.items()
-            if protocol in header.protocols and epsilon in header.epsilons
-        }
-
-    def add(self, record: Record) -> None:
-        """A block of a journal; one that can't be of this run is refused."""
-        key = record.key
-        if key.get("kind") != "block" or key.get("dataset") not in self.keys:
-            return
-        name, fault = key["dataset"], self._fault(record)
-        if fault is not None:
-            raise InputError(f"{record.path} {fault}; remove it, or give another output")
-        cells = {
-            (protocol, epsilon): (p, e)
-            for p, protocol in enumerate(key["protocols"])
-            for e, epsilon in enumerate(key["epsilons"])
-        }
-        piece = Piece(key["first"], key["stop"], self._known(name, cells), record.array, str(record.path))
-        if piece.cells and piece.stop <= self.total:
-            self._pieces[name].append(piece)
-            self.seconds[name] = self.seconds.get(name, 0.0) + key["seconds"]
-            self.backend, self.device = key["backend"], key["device"]
-
-    def _fault(self, record: Record) -> str | None:
-        """Why a block can't be of this run."""
-        key, name = record.key, record.key["dataset"]
-        header, layout = self.headers[name], self.layouts[name]
-        try:
-            if key["key"] != self.keys[name]:
-                return "is of another run"
-            if not 0 <= key["first"] < key["stop"] or not math.isfinite(key["seconds"] + 0.0) or key["seconds"] < 0:
-                return "is damaged: a block has no repetitions"
-            for p, protocol in enumerate(key["protocols"]):
-                for e, epsilon in enumerate(key["epsilons"]):
-                    for at in self._known(name, {(protocol, epsilon): (p, e)}):
-                        if header.plan.digest(*at) != key["digests"][p][e]:
-                            return f"has {protocol} with different integers"
-            cut = (len(key["protocols"]), len(key["epsilons"]), key["stop"] - key["first"])
-            for array in layout.arrays:
-                dtype, shape = key["arrays"][array]
-                if np.dtype(dtype).kind not in "iuf" or tuple(shape) != (*cut, *layout.sizes(header, array)):
-                    return f"is damaged: {array} has shape {shape} and type {dtype}"
-            if not isinstance(key["backend"], str) or not isinstance(key["device"], str):
-                return "is damaged: a block says nothing of its backend"
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            return f"is damaged: a block has no {first_line(error)}"
-        return None
+    def _add(self, piece: Piece, cells: Mapping[tuple[str, float], tuple[Place, str]]) -> None:
+        known = [(*cells[cell], *found) for cell, found in piece.cells.items() if cell in cells]
+        if piece.key != self.keys[piece.dataset] or any(want != has for _, want, _, has in known):
+            raise InputError(f"{piece.path} is of another run")
+        if known:
+            with refusing(piece.path, AWAY):
+                _check_piece(piece, self.want)
+            self._pieces[piece.dataset].append((piece, {place: own for place, _, own, _ in known}))
+            self.seconds[piece.dataset] = self.seconds.get(piece.dataset, 0.0) + piece.about["seconds"]
+            self.about = piece.about
 
     def missing(self, name: str, first: int, stop: int) -> list[Gap]:
         """Of repetitions `first` … `stop` - 1, those that are still to be done, with the cells that lack them."""
-        asked, gaps = self.headers[name].plan.asked, list[Gap]()
-        has: dict[Place, list[tuple[int, int]]] = {}
-        for piece in self._pieces[name]:
-            for place in piece.cells:
-                has.setdefault(place, []).append((piece.first, piece.stop))
-        joined = {place: _joined(ranges) for place, ranges in has.items()}
-        edges = {x for ranges in joined.values() for r in ranges for x in r if first < x < stop}
-        for a, b in itertools.pairwise(sorted({first, stop, *edges})):
-            lacks = asked.copy()
-            for place, ranges in joined.items():
-                lacks[place] &= not any(r[0] <= a and b <= r[1] for r in ranges)
-            if lacks.any():
-                if gaps and gaps[-1].stop == a and np.array_equal(gaps[-1].cells, lacks):
-                    gaps[-1] = gaps[-1]._replace(stop=b)
-                else:
-                    gaps.append(Gap(a, b, lacks))
+        asked, gaps = self.want.headers[name].plan.asked, list[Gap]()
+        here = [(max(x.first, first), min(x.stop, stop), places) for x, places in self._pieces[name]]
+        here = [(a, b, places) for a, b, places in here if a < b]
+        edges = sorted({first, stop, *(x for a, b, _ in here for x in (a, b))})
+        number = {edge: i for i, edge in enumerate(edges)}
+        depth = np.zeros((len(edges), *asked.shape), np.int32)  # pieces that begin, or have ended, at each edge
+        for a, b, places in here:
+            cells = tuple(zip(*places, strict=True))
+            depth[number[a]][cells] += 1
+            depth[number[b]][cells] -= 1
+        for (a, b), held in zip(itertools.pairwise(edges), depth.cumsum(axis=0) > 0, strict=False):
+            lacks = asked & ~held
+            if gaps and gaps[-1].stop == a and np.array_equal(gaps[-1].cells, lacks):
+                gaps[-1] = gaps[-1]._replace(stop=b)
+            elif lacks.any():
+                gaps.append(Gap(a, b, lacks))
         return gaps
 
-    def end(self, name: str) -> int:
-        """Repetitions that all cells of a data set have, from the first on."""
-        gaps = self.missing(name, 0, self.total)
-        return gaps[0].first if gaps else self.total
+    @functools.cached_property
+    def ends(self) -> dict[str, int]:
+        """Repetitions that all cells of a data set have, from the first on; where there are any."""
+        gaps = {name: self.missing(name, 0, self.total) for name in self.want.headers}
+        ends = {name: found[0].first if found else self.total for name, found in gaps.items()}
+        return {name: end for name, end in ends.items() if end}
 
     @property
-    def ends(self) -> dict[str, int]:
-        return {name: end for name in self.keys if name in self.headers and (end := self.end(name))}
+    def complete(self) -> bool:
+        return all(self.ends.get(name) == self.total for name in self.keys)
 
     @property
     def whole(self) -> bool:
         """Whether all that the file and the journals hold is in the rectangles that would be packed."""
-        held = {} if self.file is None else self.file.done
-        ends = self.ends
-        kept = all(ends.get(name, 0) >= done for name, done in held.items())
-        return kept and all(
-            piece.stop <= ends.get(name, 0) for name, pieces in self._pieces.items() for piece in pieces
-        )
+        return all(p.stop <= self.ends.get(name, 0) for name, pieces in self._pieces.items() for p, _ in pieces)
 
-    def cover(self, name: str, place: Place, end: int) -> list[tuple[Piece, int, int]]:
-        """The pieces that have repetitions 0 … `end` - 1 of a cell, each with those it is for."""
-        chosen, at = list[tuple[Piece, int, int]](), 0
-        having = (piece for piece in self._pieces[name] if place in piece.cells)
-        for piece in sorted(having, key=lambda piece: (piece.first, -piece.stop)):
-            if piece.first <= at < piece.stop and at < end:
-                chosen.append((piece, at, min(piece.stop, end)))
+    def cover(self, name: str, place: Place, end: int) -> list[tuple[Piece, Place, int, int]]:
+        """The pieces that have repetitions 0 … `end` - 1 of a cell, each with where it is and those it is for."""
+        chosen, at = list[tuple[Piece, Place, int, int]](), 0
+        for piece, places in self._pieces[name]:
+            if place in places and piece.first <= at < min(piece.stop, end):
+                chosen.append((piece, places[place], at, min(piece.stop, end)))
                 at = piece.stop
         return chosen
 
-    def read(self, name: str, array: str, done: int) -> Any:
-        """The first repetitions of an array."""
-        header, layout = self.headers[name], self.layouts[name]
+    def empty(self, name: str, array: str, end: int) -> tuple[tuple[int, ...], Any]:
+        """Shape and type of an array: whole numbers or others, whatever the type of its blocks."""
+        header, layout = self.want.headers[name], self.want.layouts[name]
+        kind = self._pieces[name][0][0].arrays[array].dtype.kind
         cells = (len(header.protocols), len(header.epsilons))
-        out: Any = None
-        for place in itertools.product(range(cells[0]), range(cells[1])):
-            for piece, first, stop in self.cover(name, place, done):
-                rows = piece.rows(array, place, first, stop)
-                if out is None:
-                    out = np.empty((*cells, done, *layout.sizes(header, array)), _dtype(rows))
-                p, e = place
-                out[p, e, first:stop] = rows
+        return (*cells, end, *layout.sizes(header, array)), np.int64 if kind in "iu" else np.float64
+
+    def read(self, name: str, array: str, end: int) -> Any:
+        """The first repetitions of an array."""
+        out = np.empty(*self.empty(name, array, end))
+        for place in itertools.product(range(out.shape[0]), range(out.shape[1])):
+            for piece, own, first, stop in self.cover(name, place, end):
+                out[place][first:stop] = rows_of(piece, own, array, first, stop)
         return out
 
 
-def _dtype(rows: Any) -> type[np.generic]:
-    """Whole numbers or others: an array is one of the two, whatever the type of its blocks."""
-    return np.int64 if rows.dtype.kind in "iu" else np.float64
-
-
-def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
-    for first, stop in sorted(ranges):
-        if joined and first <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(stop, joined[-1][1]))
-        else:
-            joined.append((first, stop))
-    return joined
-
-
-# ------------------------------------------------------------------------------------------------------------- packing
-
-
-def head(want: Mapping[str, Any], headers: Mapping[str, Header], layouts: Mapping[str, Layout]) -> bytes:
-    """What a journal begins with: a results file without repetitions."""
-    image = io.BytesIO()
-    with h5py.File(image, "w", libver=LIBVER) as file:
-        _write_file(file, want, layouts, False, {}, "", "")
-        for name, header in headers.items():
-            write_header(file.create_group(name), header, range(*want["repetitions"])[:0], layouts[name])
-    return image.getvalue()
-
-
-def _write_file(
-    file: Any, want: Mapping[str, Any], layouts: Mapping[str, Layout], complete: bool, seconds: Mapping[str, float],
-    backend: str, device: str,
-) -> None:  # fmt: skip
-    cells = len(want["protocols"]) * len(want["epsilons"])
-    # one pass serves all cells of a data set: each has an equal share
-    wall_time = {name: {"seconds": s, "mean_seconds_per_cell": s / cells} for name, s in seconds.items()}
-    document = layout_document(next(iter(layouts.values())))
-    stored: dict[str, Any] = {
-        "format": FORMAT,
-        "spec": json.dumps(want),
-        "layout": json.dumps(document),
-        "complete": int(complete),
-        "stream_version": STREAM_VERSION,
-        "package_version": __version__,
-        "numpy_version": np.__version__,  # what the samplers' draws depend on (the tape does not)
-        "backend": backend,
-        "device": device,
-        "wall_time": json.dumps(wall_time),
-    }
-    write_attributes(file, {name: stored[name] for name in ATTRIBUTES})
-
-
-def pack(contents: Contents, target: Path) -> None:
-    """Writes a results file with all repetitions before the first gap, and moves it into place; cell by cell."""
-    ends, want = contents.ends, contents.want
-    complete = all(ends.get(name) == contents.total for name in contents.keys)
-    seconds = {name: contents.seconds.get(name, 0.0) for name in ends}
-    with contextlib.ExitStack() as stack:
-        if contents.file is not None:
-            contents.file.file = stack.enter_context(open_hdf5(contents.file.path)).node
-        image = stack.enter_context(replaced(target, lambda path: _check(path, target, want)))
-        file = stack.enter_context(h5py.File(image, "w", libver=LIBVER))
-        _write_file(file, want, contents.layouts, complete, seconds, contents.backend, contents.device)
-        for name, end in ends.items():
-            group, header, layout = file.create_group(name), contents.headers[name], contents.layouts[name]
-            write_header(group, header, range(*want["repetitions"])[:end], layout)
-            for array in layout.arrays:
-                _pack_array(group, contents, name, array, end, image.check)
-
-
-def _pack_array(group: Any, contents: Contents, name: str, array: str, end: int, check: Callable[[], None]) -> None:
-    header, layout = contents.headers[name], contents.layouts[name]
-    cells, target = (len(header.protocols), len(header.epsilons)), None
-    for place in itertools.product(range(cells[0]), range(cells[1])):
-        cover = contents.cover(name, place, end)
-        if target is None:
-            dtype = _dtype(cover[0][0].array(array))
-            target = create_array(group, array, (*cells, end, *layout.sizes(header, array)), dtype)
-        size = target.chunks[2]
-        for first in range(0, end, size):
-            stop = min(first + size, end)
-            here = [(piece, max(a, first), min(b, stop)) for piece, a, b in cover if a < stop and first < b]
-            try:
-                if len(here) > 1 or not _copied(target, here[0][0], array, place, first):
-                    parts = [piece.rows(array, place, a, b) for piece, a, b in here]
-                    target[place[0], place[1], first:stop] = parts[0] if len(parts) == 1 else np.concatenate(parts)
-            except (OSError, KeyError, RuntimeError, ValueError) as error:
-                if isinstance(error, OSError) and error.errno is not None:
-                    raise
-                raise InputError(f"{here[0][0].where} is damaged: {first_line(error)}") from error
-            check()  # a full disk shows here, not in HDF5
-    attach(group, target, (*CELL, *layout.arrays[array]))
-
-
-def _copied(target: Any, piece: Piece, array: str, place: Place, first: int) -> bool:
-    """Copies chunks of the file before as they are, if they are cut and made alike; False if they are not."""
-    source = piece.array(array)
-    if not isinstance(source, h5py.Dataset) or _making(source) != _making(target):
-        return False
-    size = source.chunks[2]
-    if min(source.shape[2] - first, size) < min(target.shape[2] - first, size):
-        return False
-    steps = [range(0, length, chunk) for length, chunk in zip(target.shape[3:], target.chunks[3:], strict=True)]
-    for tail in itertools.product(*steps):
-        mask, content = source.id.read_direct_chunk((*piece.cells[place], first, *tail))
-        target.id.write_direct_chunk((*place, first, *tail), content, mask)
-    return True
-
-
-def _making(dataset: Any) -> tuple[object, ...]:
-    """What must be equal for chunks of one to be chunks of another."""
-    return dataset.dtype, dataset.chunks, dataset.shuffle, dataset.compression, dataset.fletcher32, dataset.shape[3:]
-
-
-def _check(image: Path, target: Path, want: Mapping[str, Any]) -> None:
-    """What is about to replace the file must be readable by the reader itself."""
-    try:
-        with open_hdf5(image) as file:
-            same = read_file(file).spec == json.loads(json.dumps(want))
-    except InputError as error:
-        versions = f"h5py {h5py.version.version} with HDF5 {h5py.version.hdf5_version}"
-        raise StoreError(
-            f"can't write {target}: {versions} can't read back what it wrote ({error}); try another version of h5py"
-        ) from error
-    if not same:
-        raise StoreError(f"can't write {target}: the new file says something else than was written")
-
-
-# ------------------------------------------------------------------------------------------------------------- reading
+def rows_of(piece: Piece, place: Place, array: str, first: int, stop: int) -> Any:
+    """Some repetitions of a cell."""
+    with refusing(piece.path):
+        return piece.arrays[array][place[0], place[1], first - piece.first : stop - piece.first]
 
 
 @contextlib.contextmanager
-def open_hdf5(path: Path, image: bytes | None = None) -> Iterator[Fields]:
-    """An HDF5 file of ours that holds all that it names; `image`: its content, where it is part of another file."""
-    with contextlib.ExitStack() as stack:
-        try:
-            content: Any = io.BytesIO(image) if image is not None else stack.enter_context(open_regular(path))
-            begin = content.read(len(SIGNATURE))
-            size = content.seek(0, os.SEEK_END)
-        except ValueError as error:
-            raise InputError(f"{path} {error}; a results file of gpu-rsfd is needed") from None
-        except OSError as error:
-            raise unreadable(path, error) from None
-        try:
-            file = stack.enter_context(h5py.File(content, "r"))
-        except (OSError, RuntimeError) as error:
-            if isinstance(error, OSError) and error.errno is not None:  # of the machine
-                raise unreadable(path, error) from error
-            raise InputError(_damaged(path, begin, str(error))) from error
-        fields = Fields(path, file, size)
-        fields.read("a name", lambda: check_links(file))
-        try:
-            ours = "spec" in file.attrs and "stream_version" in file.attrs
-        except (OSError, KeyError, RuntimeError):
-            ours = False
-        if not ours:
-            raise InputError(f"{path} is an HDF5 file, but not a results file of gpu-rsfd")
-        try:
-            yield fields
-        except InputError as error:
-            if str(error).startswith(f"{path} is damaged: ") and "--overwrite" not in str(error):
-                raise InputError(f"{error}; to make it again, run the command that made it with --overwrite") from None
-            raise
+def contents_of(path: Path) -> Iterator[Contents]:
+    """The file and the journal beside it, as far as they make a full rectangle; the file alone if they don't.
+
+    The journal is opened first: if it is packed meanwhile, the file has all of it.
+    """
+    with open_journal(journal_of(path)) as journal, open_file(path) as file:
+        old, new = file.what, journal.what
+        if new.spec and not (
+            old.spec and (journal.replaces or conflicts(old.spec, new.spec, old.headers, new.headers))
+        ):
+            both = Contents(new, [file, journal])
+            if both.ends and all(both.ends.get(name, 0) >= done for name, done in file.done.items()):
+                yield both
+                return
+        if not old.spec:
+            raise _missing(path, bool(new.spec))
+        yield Contents(old, [file])
 
 
-def _damaged(path: Path, begin: bytes, error: str) -> str:
-    """What is wrong with a file that HDF5 can't open, and what to do."""
-    if begin != SIGNATURE:
-        return f"{path} is not an HDF5 file; a results file of gpu-rsfd is needed"
-    whole = re.search(r"stored_eof = (\d+)", error)
-    how = f"it ends after {path.stat().st_size:,} of {int(whole[1]):,} bytes" if whole else error.splitlines()[0]
-    remove = shlex.join(["rm", str(path)])
-    return (
-        f"{path} is damaged: {how}, and its repetitions are lost; after `{remove}` the command that made it starts anew"
-    )
-
-
-def read_file(fields: Fields) -> StoredFile:
-    """What a file says of itself, every part of it checked."""
-    version = fields.read("format", lambda: int(fields.node.attrs["format"]))
-    if version < FORMAT:
-        raise InputError(f"{fields.path} has format {version}, which gpu-rsfd 0.2.0 reads; this is {__version__}")
-    if version > FORMAT:
-        raise InputError(f"{fields.path} was written by a newer gpu-rsfd; this is {__version__}")
-    stored = fields.attributes(ATTRIBUTES)
-    stream = fields.whole("stream_version", 0, MAX_USERS)
-    if not 1 <= stream <= STREAM_VERSION:
-        fields.refuse("stream_version", f"is {stream}, which is unknown; this gpu-rsfd knows 1 to {STREAM_VERSION}")
-    spec = fields.json("spec")
-    check_spec(fields, spec)
-    file = StoredFile(fields.path, stored, spec, read_layout(fields, fields.json("layout")))
-    wall_time, total = fields.json("wall_time"), range(*spec["repetitions"])
-    for dataset in spec["datasets"]:
-        name = dataset["name"]
-        if not fields.has(name):
-            continue
-        group = HeaderReader(fields, dataset, spec)
-        header = file.headers[name] = group.header()
-        layout = file.layouts[name] = group.layout(file.layout)
-        if not all(group.has(array) for array in layout.arrays):
-            group.check_scales(header, total[:0], layout)
-            continue  # the head of a journal
-        shapes = {array: layout.sizes(header, array) for array in layout.arrays}
-        cell = (len(header.protocols), len(header.epsilons), None)
-        nodes = {array: group.array(array, "iuf", (*cell, *shape)) for array, shape in shapes.items()}
-        lengths = {node.shape[2] for node in nodes.values()}
-        if len(lengths) != 1 or not 1 <= (done := lengths.pop()) <= len(total):
-            group.refuse(next(iter(nodes)), f"has a number of repetitions that is not from 1 to {len(total)}")
-        group.check_scales(header, total[:done], layout)
-        file.done[name] = done
-        entry = wall_time.get(name)
-        seconds = entry.get("seconds") if isinstance(entry, dict) else None
-        if not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
-            fields.refuse("wall_time", f"has no seconds >= 0 for {name}")
-        file.seconds[name] = float(seconds)
-    complete = len(file.done) == len(spec["datasets"]) and all(done == len(total) for done in file.done.values())
-    if complete != bool(fields.whole("complete", 0, 1)):
-        fields.refuse("complete", f"is {stored['complete']}, but the repetitions say {int(complete)}")
-    return file
-
-
-def check_spec(fields: Fields, spec: dict[str, Any]) -> None:
-    """Refuse a spec that gpu-rsfd can't have written: every part that is used further on."""
-
-    def refuse(key: str, value: object, needed: str) -> None:
-        fields.refuse("spec", f"has {key} {shown(value)}; {needed} needed")
-
-    for key in ("datasets", "protocols", "epsilons", "repetitions"):
-        if not isinstance(spec.get(key), list) or not spec[key]:
-            refuse(key, spec.get(key), "a list is")
-    for key, valid in (("protocols", _name), ("epsilons", _number)):
-        for i, value in enumerate(spec[key]):
-            if not valid(value) or value in spec[key][:i]:
-                refuse(key, value, "different names or numbers are")
-    for epsilon in spec["epsilons"]:
-        fields.checked("spec", lambda epsilon=epsilon: check_epsilon(epsilon))  # type: ignore[misc]
-    bounds = spec["repetitions"]
-    if len(bounds) != 3 or not all(_whole(b) and 0 <= b < 2**63 for b in bounds) or bounds[2] < 1:
-        refuse("repetitions", bounds, "first, end and step are")
-    if not range(*bounds):
-        refuse("repetitions", bounds, "at least one is")
-    for key in ("seed", "stream_version"):
-        if not _whole(spec.get(key, 0)):
-            refuse(key, spec.get(key), "a whole number is")
-    for key in ("assignment", "sampler", "guarantee", "measurement"):
-        if not isinstance(spec.get(key, ""), str):
-            refuse(key, spec.get(key), "a name is")
-    names: list[str] = []
-    for dataset in spec["datasets"]:
-        if not isinstance(dataset, dict):
-            refuse("a data set", dataset, "a JSON object is")
-        name, users = dataset.get("name"), dataset.get("users")
-        if not _name(name) or name in names or "/" in str(name):
-            refuse("a data set named", name, "different names are")
-        if not _whole(users) or not 1 <= users <= MAX_USERS:
-            fields.refuse("spec", f"has users {shown(users)} for {name}; a whole number is needed")
-        if not isinstance(dataset.get("domain"), list):
-            fields.refuse("spec", f"has domain {shown(dataset.get('domain'))} for {name}; a list is needed")
-        fields.checked("spec", lambda sizes=dataset["domain"]: Domain.of(sizes))  # type: ignore[misc]
-        names.append(str(name))
-
-
-def _number(value: object) -> TypeGuard[float]:
-    return isinstance(value, float) or (_whole(value) and abs(value) < 2**63)
-
-
-def _whole(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _name(value: object) -> TypeGuard[str]:
-    return isinstance(value, str) and bool(value) and encodable(value)
-
-
-def stored_file(path: Path) -> StoredFile | None:
-    """The results file; None if there is none."""
-    if path.is_dir():
-        raise InputError(f"{path} is a directory; a results file is needed")
-    if not path.exists():
-        return None
-    with open_hdf5(path) as fields:
-        return read_file(fields)
-
-
-class Journals(NamedTuple):
-    """Some journals of one run: the head that was written last, and all blocks."""
-
-    head: StoredFile | None
-    blocks: list[Record]
-    notes: list[str]  # what can't be used, a line each
-
-
-def read_journals(paths: Iterable[Path]) -> Journals:
-    """What journals hold; those that are not there are passed over."""
-    heads: list[StoredFile] = []
-    blocks: list[Record] = []
-    notes: list[str] = []
-    for path in paths:
-        try:
-            reading = Reading(path)
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError) as error:
-            raise unreadable(path, error) if isinstance(error, OSError) else InputError(f"{path} {error}") from None
-        found = [record for record in reading if record.key.get("kind") == "head"]
-        if reading and not found:
-            raise InputError(f"{path} is damaged: it does not say what was run; remove it, or give another output")
-        if found:
-            with open_hdf5(path, found[-1].content.tobytes()) as fields:
-                heads.append(read_file(fields))
-        blocks += [record for record in reading if record.key.get("kind") == "block"]
-        if reading.damaged:
-            notes.append(f"{path} is damaged: blocks in {reading.damaged} places are lost, and computed again")
-    largest = next((one for one in heads if not any(lacking(other.spec, one.spec) for other in heads)), None)
-    if heads and largest is None:
-        lines = lacking(heads[1].spec, heads[0].spec) or lacking(heads[0].spec, heads[-1].spec)
-        raise InputError(f"{heads[1].path} is of another run than {heads[0].path}\n  " + "\n  ".join(lines))
-    for one in heads:
-        if largest is not None and (lines := conflicts(one.spec, largest.spec, one.headers, largest.headers)):
-            raise InputError(f"{one.path} is of another run than {largest.path}\n  " + "\n  ".join(lines))
-    return Journals(largest, blocks, notes)
+def _missing(path: Path, begun: bool) -> InputError:
+    """What is said of results that are not there: the command that makes them, or that there is nothing to see yet."""
+    quoted = shlex.quote(str(path))
+    what = f"does not exist; `gpu-rsfd sweep --output {quoted}` makes it"
+    if parts := parts_beside(path):
+        what = f"does not exist yet; {len(parts)} parts of it do: gpu-rsfd merge {quoted}"
+    elif begun:
+        what = f"does not exist yet, and {journal_of(path)} has no repetition of all cells so far"
+    return InputError(f"{path} {what}")
 
 
 def open_results(path: str | os.PathLike[str]) -> Results:
@@ -610,139 +384,113 @@ def open_results(path: str | os.PathLike[str]) -> Results:
     Results
         A `Result` for each data set.
     """
-    return results_of(contents_of(Path(path)), Path(path))
-
-
-def contents_of(path: Path) -> Contents:
-    """The file and the journal beside it, as far as they make a full rectangle; the file alone if they don't."""
-    for _ in range(3):
-        journals = read_journals([journal_of(path)])  # first: if the file is replaced meanwhile, it is packed from it
-        file = stored_file(path)
-        if journals.head is None or journal_of(path).exists():
-            break
-    newest = journals.head
-    if newest is not None and (file is None or not conflicts(file.have, newest.spec, file.headers, newest.headers)):
-        both = Contents(newest.spec, newest.headers, newest.layouts, file, journals.blocks)
-        held = {} if file is None else file.done
-        if both.ends and all(both.ends.get(name, 0) >= done for name, done in held.items()):
-            return both
-    if file is None:
-        raise missing(path, journals)
-    return Contents(file.spec, file.headers, file.layouts, file, [])
-
-
-def missing(path: Path, journals: Journals, command: str = "sweep") -> InputError:
-    """What is said of results that are not there: the command that makes them, or that there is nothing to see yet."""
-    quoted = shlex.quote(str(path))
-    if parts := parts_beside(path):
-        return InputError(f"{path} does not exist yet; {len(parts)} parts of it do: gpu-rsfd merge {quoted}")
-    if journals.head is not None:
-        return InputError(f"{path} does not exist yet, and {journal_of(path)} has no repetition of all cells so far")
-    return InputError(f"{path} does not exist; `gpu-rsfd {command} --output {quoted}` makes it")
+    with contents_of(Path(path)) as contents:
+        return results_of(contents, Path(path))
 
 
 def results_of(contents: Contents, path: Path) -> Results:
     """What users get: a result for each data set, large arrays being read when they are asked for."""
-    ends, spec = contents.ends, contents.want
+    spec = contents.want.spec
     plain = {key: value for key, value in spec.items() if key != "datasets"}
-    stored = {} if contents.file is None else contents.file.attributes
-    results = Results(
-        spec=spec,
-        complete=all(ends.get(name) == contents.total for name in contents.keys),
-        package_version=stored.get("package_version", __version__),
-        backend=contents.backend,
-        device=contents.device,
-        seconds={name: contents.seconds.get(name, 0.0) for name in ends},
-        format=FORMAT,
-    )
+    about = {"package_version": __version__, **contents.about, "seconds": contents.seconds}
+    about = {name: about[name] for name in ("package_version", "backend", "device", "seconds")}
+    results = Results(spec=spec, complete=contents.complete, **about)
     kind = MEASUREMENTS.get(spec["measurement"])
-    fields = {} if kind is None else {name: spec[name] for name in kind.__dataclass_fields__ if name in spec}
-    for name, end in ends.items():
-        header, layout = contents.headers[name], contents.layouts[name]
-        columns = {} if kind is None else {n: c for n, c in kind.columns.items() if not isinstance(c, str) and c.of}
-        late = _Late(path.absolute(), contents.keys[name], name, header, end)
-        result = results[name] = Result.made(
-            header,
-            range(*spec["repetitions"])[:end],
-            plain,
-            layout._replace(columns={**layout.columns, **columns}),
-            {array: late.of(array) for array in layout.arrays},
-        )
-        cells = len(header.protocols) * len(header.epsilons) * end
-        sizes = sum(8 * cells * math.prod(layout.sizes(header, array)) for array in layout.arrays)
-        if sizes <= AT_ONCE:
-            with reading(contents):
-                read = result.__dict__.setdefault("_read", {})
-                read |= {array: contents.read(name, array, end) for array in layout.arrays}
-            wrong = None if kind is None else kind(**fields).check(result)
-            if wrong is not None:
-                raise InputError(f"{path} is damaged: {name}/{wrong[0]} {wrong[1]}; "
-                                 "to make it again, run the command that made it with --overwrite")  # fmt: skip
+    for name, end in contents.ends.items():
+        header, layout = contents.want.headers[name], contents.want.layouts[name]
+        more = {} if kind is None else {n: c for n, c in kind.columns.items() if not isinstance(c, str) and c.of}
+        late = {a: functools.partial(_late, path.absolute(), contents.want, name, a, end) for a in layout.arrays}
+        own = layout._replace(columns={**layout.columns, **more})
+        result = results[name] = Result.made(header, range(*spec["repetitions"])[:end], plain, own, late)
+        if sum(8 * math.prod(contents.empty(name, array, end)[0]) for array in layout.arrays) <= AT_ONCE:
+            result.__dict__["_read"] = {array: contents.read(name, array, end) for array in layout.arrays}
+            if kind is not None:
+                options = {option: spec[option] for option in kind.__dataclass_fields__ if option in spec}
+                if (wrong := kind(**options).check(result)) is not None:
+                    raise InputError(f"{path} is damaged: {name}/{wrong[0]} {wrong[1]}; {AGAIN}")
     return results
 
 
-@contextlib.contextmanager
-def reading(contents: Contents) -> Iterator[None]:
-    """The file is open meanwhile; what HDF5 finds wrong with it is one line."""
-    if contents.file is None:
+def _late(path: Path, want: Described, name: str, array: str, end: int) -> Any:
+    """A large array, read when it is asked for, from whatever is at the path then."""
+    with open_journal(journal_of(path)) as journal, open_file(path) as file:
+        contents = Contents(want, [file, journal])
+        if contents.ends.get(name, 0) < end:
+            raise InputError(f"{path} has fewer repetitions than when it was opened")
+        return contents.read(name, array, end)
+
+
+# ------------------------------------------------------------------------------------------------------------- packing
+
+
+def pack(contents: Contents, target: Path) -> None:
+    """Writes a results file with all repetitions before the first gap, and moves it into place; cell by cell."""
+    want = contents.want
+    with (
+        replaced(target, lambda path: _check(path, target, contents)) as image,
+        h5py.File(image, "w", libver=hdf5.LIBVER) as file,
+    ):
+        hdf5.write_attributes(file, want, contents.complete, {**contents.about, "seconds": contents.seconds})
+        for name, end in contents.ends.items():
+            group, header, layout = file.create_group(name), want.headers[name], want.layouts[name]
+            hdf5.write_header(group, header, range(*want.spec["repetitions"])[:end], layout)
+            for array in layout.arrays:
+                node = hdf5.create_array(group, array, *contents.empty(name, array, end))
+                for place in itertools.product(range(node.shape[0]), range(node.shape[1])):
+                    for _ in _pack_cell(node, place, contents.cover(name, place, end), array):
+                        image.check()  # a full disk shows here, not in HDF5
+                hdf5.attach(group, node, (*CELL, *layout.arrays[array]))
+
+
+def _pack_cell(node: Any, place: Place, cover: Sequence[tuple[Piece, Place, int, int]], array: str) -> Iterator[None]:
+    for first in range(0, node.shape[2], node.chunks[2]):
+        stop = min(first + node.chunks[2], node.shape[2])
+        here = [(piece, own, max(a, first), min(b, stop)) for piece, own, a, b in cover if a < stop and first < b]
+        if len(here) > 1 or not _copied(node, place, here[0][0].arrays[array], here[0][1], first, here[0][0].path):
+            parts = [rows_of(piece, own, array, a, b) for piece, own, a, b in here]
+            node[place[0], place[1], first:stop] = parts[0] if len(parts) == 1 else np.concatenate(parts)
         yield
-        return
-    with open_hdf5(contents.file.path) as fields:
-        contents.file.file = fields.node
-        fields.read("an array", lambda: None)
-        try:
-            yield
-        except (OSError, KeyError, RuntimeError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            if isinstance(error, OSError) and error.errno is not None:
-                raise unreadable(contents.file.path, error) from error
-            fields.refuse("an array", f"can't be read ({first_line(error)})")
 
 
-@dataclass(frozen=True)
-class _Late:
-    """Reads a large array when it is asked for, from whatever is at the path then."""
+def _copied(node: Any, place: Place, source: Any, own: Place, first: int, path: Path) -> bool:
+    """Copies chunks of the file before as they are, if they are cut and made alike; False if they are not."""
+    if not isinstance(source, h5py.Dataset) or _making(source) != _making(node):
+        return False
+    if min(source.shape[2] - first, source.chunks[2]) < min(node.shape[2] - first, source.chunks[2]):
+        return False
+    steps = [range(0, length, chunk) for length, chunk in zip(node.shape[3:], node.chunks[3:], strict=True)]
+    for tail in itertools.product(*steps):
+        with refusing(path):
+            mask, content = source.id.read_direct_chunk((*own, first, *tail))
+        node.id.write_direct_chunk((*place, first, *tail), content, mask)
+    return True
 
-    path: Path
-    key: str
-    name: str
-    header: Header
-    done: int
 
-    def of(self, array: str) -> Callable[[], Any]:
-        return lambda: self.read(array)
+def _making(node: Any) -> tuple[object, ...]:
+    """What must be equal for chunks of one to be chunks of another."""
+    return node.dtype, node.chunks, node.shuffle, node.compression, node.fletcher32, node.shape[3:]
 
-    def read(self, array: str) -> Any:
-        contents = contents_of(self.path)
-        if contents.keys.get(self.name) != self.key:
-            raise self._another()
-        header, mine = contents.headers[self.name], self.header
-        if not set(mine.protocols) <= set(header.protocols) or not set(mine.epsilons) <= set(header.epsilons):
-            raise self._another()
-        rows = [header.protocols.index(protocol) for protocol in mine.protocols]
-        columns = [header.epsilons.index(epsilon) for epsilon in mine.epsilons]
-        for (p, row), (e, column) in itertools.product(enumerate(rows), enumerate(columns)):
-            if mine.plan.digest(p, e) != header.plan.digest(row, column):
-                raise self._another()
-        with reading(contents):
-            return contents.read(self.name, array, self.done)[np.ix_(rows, columns)]
 
-    def _another(self) -> InputError:
-        return InputError(f"{self.path} holds another run than when it was opened")
+def _check(image: Path, target: Path, contents: Contents) -> None:
+    """What is about to replace the file must be readable by the reader itself, and say the same."""
+    try:
+        with open_file(image) as file:
+            results_of(Contents(file.what, [file]), image)
+            if (file.what.spec, file.done) != (contents.want.spec, contents.ends):
+                raise InputError("it says something else")
+    except InputError as error:
+        raise StoreError(f"can't write {target}: what was written can't be read back ({error})") from error
 
 
 def check_output(path: Path, inputs: Iterable[Path] = ()) -> Path:
     """The file that is written, a link followed; refused if it holds anything but results of gpu-rsfd."""
+    target = resolved(path)
     if path.is_dir():
         raise InputError(f"output={path} is a directory; a file name such as {path / 'results.h5'} is needed")
     if path.suffix.lower() in FIGURES:
-        raise InputError(
-            f"output={path} ends like a figure; a results file, such as {path.with_suffix('.h5')}, is needed"
-        )
+        raise InputError(f"output={path} ends like a figure; a file such as {path.with_suffix('.h5')} is needed")
     if not path.parent.is_dir():
         raise InputError(f"output={path}: the folder {path.parent} does not exist")
-    target = Path(os.path.realpath(path)) if path.is_symlink() else path
     if not target.parent.is_dir():
         raise InputError(f"output={path} is a link into {target.parent}, a folder that does not exist")
     if path.exists():
@@ -750,8 +498,9 @@ def check_output(path: Path, inputs: Iterable[Path] = ()) -> Path:
             if given.exists() and path.samefile(given):
                 raise InputError(f"output={path} is {given}, which this command reads; give another --output")
         try:
-            with open_hdf5(path):
+            with open_file(path):
                 pass
         except InputError as error:
-            raise InputError(f"output={path} can't be replaced: {error}; give another --output") from None
+            if not any(f"{path} {ours}" in str(error) for ours in ("is damaged: ", "has format ")):
+                raise InputError(f"output={path} can't be replaced: {error}; give another --output") from None
     return target

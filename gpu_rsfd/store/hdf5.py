@@ -1,344 +1,135 @@
 """The results file (format 3): one HDF5 file with dimension scales, as xarray reads it.
 
-A group for each data set has a header (all that does not grow: labels and looks of the protocols, the integers, rates
-and losses of every cell, the true frequencies) and the arrays of a measurement, [protocol, epsilon, repetition, …].
-Every array has a checksum; all text of a group has one together, as have the attributes of the file.  Text has a fixed
-length: text of any length lies in HDF5's global heap, where one changed bit makes a reader loop for ever.
+A group for each data set has the arrays of a measurement, [protocol, epsilon, repetition, …], and a `header`: JSON with
+all else about the data set, from which gpu-rsfd makes a `Header` again.  Beside it the same facts are variables with
+dimensions, for others.  Every array has a checksum, as have the header and the attributes.  Text has a fixed length:
+text of any length lies in HDF5's global heap, where one changed bit makes a reader loop for ever.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
+from h5py import h5l, h5t
 
-from gpu_rsfd.checks import MAX_USERS
+from gpu_rsfd.checks import MAX_USERS, check_epsilon, integer
 from gpu_rsfd.datasets.base import check_labels
 from gpu_rsfd.domain import Domain
-from gpu_rsfd.planning import Counts, Look, Plan, Rates
+from gpu_rsfd.planning import Look, Plan, Rates
 from gpu_rsfd.protocols import Mechanism, Recipe, Unsampled
-from gpu_rsfd.protocols.form import Thresholds, noise_of
-from gpu_rsfd.protocols.loss import losses
+from gpu_rsfd.protocols.form import noise_of
 from gpu_rsfd.results.result import CELL, Column, Header, Layout
-from gpu_rsfd.store.fields import Fields, shown
 from gpu_rsfd.store.identity import digest_of
-from gpu_rsfd.tape import KEEP_ONE
+from gpu_rsfd.tape import ASSIGNMENTS, KEEP_ONE, STREAM_VERSION
+from gpu_rsfd.version import __version__
 
 FORMAT = 3  # of the file; the stream has a version of its own
 LIBVER = "v110"  # from here on HDF5 has checksums for its own structures, too
 CHUNK = 1 << 17  # numbers in a chunk: a megabyte
+PACKED: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 MOST_ROWS = 1024  # repetitions in a chunk
+MOST_TEXT = 1 << 30  # bytes of an attribute
 SMALL = 1000  # numbers; smaller arrays are not compressed
 SUM_TOLERANCE = 1e-6  # frequencies of an attribute sum to 1
-MOST_INTEGERS = 16  # of a noise
-UNSAMPLED = (*(others.value for others in Unsampled), "prior")  # prior: fakes that follow the prior
-NUMBERS = {  # of each cell and attribute
-    **dict.fromkeys(("unsampled", "noise", "plain", "claimed"), np.int8),
-    **dict.fromkeys(("base", "slope", "gain", "budget", "spent", "loss", "bits"), np.float64),
-}
-LOOKS = ("label", "colour", "marker", "summary")  # of each protocol, as protocol_label …
+NUMBERS = ("base", "slope", "gain", "budget", "spent", "loss", "bits")  # of each cell and attribute
+ROW = ("mechanism", "noise", "integers", "unsampled", "k", "prior", "plain", "claimed", *NUMBERS)
+ATTRIBUTES = (
+    *("format", "complete", "stream_version", "spec", "layout", "wall_time"),
+    *("package_version", "numpy_version", "backend", "device"),
+)
 COLUMN_TEXTS = ("label", "better", "short", "axis", "field")  # of what tables show
 
-Variables = dict[str, tuple[tuple[str, ...], Any]]  # name -> dimensions, content
-Cell = tuple[Recipe, Rates, Mechanism]
 
-# ------------------------------------------------------------------------------------------------------------- writing
+class Described(NamedTuple):
+    """What a file or a journal says of itself, and what a command wants."""
 
-
-def create_array(group: Any, name: str, shape: Sequence[int], dtype: Any) -> Any:
-    """An array of a measurement, still empty.  A chunk has one cell, so that one cell after the other can be filled."""
-    rows = min(max(1, min(CHUNK // max(1, math.prod(shape[3:])), MOST_ROWS)), shape[2])
-    return group.create_dataset(
-        name,
-        shape,
-        dtype,
-        chunks=(1, 1, rows, *(min(size, CHUNK) for size in shape[3:])),
-        compression="gzip",
-        compression_opts=1,
-        shuffle=True,
-        fletcher32=True,
-        fillvalue=-1,  # never a count: a chunk that is lost is noticed
-    )
+    spec: dict[str, Any]
+    headers: dict[str, Header]
+    layouts: dict[str, Layout]
 
 
-def write_attributes(node: Any, attributes: Mapping[str, Any]) -> None:
-    """Attributes of a file or a group, with one checksum of them all."""
-    for name, value in {**attributes, "sha256": digest_of(dict(attributes))}.items():
-        node.attrs.create(name, np.bytes_(value.encode()) if isinstance(value, str) else value)
+# ------------------------------------------------------------------------------------------- a header as plain data
 
 
-def attach(group: Any, variable: Any, names: Sequence[str]) -> None:
-    for axis, name in enumerate(names):
-        variable.dims[axis].attach_scale(group[name])
+def document_of(want: Described) -> dict[str, Any]:
+    """All that is known before the first repetition: what a journal begins with."""
+    headers = {name: header_document(header, want.layouts[name]) for name, header in want.headers.items()}
+    return {"spec": want.spec, "layout": layout_document(next(iter(want.layouts.values()))), "headers": headers}
 
 
-def write_header(group: Any, header: Header, repetitions: range, layout: Layout) -> None:
-    """All that does not grow with the repetitions.  What a data set or a protocol has more of, is added here."""
-    for name, content in _scales(header, repetitions, layout).items():
-        _create(group, name, content).make_scale(name)
-    for name, (names, content) in _variables(header).items():
-        attach(group, _create(group, name, content), names)
-    baselines = {name: column.baseline for name, column in layout.columns.items() if column.baseline is not None}
-    write_attributes(
-        group, {"users": header.n, "noises": json.dumps(_noises(header)), "baselines": json.dumps(baselines)}
-    )
-
-
-def _create(group: Any, name: str, content: Any) -> Any:
-    if content.dtype.kind == "U":
-        encoded = np.char.encode(content, "utf-8", "surrogatepass")
-        typed = encoded.astype(h5py.string_dtype("utf-8", max(1, encoded.dtype.itemsize)))
-        node = group.create_dataset(name, data=typed, chunks=True, fletcher32=True)
-        node.attrs.create("_Encoding", np.bytes_("utf-8"))  # xarray then gives str
-        return node
-    if not content.size:
-        return group.create_dataset(name, data=content)
-    packed = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if content.size > SMALL else {}
-    return group.create_dataset(name, data=content, chunks=True, fletcher32=True, **packed)
-
-
-def _scales(header: Header, repetitions: range, layout: Layout) -> dict[str, Any]:
-    attribute = np.repeat(np.arange(len(header.domain)), header.domain)
+def header_document(header: Header, layout: Layout) -> dict[str, Any]:
+    """All about a data set but its repetitions, as plain data."""
+    rows, index = _rows(header.plan)
     return {
-        "protocol": _text(header.protocols),
-        "epsilon": np.array(header.epsilons),
-        "repetition": np.array(repetitions, np.uint64),
-        "attribute": _text(header.names),
-        "value": _text([f"{header.names[j]}={v}" for j, v in zip(attribute, _labels(header), strict=True)]),
-        **{dim: _coordinates(values) for dim, values in layout.coords.items()},
+        **{"users": header.n, "domain": list(header.domain), "names": list(header.names), "labels": header.labels},
+        **{"frequencies": header.frequencies.tolist(), "looks": [list(look) for look in header.plan.looks]},
+        **{"epsilons": list(header.epsilons), "assignment": header.plan.assignment, "rows": rows, "cells": index},
+        "baselines": {name: c.baseline for name, c in layout.columns.items() if c.baseline is not None},
     }
 
 
-def _coordinates(values: Sequence[Any]) -> Any:
-    found = np.array(values)
-    return found if found.dtype.kind in "iuf" else _text(values)
+def _rows(plan: Plan) -> tuple[list[tuple[Any, ...]], list[list[list[int]]]]:
+    """What is done in each cell to each attribute: the different rows, and the number of each cell's."""
+    rows: dict[tuple[Any, ...], int] = {}
+
+    def number(p: int, e: int, j: int) -> int:
+        m, rates = plan.mechanisms[p][e][j], plan.attributes[j].rates[plan.cells[p][e][j]]
+        recipe = m.recipe
+        others = "prior" if recipe.prior is not None else recipe.unsampled.value
+        what = (m.name, recipe.noise.kind, tuple(map(int, recipe.noise.integers)), others, m.k, recipe.prior)
+        row = (*what, m.plain, m.claimed, *map(float, (*rates, m.budget, m.spent, m.loss, m.bits)))
+        return rows.setdefault(row, len(rows))
+
+    every = (range(len(plan.looks)), range(len(plan.epsilons)), range(plan.d))
+    index = [[[number(p, e, j) for j in every[2]] for e in every[1]] for p in every[0]]
+    return list(rows), index
 
 
-def _labels(header: Header) -> list[Any]:
-    if header.labels:
-        return [v for row in header.labels for v in row]
-    return [v for k in header.domain for v in range(k)]
+def header_of(document: Mapping[str, Any]) -> Header:
+    """A header from plain data; any error means that gpu-rsfd has not written it."""
+    domain = Domain.of(document["domain"])
+    made = [_cell(row, len(domain)) for row in document["rows"]]
+    cells = [[[made[i] for i in row] for row in by_epsilon] for by_epsilon in document["cells"]]
+    looks = tuple(Look(*map(str, look)) for look in document["looks"])
+    epsilons = tuple(check_epsilon(epsilon) for epsilon in document["epsilons"])
+    if len(cells) != len(looks) or any(len(by_epsilon) != len(epsilons) for by_epsilon in cells):
+        raise ValueError("cells")
+    rates = {(recipe, len(domain), m.k): known for recipe, known, m in made}
+    recipes = [[[recipe for recipe, _, _ in row] for row in by_epsilon] for by_epsilon in cells]
+    assignment = str(document["assignment"])
+    plan = Plan.compiled(domain, looks, epsilons, recipes, assignment, lambda *recipe: rates[recipe])
+    plan.__dict__["mechanisms"] = tuple(tuple(tuple(m for _, _, m in row) for row in rows) for rows in cells)
+    frequencies = np.array(document["frequencies"], np.float64)
+    sums = np.add.reduceat(frequencies, domain.offsets)
+    if frequencies.shape != (domain.total,) or not (
+        (frequencies >= 0).all() and np.abs(sums - 1).max() < SUM_TOLERANCE
+    ):
+        raise ValueError("frequencies")
+    labels = None if document["labels"] is None else check_labels(document["labels"], domain)
+    names = tuple(map(str, document["names"]))
+    if len(names) != len(domain) or assignment not in ASSIGNMENTS:
+        raise ValueError("names or assignment")
+    return Header(integer("users", document["users"], 1, MAX_USERS), domain, names, frequencies, plan, labels)
 
 
-def _noises(header: Header) -> list[str]:
-    return sorted({recipe.noise.kind for a in header.plan.attributes for recipe in a.recipes})
-
-
-def _variables(header: Header) -> Variables:
-    plan, noises = header.plan, _noises(header)
-    # equal mechanisms are one object, mostly: each is looked at once
-    kinds: dict[tuple[int, int], int] = {}
-    rows: list[tuple[Any, ...]] = []
-    index = np.empty((len(plan.looks), len(plan.epsilons), plan.d), np.int64)
-    for p, table in enumerate(plan.mechanisms):
-        for e, ms in enumerate(table):
-            for j, m in enumerate(ms):
-                a, r = plan.attributes[j], plan.cells[p][e][j]
-                key = (id(m), id(a.rates[r]))
-                if key not in kinds:
-                    kinds[key] = len(rows)
-                    others = "prior" if m.recipe.prior is not None else m.recipe.unsampled.value
-                    codes = (UNSAMPLED.index(others), noises.index(m.recipe.noise.kind), m.plain, m.claimed)
-                    rows.append((m.name, m.recipe.noise.integers, *codes, *a.rates[r], *_spending(m)))
-                index[p, e, j] = kinds[key]
-    names, integers, *columns = zip(*rows, strict=True)
-    wide = max(map(len, integers))
-    padded = np.array([[*found, *[-1] * (wide - len(found))] for found in integers], np.int64)
-    cell = CELL[:2]
-    every = (*cell, "attribute")
-    exact = np.array([[losses(ms, [1, plan.d]) for ms in row] for row in plan.mechanisms])
-    variables: Variables = {
-        **{f"protocol_{look}": (("protocol",), _text([getattr(x, look) for x in plan.looks])) for look in LOOKS},
-        "mechanism": (every, _text(names)[index]),
-        **{f"integer_{i + 1}": (every, padded[index, i]) for i in range(wide)},
-        **{
-            name: (every, np.array(column, dtype)[index])
-            for (name, dtype), column in zip(NUMBERS.items(), columns, strict=True)
-        },
-        "loss_one": (cell, exact[:, :, 0]),
-        "loss_all": (cell, exact[:, :, 1]),
-        "frequency": (("value",), header.frequencies),
-        "value_attribute": (("value",), np.repeat(np.arange(plan.d), header.domain).astype(np.int32)),
-        "domain": (("attribute",), np.array(header.domain, np.int32)),
-    }
-    priors = [next((r.prior for r in a.recipes if r.prior is not None), None) for a in plan.attributes]
-    if any(prior is not None for prior in priors):
-        variables["prior"] = (("value",), prior_column(priors, header.domain))
-    if header.labels:
-        variables["label"] = (("value",), _text(_labels(header)))
-    return variables
-
-
-def _spending(m: Any) -> tuple[float, ...]:
-    return m.budget, m.spent, m.loss, m.bits
-
-
-def prior_column(priors: Sequence[Thresholds | None], domain: Sequence[int]) -> Counts:
-    """The thresholds of fake values over all values in order: the last of an attribute is 2**32; -1: uniform."""
-    rows = [[-1] * k if row is None else [*row, KEEP_ONE] for row, k in zip(priors, domain, strict=True)]
-    return np.array([t for row in rows for t in row], np.int64)
-
-
-def _text(content: Sequence[Any]) -> Any:
-    return np.array([str(text) for text in content], str)
-
-
-# ------------------------------------------------------------------------------------------------------------- reading
-
-
-class HeaderReader(Fields):
-    """The group of a data set; `dataset` is what the spec says of it."""
-
-    def __init__(self, file: Fields, dataset: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
-        name = dataset["name"]
-        group = file.read(name, lambda: file.node[name])
-        if not isinstance(group, h5py.Group):
-            file.refuse(name, "is not a group of HDF5")
-        super().__init__(file.path, group, file.size, name)
-        self.dataset, self.spec = dataset, spec
-
-    def header(self) -> Header:
-        """All about a data set but its repetitions."""
-        stored = self.attributes(("users", "noises", "baselines"))
-        users, domain, noises = self.users(), self.domain(), stored["noises"]
-        protocols, epsilons, d = tuple(self.spec["protocols"]), tuple(map(float, self.spec["epsilons"])), len(domain)
-        shapes: dict[str, tuple[int, ...]] = {
-            **{name: (len(protocols),) for name in ("protocol", *(f"protocol_{look}" for look in LOOKS))},
-            "attribute": (d,),
-            "value": (domain.total,),
-            "mechanism": (len(protocols), len(epsilons), d),
-            **({"label": (domain.total,)} if self.has("label") else {}),
-        }
-        texts = {field: self.texts(field, shape) for field, shape in shapes.items()}
-        kinds = self.read("noises", lambda: [str(kind) for kind in json.loads(noises)])
-        labels = self.labels(texts["label"], domain) if "label" in texts else None
-        looks = tuple(Look(*row) for row in zip(protocols, *(texts[f"protocol_{x}"] for x in LOOKS), strict=True))
-        plan = self.plan(domain, looks, epsilons, texts["mechanism"], kinds)
-        return Header(users, domain, tuple(texts["attribute"]), self.frequencies(domain), plan, labels)
-
-    def layout(self, layout: Layout) -> Layout:
-        """The layout of the file, with the baselines of this data set."""
-        known = self.json("baselines")
-        columns = {name: column._replace(baseline=known.get(name)) for name, column in layout.columns.items()}
-        return layout._replace(columns=columns)
-
-    def check_scales(self, header: Header, repetitions: range, layout: Layout) -> None:
-        """What xarray shows beside the arrays is what the spec says."""
-        wanted: dict[str, Sequence[Any]] = {
-            **{"protocol": header.protocols, "epsilon": header.epsilons, "repetition": repetitions},
-            **layout.coords,
-        }
-        for field, expected in wanted.items():
-            text = any(isinstance(value, str) for value in expected)
-            shape = (len(expected),)
-            has = self.texts(field, shape) if text else self.numbers(field, "fiu", shape).tolist()
-            if list(has) != list(expected):
-                self.refuse(field, f"is {shown(has)}, but spec says {shown(list(expected))}")
-
-    def users(self) -> int:
-        users = self.whole("users", 1, MAX_USERS)
-        if users != self.dataset["users"]:
-            self.refuse("users", f"is {users}, but spec says {self.dataset['users']}")
-        return users
-
-    def domain(self) -> Domain:
-        sizes = self.numbers("domain", "iu", (len(self.dataset["domain"]),)).tolist()
-        if sizes != self.dataset["domain"]:
-            self.refuse("domain", f"is {shown(sizes)}, but spec says {shown(self.dataset['domain'])}")
-        return Domain(sizes)
-
-    def labels(self, texts: Sequence[str], domain: Domain) -> Any:
-        return self.checked("label", lambda: check_labels([texts[columns] for columns in domain.slices], domain))
-
-    def frequencies(self, domain: Domain) -> Any:
-        frequencies = self.numbers("frequency", "f", (sum(domain),)).astype(np.float64)
-        if not (np.isfinite(frequencies) & (frequencies >= 0) & (frequencies <= 1)).all():
-            self.refuse("frequency", "has numbers outside 0 … 1")
-        for j, columns in enumerate(domain.slices):
-            if abs((total := float(frequencies[columns].sum())) - 1) > SUM_TOLERANCE:
-                self.refuse("frequency", f"sums to {total:g} over attribute {j}; it must be 1")
-        return frequencies
-
-    def priors(self, domain: Domain) -> tuple[Thresholds | None, ...]:
-        """The distribution of fake values, as its thresholds realise it; None where it is uniform."""
-        if not self.has("prior"):
-            return (None,) * len(domain)
-        column = self.numbers("prior", "i", (domain.total,)).tolist()
-        rows: list[Thresholds | None] = []
-        for j, columns in enumerate(domain.slices):
-            row = column[columns]
-            uniform = all(t == -1 for t in row)
-            if not uniform and (row[-1] != KEEP_ONE or row[0] < 0 or sorted(row) != row):
-                self.refuse("prior", f"is {shown(row)} for attribute {j}; ascending thresholds up to 2**32 are needed")
-            rows.append(None if uniform else tuple(row[:-1]))
-        return tuple(rows)
-
-    def plan(
-        self, domain: Domain, looks: tuple[Look, ...], epsilons: tuple[float, ...], mechanisms: Any, noises: list[str]
-    ) -> Plan:
-        """The plan as its integers and rates say, whatever protocols this installation knows."""
-        every = (len(looks), len(epsilons), len(domain))
-        count = sum(self.has(f"integer_{i + 1}") for i in range(MOST_INTEGERS))
-        columns = [self.numbers(f"integer_{i + 1}", "i", every) for i in range(count)]
-        columns += [self.numbers(name, "i" if dtype is np.int8 else "f", every) for name, dtype in NUMBERS.items()]
-        rows = iter(zip(*(column.ravel().tolist() for column in columns), strict=True))
-        priors = self.priors(domain)
-        known: dict[tuple[Any, ...], Cell] = {}
-
-        def cell(row: tuple[Any, ...], j: int, mechanism: str) -> Cell:
-            key = (j if priors[j] is not None else -1, domain[j], mechanism, row)
-            if key not in known:
-                known[key] = self._cell(row[:count], row[count:], mechanism, domain, j, priors[j], noises)
-            return known[key]
-
-        table = [
-            [[cell(next(rows), j, text) for j, text in enumerate(texts)] for texts in by_epsilon]
-            for by_epsilon in mechanisms
-        ]
-        rates = {(recipe, len(domain), m.k): r for recipe, r, m in known.values()}
-        plan = Plan.compiled(
-            domain,
-            looks,
-            epsilons,
-            [[[one[0] for one in row] for row in by_epsilon] for by_epsilon in table],
-            str(self.spec.get("assignment", "uniform")),
-            lambda recipe, d, k: rates[recipe, d, k],
-        )
-        plan.__dict__["mechanisms"] = tuple(
-            tuple(tuple(one[2] for one in row) for row in by_epsilon) for by_epsilon in table
-        )
-        return plan
-
-    def _cell(
-        self,
-        integers: Sequence[int],
-        row: Sequence[Any],
-        mechanism: str,
-        domain: Domain,
-        j: int,
-        prior: Thresholds | None,
-        noises: Sequence[str],
-    ) -> Cell:
-        unsampled, noise, plain, claimed, base, slope, gain, budget, spent, loss, bits = row
-        if not 0 <= unsampled < len(UNSAMPLED) or not 0 <= noise < len(noises):
-            self.refuse("unsampled", f"has {unsampled}, or noise {noise}, which mean nothing")
-        if not (math.isfinite(base) and math.isfinite(slope) and math.isfinite(gain) and gain > 0):
-            self.refuse("gain", f"is {gain}, with base {base} and slope {slope}; estimates need gain > 0")
-        has_prior = UNSAMPLED[unsampled] == "prior"
-        if has_prior and prior is None:
-            self.refuse("prior", f"is missing for attribute {j}")
-        given = [i for i in integers if i >= 0]
-        what = self.read("noise", lambda: noise_of(noises[noise], given))
-        others = Unsampled.FAKE if has_prior else Unsampled(UNSAMPLED[unsampled])
-        recipe = self.read("noise", lambda: Recipe(others, what, prior if has_prior else None))
-        made = Mechanism(
-            mechanism, len(domain), domain[j], budget, recipe, spent, loss, bits, bool(plain), bool(claimed)
-        )
-        return recipe, Rates(base, slope, gain), made
+def _cell(row: Sequence[Any], d: int) -> tuple[Recipe, Rates, Mechanism]:
+    name, noise, integers, others, k, prior, plain, claimed, *numbers = row
+    base, slope, gain, budget, spent, loss, bits = map(float, numbers)
+    if not (math.isfinite(base) and math.isfinite(slope) and 0 < gain < math.inf):
+        raise ValueError("rates")
+    unsampled = Unsampled.FAKE if others == "prior" else Unsampled(others)
+    thresholds = None if others != "prior" else tuple(integer("prior", t, 0, KEEP_ONE) for t in prior)
+    if thresholds is not None and (list(thresholds) != sorted(thresholds) or len(thresholds) != k - 1):
+        raise ValueError("prior")
+    recipe = Recipe(unsampled, noise_of(str(noise), [int(i) for i in integers]), thresholds)
+    made = Mechanism(str(name), d, int(k), budget, recipe, spent, loss, bits, bool(plain), bool(claimed))
+    return recipe, Rates(base, slope, gain), made
 
 
 def layout_document(layout: Layout) -> dict[str, Any]:
@@ -349,25 +140,168 @@ def layout_document(layout: Layout) -> dict[str, Any]:
     return {**layout._asdict(), "arrays": arrays, "coords": dict(layout.coords), "columns": shown}
 
 
-def read_layout(fields: Fields, document: Any) -> Layout:
-    """A layout that a file has, checked."""
+def described(spec: Any, layout: Any, headers: Mapping[str, Any]) -> Described:
+    """What plain data say, checked; any error means that gpu-rsfd has not written them."""
+    json.dumps([spec, layout, headers], ensure_ascii=False).encode()  # lone surrogates can't be shown anywhere
+    _check_spec(spec)
+    arrays = {str(name): tuple(map(str, dims)) for name, dims in layout["arrays"].items()}
+    coords = {str(dim): list(values) for dim, values in layout["coords"].items()}
+    texts: Any = {name: {key: str(c[key]) for key in COLUMN_TEXTS} for name, c in layout["columns"].items()}
+    columns = {str(name): Column(**column) for name, column in texts.items()}
+    known = {"value", "attribute", *coords}
+    if not all(name.isidentifier() and set(dims) <= known for name, dims in arrays.items()) or not arrays:
+        raise ValueError("layout has arrays without dimensions")
+    if not set(columns) <= {*arrays, "error"} or not all(
+        type(x) in (int, float, str) for c in coords.values() for x in c
+    ):
+        raise ValueError("layout has columns without arrays")
+    common = Layout(str(layout["name"]), str(layout["command"]), arrays, coords, columns, str(layout["about"]))
+    found = Described(spec, {}, {})
+    for dataset in spec["datasets"]:
+        if (document := headers.get(dataset["name"])) is None:
+            continue
+        header = header_of(document)
+        said = [list(header.protocols), list(header.epsilons), header.n, list(header.domain)]
+        if said != [spec["protocols"], [*map(float, spec["epsilons"])], dataset["users"], dataset["domain"]]:
+            raise ValueError(f"the header of {dataset['name']} does not fit the spec")
+        baselines = {name: float(value) for name, value in document["baselines"].items()}
+        own = {name: column._replace(baseline=baselines.get(name)) for name, column in columns.items()}
+        found.headers[dataset["name"]], found.layouts[dataset["name"]] = header, common._replace(columns=own)
+    return found
 
-    def made() -> Layout:
-        arrays = {str(name): tuple(map(str, dims)) for name, dims in document["arrays"].items()}
-        coords = {str(dim): list(values) for dim, values in document["coords"].items()}
-        texts: Any = {
-            str(name): {text: str(column[text]) for text in COLUMN_TEXTS}
-            for name, column in document["columns"].items()
-        }
-        columns = {name: Column(**column) for name, column in texts.items()}
-        for name, dims in arrays.items():
-            if not name.isidentifier() or not set(dims) <= {"value", "attribute", *coords}:
-                raise ValueError(f"array {name}")
-        if not set(columns) <= {*arrays, "error"}:
-            raise ValueError("columns")
-        if not all(isinstance(x, (int, float, str)) for values in coords.values() for x in values):
-            raise ValueError("coordinates")
-        about = str(document["about"])
-        return Layout(str(document["name"]), str(document["command"]), arrays, coords, columns, about)
 
-    return fields.read("layout", made)
+def _check_spec(spec: Any) -> None:
+    """Refuses what is used further on and can't be there."""
+    first, stop, step = spec["repetitions"]
+    names = [dataset["name"] for dataset in spec["datasets"]]
+    texts = [spec[key] for key in ("measurement", "assignment", "sampler", "guarantee") if key in spec]
+    if not all(isinstance(text, str) and text for text in (*names, *spec["protocols"], *texts)) or "/" in "".join(
+        names
+    ):
+        raise ValueError("spec has something else than names")
+    if not all(type(number) is int for number in (first, stop, step, spec.get("seed", 0))):
+        raise ValueError("spec has something else than whole numbers")
+    if not (0 <= first < stop < 2**63 and 1 <= step < 2**63):
+        raise ValueError(f"spec has repetitions {spec['repetitions']}")
+    if not all(0 < len(set(entries)) == len(entries) for entries in (names, spec["protocols"], spec["epsilons"])):
+        raise ValueError("spec has an entry twice, or none")
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+def member(group: Any, name: str, kind: type = h5py.Dataset) -> Any:
+    """What a group of HDF5 holds under a name; a ValueError if that is elsewhere, or something else."""
+    if group.id.links.get_info(name.encode()).type != h5l.TYPE_HARD:
+        raise ValueError(f"{name} is a link; a results file has none")
+    node = group[name]
+    if not isinstance(node, kind):
+        raise ValueError(f"{name} is not a {kind.__name__.lower()} of HDF5")
+    return node
+
+
+def attribute(node: Any, name: str) -> int | str:
+    """A whole number or a text of fixed length; a ValueError if it is anything else, which is not read."""
+    found = node.attrs.get_id(name)
+    kind = found.get_type()
+    fixed = isinstance(kind, h5t.TypeStringID) and not kind.is_variable_str() and kind.get_size() < MOST_TEXT
+    if found.get_space().get_simple_extent_npoints() != 1 or not (fixed or isinstance(kind, h5t.TypeIntegerID)):
+        raise ValueError(f"{name} is not a number or a text of fixed length")
+    value = node.attrs[name]
+    return value.decode() if isinstance(value, bytes) else int(value)
+
+
+# ------------------------------------------------------------------------------------------------------------- writing
+
+
+def write_attributes(file: Any, want: Described, complete: bool, about: Mapping[str, Any]) -> None:
+    """The attributes of a file, with one checksum of them all.  `about`: seconds, backend, device."""
+    cells = len(want.spec["protocols"]) * len(want.spec["epsilons"])
+    # one pass serves all cells of a data set: each has an equal share
+    wall_time = {name: {"seconds": s, "mean_seconds_per_cell": s / cells} for name, s in about["seconds"].items()}
+    layout = layout_document(next(iter(want.layouts.values())))
+    texts = [json.dumps(document) for document in (want.spec, layout, wall_time)]
+    versions = (__version__, np.__version__)  # the samplers' draws depend on NumPy (the tape does not)
+    values = (FORMAT, int(complete), STREAM_VERSION, *texts, *versions, about["backend"], about["device"])
+    stored = dict(zip(ATTRIBUTES, values, strict=True))
+    for name, value in {**stored, "sha256": digest_of(stored)}.items():
+        file.attrs.create(name, np.bytes_(value.encode()) if isinstance(value, str) else value)
+
+
+def create_array(group: Any, name: str, shape: Sequence[int], dtype: Any) -> Any:
+    """An array of a measurement, still empty.  A chunk has one cell, so that one cell after the other can be filled."""
+    rows = min(max(1, min(CHUNK // max(1, math.prod(shape[3:])), MOST_ROWS)), shape[2])
+    chunks = (1, 1, rows, *(min(size, CHUNK) for size in shape[3:]))
+    # -1 is never a count: a chunk that is lost is noticed
+    return group.create_dataset(name, shape, dtype, chunks=chunks, fletcher32=True, fillvalue=-1, **PACKED)
+
+
+def attach(group: Any, variable: Any, names: Sequence[str]) -> None:
+    """Names the dimensions of a variable."""
+    for axis, name in enumerate(names):
+        variable.dims[axis].attach_scale(group[name])
+
+
+def write_header(group: Any, header: Header, repetitions: range, layout: Layout) -> None:
+    """All that does not grow with the repetitions: for us in one text, for others as variables with dimensions."""
+    for name, content in _scales(header, repetitions, layout).items():
+        _create(group, name, content).make_scale(name)
+    for name, (names, content) in _variables(header).items():
+        attach(group, _create(group, name, content), names)
+    text = json.dumps(header_document(header, layout)).encode()
+    group.create_dataset("header", data=np.bytes_(text))
+    group.attrs["users"] = header.n
+    group.attrs.create("sha256", np.bytes_(hashlib.sha256(text).hexdigest()))
+
+
+def _create(group: Any, name: str, content: Any) -> Any:
+    if content.dtype.kind == "U":
+        encoded = np.char.encode(content, "utf-8", "surrogatepass")
+        typed = encoded.astype(h5py.string_dtype("utf-8", max(1, encoded.dtype.itemsize)))
+        node = group.create_dataset(name, data=typed, chunks=True, fletcher32=True)
+        node.attrs.create("_Encoding", np.bytes_("utf-8"))  # xarray then gives str
+        return node
+    packed = PACKED if content.size > SMALL else {}
+    return group.create_dataset(name, data=content, chunks=True, fletcher32=True, **packed)
+
+
+def _scales(header: Header, repetitions: range, layout: Layout) -> dict[str, Any]:
+    attribute = np.repeat(np.arange(len(header.domain)), header.domain)
+    own = {dim: np.array(values) for dim, values in layout.coords.items()}
+    return {
+        "protocol": _text(header.protocols),
+        "epsilon": np.array(header.epsilons),
+        "repetition": np.array(repetitions, np.uint64),
+        "attribute": _text(header.names),
+        "value": _text([f"{header.names[j]}={v}" for j, v in zip(attribute, _labels(header), strict=True)]),
+        **{dim: found if found.dtype.kind in "iuf" else _text(found) for dim, found in own.items()},
+    }
+
+
+def _labels(header: Header) -> list[Any]:
+    return [v for row in header.labels or map(range, header.domain) for v in row]
+
+
+def _variables(header: Header) -> dict[str, tuple[tuple[str, ...], Any]]:
+    """Dimensions and content of each variable; the header has more."""
+    plan, every = header.plan, (*CELL[:2], "attribute")
+    rows, index = _rows(plan)
+    columns, cells = dict(zip(ROW, zip(*rows, strict=True), strict=True)), np.array(index)
+    wide = max(map(len, columns["integers"]))
+    integers = np.array([[*found, *[-1] * (wide - len(found))] for found in columns["integers"]], np.int64)
+    variables = {
+        "protocol_label": (("protocol",), _text([look.label for look in plan.looks])),
+        **{name: (every, _text(columns[name])[cells]) for name in ("mechanism", "noise", "unsampled")},
+        **{name: (every, np.array(columns[name], np.float64)[cells]) for name in NUMBERS},
+        **{f"integer_{i + 1}": (every, integers[cells, i]) for i in range(wide)},
+        "frequency": (("value",), header.frequencies),
+        "value_attribute": (("value",), np.repeat(np.arange(plan.d), header.domain).astype(np.int32)),
+        "domain": (("attribute",), np.array(header.domain, np.int32)),
+    }
+    if header.labels:
+        variables["label"] = (("value",), _text(_labels(header)))
+    return variables
+
+
+def _text(content: Iterable[Any]) -> Any:
+    return np.array([str(text) for text in content], str)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gpu_rsfd.results.result import Header
@@ -30,8 +30,7 @@ def digest_of(document: object) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-def described(dataset: Mapping[str, Any]) -> dict[str, Any]:
-    """What identifies a data set."""
+def _identified(dataset: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in dataset.items() if key not in WORDS}
 
 
@@ -43,46 +42,30 @@ def _settings(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def key_of(spec: Mapping[str, Any], dataset: Mapping[str, Any]) -> str:
     """Equal for blocks that may lie in one file, whatever its extent; their cells have digests of their own."""
-    return digest_of({**_settings(spec), "dataset": described(dataset)})
-
-
-def named(spec: Mapping[str, Any], extent: str) -> list[Any]:
-    """The entries of an extent, data sets by name."""
-    return [d["name"] for d in spec["datasets"]] if extent == "datasets" else list(spec[extent])
+    return digest_of({**_settings(spec), "dataset": _identified(dataset)})
 
 
 def conflicts(
-    have: Mapping[str, Any],
-    want: Mapping[str, Any],
-    had: Mapping[str, Header] | None = None,
-    wanted: Mapping[str, Header] | None = None,
+    have: Mapping[str, Any], want: Mapping[str, Any], had: Mapping[str, Header], wanted: Mapping[str, Header]
 ) -> list[str]:
     """What can't be reconciled between a file and a command, a line each; `had` and `wanted` are headers by name."""
     before, now = _settings(have), _settings(want)
     if before["measurement"] != now["measurement"]:
         return [f"it holds {before['measurement']}, not {now['measurement']}"]
-    lines = [
-        f"{_words(key)}: {_differ(before.get(key), now.get(key))}"
-        for key in dict.fromkeys([*before, *now])
-        if key not in ("first", "step")
-        and before.get(key) != now.get(key)
-        and not (key == "numpy_version" and before["sampler"] != now["sampler"])
-    ]
-    if (before["first"], before["step"]) != (now["first"], now["step"]):
+    if before["sampler"] != now["sampler"]:
+        before["numpy_version"] = now["numpy_version"]  # what draws differs in any case
+    differ = [key for key in {**before, **now} if before.get(key) != now.get(key)]
+    lines = [_differ(key, before.get(key), now.get(key)) for key in differ if key not in ("first", "step")]
+    if not {"first", "step"}.isdisjoint(differ):
         lines.append(f"repetitions: {_range(have)} in the file, {_range(want)} asked for")
     new = {d["name"]: d for d in want["datasets"]}
-    for old in have["datasets"]:
-        if old["name"] in new:
-            lines += _of_data(old, new[old["name"]])
-    if not lines and had is not None and wanted is not None:
-        cells = [line for name in had if name in wanted for line in _of_cells(name, had[name], wanted[name])]
-        if cells:
-            lines = [
-                f"{_words(key)}: {_differ(have.get(key, default), want.get(key, default))}"
-                for key, default in SOMETIMES.items()
-                if have.get(key, default) != want.get(key, default)
-            ] or cells[:1]
-    return lines
+    lines += [
+        _of_data(d, new[d["name"]]) for d in have["datasets"] if _identified(d) != _identified(new.get(d["name"], d))
+    ]
+    shared = [name for name in had if name in wanted and not lines]
+    cells = [line for name in shared for line in _of_cells(name, had[name], wanted[name])]
+    asked = [(key, have.get(key, usual), want.get(key, usual)) for key, usual in SOMETIMES.items() if cells]
+    return lines or [_differ(*each) for each in asked if each[1] != each[2]] or cells[:1]
 
 
 def _range(spec: Mapping[str, Any]) -> str:
@@ -90,50 +73,43 @@ def _range(spec: Mapping[str, Any]) -> str:
     return f"{first} … {stop - 1}" + (f" in steps of {step}" if step > 1 else "")
 
 
-def _of_data(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    a, b = described(old), described(new)
-    if a == b:
-        return []
+def _of_data(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     read, asked = ({key: _short(value) for key, value in one.get("loaded", {}).items()} for one in (old, new))
     file = read.pop("file", old["name"])
-    for key in dict.fromkeys([*read, *sorted(asked.keys() - {"file"})]):
-        if read.get(key) != asked.get(key):
-            given = (options.get(key, "not given") for options in (read, asked))
-            return [f"{file}: {_words(key)} {_differ(*given)}"]
+    for key in {**read, **asked}:
+        if key != "file" and read.get(key) != asked.get(key):
+            return f"{file}: {_differ(key, read.get(key, 'not given'), asked.get(key, 'not given'), ' ')}"
     for key in ("users", "domain", "seed", "distribution"):
-        if a.get(key) != b.get(key):
-            return [f"{old['name']}: {key} {_differ(a.get(key), b.get(key))}"]
-    return [f"{file} has changed since"]
+        if old.get(key) != new.get(key):
+            return f"{old['name']}: {_differ(key, old.get(key), new.get(key), ' ')}"
+    return f"{file} has changed since"
 
 
-def _of_cells(name: str, had: Header, wanted: Header) -> list[str]:
-    """The first cell of which the integers differ."""
+def _of_cells(name: str, had: Header, wanted: Header) -> Iterator[str]:
+    """The cells of which the integers differ."""
     for p, protocol in enumerate(had.protocols):
         for e, epsilon in enumerate(had.epsilons):
             if protocol not in wanted.protocols or epsilon not in wanted.epsilons:
                 continue
             q, f = wanted.protocols.index(protocol), wanted.epsilons.index(epsilon)
-            if had.plan.digest(p, e) != wanted.plan.digest(q, f):
-                j = next(j for j in range(len(had.domain)) if had.plan.recipe(p, e, j) != wanted.plan.recipe(q, f, j))
+            for j, attribute in enumerate(had.names if had.plan.digest(p, e) != wanted.plan.digest(q, f) else ()):
                 old, new = had.plan.recipe(p, e, j), wanted.plan.recipe(q, f, j)
-                where = f"at epsilon={epsilon:g}, data set {name}, attribute {had.names[j]}"
+                where = f"at epsilon={epsilon:g}, data set {name}, attribute {attribute}"
                 if old.prior != new.prior:
-                    return [f"{protocol} has another realised prior in the file {where} (drawn by another NumPy?)"]
-                return [f"{protocol} is another protocol in the file: {where} it is {old.words}, {new.words} now"]
-    return []
+                    yield f"{protocol} has another realised prior in the file {where} (drawn by another NumPy?)"
+                elif old != new:
+                    yield f"{protocol} is another protocol in the file: {where} it is {old.words}, {new.words} now"
 
 
 def lacking(have: Mapping[str, Any], want: Mapping[str, Any]) -> list[str]:
     """What the file holds and the command does not ask for, a line each."""
     lines = []
     for extent, words in EXTENTS.items():
-        missing = [x for x in named(have, extent) if x not in named(want, extent)]
-        if missing:
-            lines.append(f"{words}: the file also has {', '.join(map(_plain, missing))}")
-    old, new = len(range(*have["repetitions"])), len(range(*want["repetitions"]))
-    if old > new:
-        lines.append(f"repetitions: the file has {old:,}, {new:,} asked for")
-    return lines
+        old, new = ([x["name"] if isinstance(x, Mapping) else x for x in spec[extent]] for spec in (have, want))
+        if missing := [f"{x:g}" if isinstance(x, float) else str(x) for x in old if x not in new]:
+            lines.append(f"{words}: the file also has {', '.join(missing)}")
+    before, now = len(range(*have["repetitions"])), len(range(*want["repetitions"]))
+    return [*lines, *([f"repetitions: the file has {before:,}, {now:,} asked for"] if before > now else [])]
 
 
 def union(have: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,18 +120,10 @@ def union(have: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
     return {**have, **want, **lists, "datasets": list(sets.values()), "repetitions": longest}
 
 
-def _differ(old: object, new: object) -> str:
-    if _short(old) == _short(new):
-        return "the file has another one"
-    return f"{_short(old)} in the file, {_short(new)} asked for"
-
-
-def _words(key: str) -> str:
-    return key.replace("_", " ")
-
-
-def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _differ(key: str, old: object, new: object, between: str = ": ") -> str:
+    equal = _short(old) == _short(new)
+    what = "the file has another one" if equal else f"{_short(old)} in the file, {_short(new)} asked for"
+    return f"{key.replace('_', ' ')}{between}{what}"
 
 
 def _short(value: object) -> str:

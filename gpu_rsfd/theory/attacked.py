@@ -26,12 +26,12 @@ QUICK_WORK = 1 << 23  # about one
 
 
 class Guessed(NamedTuple):
-    """Shares that are guessed right, NaN where nothing was attacked."""
+    """Shares that are guessed right under one protocol and epsilon."""
 
-    sampled: Floats  # [protocol, epsilon]: the attribute that a user samples
-    values: Floats  # [protocol, epsilon, attribute]
-    baselines: Floats  # [epsilon, attribute]: the commonest value, without a report
-    users: list[int]  # of each epsilon; 0 where there was no attack
+    sampled: float  # of users whose sampled attribute is guessed; NaN if they sample none
+    values: Floats  # [attribute]: of users whose value is guessed
+    baselines: Floats  # [attribute]: the same without a report, by the commonest value
+    users: int  # who were attacked
 
 
 def sample(domain: Domain, frequencies: Floats, users: int) -> Dataset:
@@ -52,34 +52,30 @@ def sample(domain: Domain, frequencies: Floats, users: int) -> Dataset:
 
 def guessed(
     plan: Plan, frequencies: Floats, most: int = USERS, advance: Callable[[int], Any] = lambda done: None
-) -> Guessed:
-    """The success of the attacker who knows the marginals, at each epsilon of a plan.
+) -> dict[tuple[int, int], Guessed]:
+    """The success of the attacker who knows the marginals, by (protocol, epsilon).
 
     Large domains are attacked with fewer users, very large ones not at all, which is decided for each epsilon on its
     own; neither are cells whose noise the attack does not know.  `advance` is told of the work that was done.
     """
-    shape = len(plan.protocols), len(plan.epsilons)
-    result = Guessed(
-        np.full(shape, np.nan), np.full((*shape, plan.d), np.nan), np.full((shape[1], plan.d), np.nan), [0] * shape[1]
-    )
+    found = {}
     for users, part in passes(plan, most):
         data = sample(plan.domain, frequencies, users)
         marginals = [data.frequencies[columns] for columns in plan.domain.slices]
-        for e in np.flatnonzero(part.asked.any(axis=0)).tolist():
-            result.users[e] = users
-            result.baselines[e] = [f.max() for f in marginals]
-        result.sampled[part.asked] = 0.0
-        result.values[part.asked] = 0.0
-        size = chunk_size(part, users)
+        shape, size = part.asked.shape, chunk_size(part, users)
+        sampled, values = np.zeros(shape), np.zeros((*shape, plan.d))
         for start in range(0, users, size):
             stop = min(start + size, users)
             chunk = Chunk(data.column, part, users, 0, 0, start, stop)
-            sampled, values = right(part, chunk, partial(_known, marginals))
-            result.sampled[:] += sampled / users
-            result.values[:] += values / users
+            hits, held = right(part, chunk, partial(_known, marginals))
+            sampled += hits / users
+            values += held / users
             advance((stop - start) * work_of(part))
-    result.sampled[~np.array(plan.samples)] = np.nan
-    return result
+        sampled[~np.array(plan.samples)] = np.nan
+        baselines = np.array([f.max() for f in marginals])
+        for p, e in np.argwhere(part.asked).tolist():
+            found[p, e] = Guessed(float(sampled[p, e]), values[p, e], baselines, users)
+    return found
 
 
 def _known(marginals: list[Floats], attribute: int, recipe: int) -> Floats:
@@ -89,43 +85,28 @@ def _known(marginals: list[Floats], attribute: int, recipe: int) -> Floats:
 
 def passes(plan: Plan, most: int = USERS) -> list[tuple[int, Plan]]:
     """How many users are attacked, and the cells that are: epsilons with equally many users in one pass."""
+    attackable = np.array([
+        [bool(cell) and all(type(a.recipes[r].noise) in LOOKS for a, r in zip(plan.attributes, cell, strict=True))
+         for cell in row] for row in plan.cells
+    ])  # fmt: skip
     found: dict[int, npt.NDArray[np.bool_]] = {}
     for e in range(len(plan.epsilons)):
-        wanted = attackable(plan, e)
+        wanted = attackable & (np.arange(len(plan.epsilons)) == e)
         users = min(most, MOST_WORK // work_of(plan.only(wanted))) if wanted.any() else 0
         if users >= FEWEST_USERS:
             found[users] = found.get(users, False) | wanted
     return [(users, plan.only(wanted)) for users, wanted in found.items()]
 
 
-class Risk(NamedTuple):
-    """What is guessed of each column under one protocol and epsilon."""
-
-    values: Floats
-    baselines: Floats
-    users: int
-
-
-def risk_of(plan: Plan, p: int, e: int, frequencies: Floats, known: Guessed | None = None) -> Risk | None:
-    """The success against one cell, with more users than it was attacked with where that is quick."""
+def risk_of(
+    plan: Plan, p: int, e: int, frequencies: Floats, known: Guessed | None = None, work: int = MOST_WORK
+) -> Guessed | None:
+    """The success against one cell; what is known of it, unless this work allows for more users."""
     wanted = np.zeros(plan.asked.shape, bool)
     wanted[p, e] = True
     part = plan.only(wanted)
-    quick = min(MORE_USERS, QUICK_WORK // work_of(part))
-    if known is None or quick > known.users[e]:
-        known = guessed(part, frequencies, quick if known is not None else MORE_USERS)
-    users = known.users[e]
-    return Risk(known.values[p, e], known.baselines[e], users) if users else None
-
-
-def attackable(plan: Plan, e: int) -> npt.NDArray[np.bool_]:
-    """[protocol, epsilon]: the cells of one epsilon whose noises the attack knows."""
-    wanted = np.zeros(plan.asked.shape, bool)
-    for p, row in enumerate(plan.cells):
-        wanted[p, e] = bool(row[e]) and all(
-            type(a.recipes[r].noise) in LOOKS for a, r in zip(plan.attributes, row[e], strict=True)
-        )
-    return wanted
+    users = min(MORE_USERS, work // work_of(part))
+    return known if known and known.users >= users else guessed(part, frequencies, users).get((p, e))
 
 
 def work_of(plan: Plan) -> int:

@@ -20,14 +20,13 @@ from gpu_rsfd.late import provided
 from gpu_rsfd.options import with_keywords
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PrivacySettings, Protocol, mechanisms
-from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.running.collect import Silent
 from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import FIELDS, Spec
-from gpu_rsfd.theory.attacked import Guessed, Risk, guessed, passes, risk_of, work_of
+from gpu_rsfd.theory.attacked import QUICK_WORK, Guessed, guessed, passes, risk_of, work_of
 from gpu_rsfd.theory.expected import Accuracy, Floats, Terms, Truth, accuracies, attributes_of
 from gpu_rsfd.theory.needs import EPSILONS, Candidates, PlanRow, reached, read_targets
-from gpu_rsfd.theory.words import Decision, Forecast, sentences
+from gpu_rsfd.theory.words import Decision, Forecast, said
 
 TIE = 1e-3  # relative: errors and losses closer than this are equal, as thresholds are rounded
 MANY = 1 << 26  # users x values; the evidence for more comes from the exact distribution of the counts
@@ -43,9 +42,7 @@ class Planned(list[PlanRow]):
         In the order of the numbers of users.
     """
 
-    def __init__(
-        self, rows: Sequence[PlanRow], decisions: Sequence[Decision], candidates: Sequence[Candidates]
-    ) -> None:
+    def __init__(self, rows: list[PlanRow], decisions: list[Decision], candidates: list[Candidates]) -> None:
         super().__init__(rows)
         self.decisions, self.candidates = tuple(decisions), tuple(candidates)
 
@@ -169,15 +166,23 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
         wanted = data.names, targets, asked.target_rmse, searched
         candidates.append(Candidates(compiled, frequencies, terms, *wanted))
         specs.append(used)
-    tables = [each.rows for each in candidates]
-    risks: list[Risk | None] = [None] * len(sizes)
-    if asked.attack:
-        tables, risks = _attacked(candidates, data, spec, settings, reporter or Silent())
-    decisions = [
-        decided(each, data.name, spec.guarantee, risk, _command(data, used, n), _alone(each, spec, settings))
-        for n, each, used, risk in zip(sizes, candidates, specs, risks, strict=True)
-    ]
-    return Planned([row for rows in tables for row in marked(rows)], decisions, candidates)
+    every = candidates[0].plan
+    if searched and len(sizes) > 1:  # an epsilon of its own for each
+        epsilons = dict.fromkeys(e for each in candidates for e in each.plan.epsilons)
+        every = Plan.of(data.domain, spec.protocols, tuple(epsilons), spec.assignment, settings)
+    guesses = _attacked(every, frequencies, reporter or Silent()) if asked.attack else None
+    rows, decisions = [], []
+    for each, used in zip(candidates, specs, strict=True):
+        table, risk = each.rows, None
+        if guesses is not None:  # the same for any number of users
+            table = [_with_attack(row, every, guesses) for row in table]
+            if each.choice is not None:
+                p, e = each.choice.protocol, every.epsilons.index(each.plan.epsilons[each.choice.epsilon])
+                risk = risk_of(every, p, e, frequencies, guesses.get((p, e)), QUICK_WORK)
+        rows += marked(table)
+        about = Decision(data.name, each.terms.n, spec.guarantee, command=_command(data, used, each.terms.n))
+        decisions.append(_decided(about, each, risk, _alone(each, spec, settings)))
+    return Planned(rows, decisions, candidates)
 
 
 def recommended(
@@ -186,59 +191,47 @@ def recommended(
     """The decision among protocols and epsilons that were run, for a data set with these frequencies."""
     candidates = Candidates(plan, frequencies, Terms(n, plan.assignment), names)
     risk = None if candidates.choice is None else risk_of(plan, *candidates.cell, frequencies)
-    return decided(candidates, dataset, guarantee, risk)
+    return _decided(Decision(dataset, n, guarantee), candidates, risk)
 
 
-def decided(
-    candidates: Candidates,
-    dataset: str,
-    guarantee: str,
-    risk: Risk | None,
-    command: str | None = None,
-    alone: Sequence[float] = (),
-) -> Decision:
-    """The decision with its sentences; of no column, that of the largest epsilon."""
-    (p, e), chosen, n = candidates.cell, candidates.choice, candidates.terms.n
-    plan, targets = candidates.plan, candidates.targets
-    every, columns = range(len(plan.looks)), []
-    for j, truth in enumerate(candidates.truths):
-        accuracy = candidates.accuracy(p, e, j)
-        useful = accuracy.useful or (j in targets and accuracy.margin <= targets[j])
-        columns.append(
-            Forecast(
-                candidates.names[j],
-                truth.k,
-                plan.mechanism(p, e, j).name,
-                accuracy.margin,
-                accuracy.rmse,
-                truth.uniform_error,
-                truth.sample_error(n),
-                accuracy.hidden,
-                truth.held,
-                plan.looks[candidates.smallest(e, every, [j])].name,
-                useful,
-                None if useful else candidates.users_to_be_useful(p, e, j),
-                targets.get(j),
-                *((float(risk.values[j]), float(risk.baselines[j])) if risk else ()),
-            )
-        )
-    one, whole = losses(plan.mechanisms[p][e], [1, plan.d]).tolist()
-    decision = Decision(
-        dataset,
-        n,
-        guarantee,
-        plan.looks[p].name if chosen else "",
-        plan.looks[p].label if chosen else "",
-        plan.epsilons[e],
-        tuple(columns),
-        one,
-        whole,
-        chosen.reached if chosen else None,
-        candidates.users_needed[p][e] if targets else None,
-        risk.users if risk else 0,
+def _decided(about: Decision, candidates: Candidates, risk: Guessed | None, alone: Sequence[float] = ()) -> Decision:
+    """A decision with its numbers and sentences; if no column is useful, with those of the largest epsilon."""
+    row, look, chosen = candidates.row(*candidates.cell), candidates.plan.looks[candidates.cell[0]], candidates.choice
+    decision = replace(
+        about,
+        epsilon=row.epsilon,
+        columns=tuple(_forecast(candidates, j, risk) for j in range(candidates.plan.d)),
+        loss_one=row.loss_one,
+        loss_all=row.loss_all,
+        users_needed=row.users_needed if candidates.targets else None,
+        attacked_users=risk.users if risk else 0,
     )
-    said, more, left_out = sentences(candidates, decision, alone)
-    return replace(decision, sentences=said, more=more, left_out=left_out, command=command)
+    if chosen is not None:
+        decision = replace(decision, protocol=look.name, label=look.label, reached=chosen.reached)
+    return said(candidates, decision, alone)
+
+
+def _forecast(candidates: Candidates, j: int, risk: Guessed | None) -> Forecast:
+    """What to expect of one column."""
+    (p, e), plan, truth, target = candidates.cell, candidates.plan, candidates.truths[j], candidates.targets.get(j)
+    accuracy = candidates.accuracy(p, e, j)
+    useful = accuracy.useful or (target is not None and accuracy.margin <= target)
+    return Forecast(
+        candidates.names[j],
+        truth.k,
+        plan.mechanism(p, e, j).name,
+        accuracy.margin,
+        accuracy.rmse,
+        truth.uniform_error,
+        truth.sample_error(candidates.terms.n),
+        accuracy.hidden,
+        truth.held,
+        plan.protocols[candidates.smallest(e, range(len(plan.looks)), [j])],
+        useful,
+        None if useful else candidates.users_to_be_useful(p, e, j),
+        target,
+        *((float(risk.values[j]), float(risk.baselines[j])) if risk else ()),
+    )
 
 
 def _alone(candidates: Candidates, spec: Spec, settings: PrivacySettings) -> list[float]:
@@ -253,35 +246,26 @@ def _alone(candidates: Candidates, spec: Spec, settings: PrivacySettings) -> lis
     return [a.margin for a in accuracies(ms, [candidates.truths[j] for j in kept], candidates.terms)]
 
 
-def _attacked(
-    candidates: Sequence[Candidates], data: Dataset, spec: Spec, settings: PrivacySettings, reporter: Silent
-) -> tuple[list[list[PlanRow]], list[Risk | None]]:
-    """The rows with what is guessed, which is the same for any number of users; and what is guessed of each choice."""
-    epsilons = tuple(dict.fromkeys(e for each in candidates for e in each.plan.epsilons))
-    every = Plan.of(data.domain, spec.protocols, epsilons, spec.assignment, settings)
-    total = sum(users * work_of(part) for users, part in passes(every))
-    if total > LONG:
-        reporter.begin(total, 0)
-        reporter.dataset("attack")
-    found = guessed(every, data.frequencies, advance=reporter.advance if total > LONG else lambda done: None)
-    risks = []
-    for each in candidates:
-        p, e = each.cell
-        at = epsilons.index(each.plan.epsilons[e])
-        risks.append(None if each.choice is None else risk_of(every, p, at, data.frequencies, found))
-    return [[_with_attack(row, every, found) for row in each.rows] for each in candidates], risks
+def _attacked(plan: Plan, frequencies: Floats, reporter: Silent) -> dict[tuple[int, int], Guessed]:
+    """What is guessed; a long attack says how far it is."""
+    total = sum(users * work_of(part) for users, part in passes(plan))
+    if total <= LONG:
+        return guessed(plan, frequencies)
+    reporter.begin(total, 0)
+    reporter.dataset("attack")
+    return guessed(plan, frequencies, advance=reporter.advance)
 
 
-def _with_attack(row: PlanRow, plan: Plan, found: Guessed) -> PlanRow:
-    p, e = plan.protocols.index(row.protocol), plan.epsilons.index(row.epsilon)
-    if not np.isfinite(found.values[p, e]).any():
+def _with_attack(row: PlanRow, plan: Plan, guesses: Mapping[tuple[int, int], Guessed]) -> PlanRow:
+    found = guesses.get((plan.protocols.index(row.protocol), plan.epsilons.index(row.epsilon)))
+    if found is None:
         return row
     return row._replace(
-        sampled=float(found.sampled[p, e]),
+        sampled=found.sampled,
         sampled_baseline=1 / plan.d,
-        value=float(found.values[p, e].mean()),
-        value_baseline=float(found.baselines[e].mean()),
-        attacked_users=found.users[e],
+        value=float(found.values.mean()),
+        value_baseline=float(found.baselines.mean()),
+        attacked_users=found.users,
     )
 
 

@@ -140,20 +140,16 @@ def attributes_of(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> t
     )
     if flat.shape != (domain.total,):
         raise InputError(f"frequencies has shape {flat.shape}; one for each of the {domain.total} values is needed")
-    known: dict[bytes, Truth] = {}
-    found = []
-    for j, columns in enumerate(domain.slices):
-        part = flat[columns]
+    parts = [flat[columns] for columns in domain.slices]
+    for j, part in enumerate(parts):
         total, least = math.fsum(part.tolist()), min(part.tolist())
         if not least >= 0 or not abs(total - 1) <= 1e-9:
             raise InputError(
                 f"frequencies of attribute {j} sum to {total}, least {least}; they must be >= 0 and sum to 1"
             )
-        key = part.tobytes()
-        if key not in known:
-            known[key] = Truth(part)
-        found.append(known[key])
-    return tuple(found)
+    keys = [part.tobytes() for part in parts]
+    truths = {key: Truth(part) for key, part in dict(zip(keys, parts, strict=True)).items()}
+    return tuple(truths[key] for key in keys)
 
 
 def mse_of(ms: Sequence[Mechanism], attributes: Sequence[Truth], terms: Terms) -> float:
@@ -187,7 +183,9 @@ class Accuracy:
         self.truth, self.postprocess = truth, terms.postprocess
         self.alike = m.recipe.prior is None  # else values of equal frequency have different errors
         self.f = truth.distinct if self.alike else truth.all
-        self.moments = moments_of(m, self.f, attribute, terms)
+        self.times = truth.times if self.alike else np.ones(truth.k, np.int64)
+        self.moments = estimate_moments(m, self.f, terms.n, terms.assignment, attribute, terms.against)
+        self.deviation = np.maximum(np.sqrt(self.moments.variance), 1e-150)
 
     @cached_property
     def mse(self) -> float:
@@ -198,16 +196,6 @@ class Accuracy:
     @property
     def rmse(self) -> float:
         return math.sqrt(self.mse)
-
-    @cached_property
-    def deviation(self) -> Floats:
-        """The standard deviation of each distinct estimate."""
-        return np.maximum(np.sqrt(self.moments.variance), 1e-150)
-
-    @property
-    def times(self) -> npt.NDArray[np.int64]:
-        """How many values each of them stands for."""
-        return self.truth.times if self.alike else np.ones(self.truth.k, np.int64)
 
     def coverage(self, width: float) -> float:
         """The expected share of the estimates that are within `width` of the truth."""
@@ -244,15 +232,6 @@ class Accuracy:
         return self.rmse < self.truth.uniform_error or self.coverage(EVEN / self.truth.k) >= LEVEL
 
 
-def moments_of(m: Mechanism, f: Floats, attribute: int, terms: Terms) -> Moments:
-    """Of the raw estimates of an attribute, against the users' own frequencies or those of their population."""
-    n, assignment = terms.n, terms.assignment
-    if m.recipe.unsampled is Unsampled.NOTHING and assignment == "balanced" and group_size(n, m.d, attribute) == 0:
-        return Moments(*(np.full(len(f), math.nan) for _ in Moments._fields))
-    function = estimate_moments if terms.against == "users" else population_moments
-    return function(m, f, n, assignment, attribute)
-
-
 def fewest_reports(ms: Sequence[Mechanism], attributes: Sequence[Truth], terms: Terms) -> float:
     """How often the value that is reported least is expected to be reported, over all attributes."""
     d, fewest = len(attributes), math.inf
@@ -268,62 +247,42 @@ def is_rough(ms: Sequence[Mechanism], attributes: Sequence[Truth], terms: Terms)
     return terms.postprocess == "clip" and fewest_reports(ms, attributes, terms) < ENOUGH_REPORTS
 
 
-def population_moments(m: Mechanism, f: Floats, n: int, assignment: str = "uniform", attribute: int = 0) -> Moments:
-    """`estimate_moments` around a population's frequencies f, the n users drawn from it independently.
-
-    Every report is then independent of all others, so the variances are the paper's: f (1 - f) / n more than with the
-    users fixed (Smp and balanced groups: to a part in n).
-    """
-    bias = m.bias(f, n, assignment, attribute)
-    rate = m.base + f * m.gain
-    if assignment == "uniform":
-        size = n / m.d if m.recipe.unsampled is Unsampled.NOTHING else float(n)
-        return _moments(bias, m.variance(f, n), [(np.full_like(f, size), rate)], size * m.gain)
-    size = float(group_size(n, m.d, attribute) if m.recipe.unsampled.samples else n)
-    classes = [(np.full_like(f, size), m.q + f * (m.p - m.q))]
-    scale = size * m.gain
-    if m.recipe.unsampled.hides:
-        classes.append((np.full_like(f, n - size), np.full_like(f, m.fake_rate)))
-        scale = n * m.gain
-    variance: Floats = np.sum([users * r * (1 - r) for users, r in classes], axis=0) / scale**2
-    return _moments(bias, variance, classes, scale)
-
-
-def estimate_moments(m: Mechanism, f: Floats, n: int, assignment: str = "uniform", attribute: int = 0) -> Moments:
+def estimate_moments(
+    m: Mechanism, f: Floats, n: int, assignment: str = "uniform", attribute: int = 0, against: str = "users"
+) -> Moments:
     """Bias and variance of the raw estimate of each value, exactly; skewness and kurtosis nearly.
 
-    Of `size` sampled users, some hold v: hypergeometric, with variance `spread`.  Given how many, the count is a sum of
-    independent reports with rates p (those), q (the other sampled ones) and, for RS+FD, that of a fake.
+    A count is a sum of independent reports, and cumulants add up over them.  Users fixed: of `size` sampled users, some
+    hold v (hypergeometric, with variance `spread`); given how many, their reports have the rate p, those of the other
+    sampled ones q and, for RS+FD, the rest that of a fake.  Users drawn from a population with frequencies f: variances
+    are the paper's, f (1 - f) / n more (Smp and balanced groups: to a part in n).
     """
-    bias, variance = m.bias(f, n, assignment, attribute), m.fixed_variance(f, n, assignment, attribute)
-    p, q, others = m.p, m.q, m.recipe.unsampled
-    if not others.samples or (others.hides and assignment == "uniform"):
-        classes = [(n * f, m.base + m.gain), (n * (1 - f), m.base)]
-        return _moments(bias, variance, classes, n * m.gain)
-    size = n / m.d if assignment == "uniform" else float(group_size(n, m.d, attribute))
-    classes = [(size * f, p), (size * (1 - f), q)]
-    scale = size * m.gain
-    if others.hides:
-        classes.append((np.full_like(f, n - size), m.fake_rate))
-        scale = n * m.gain
-    spread = size * f * (1 - f) * (n - size) / max(n - 1, 1)
-    third = 3 * (p - q) * (p * (1 - p) - q * (1 - q)) * spread
-    third += (p - q) ** 3 * spread * (1 - 2 * f) * (1 - 2 * size / n)
-    return _moments(bias, variance, classes, scale, third)
-
-
-def _moments(
-    bias: Floats,
-    variance: Floats,
-    classes: Sequence[tuple[Floats, Floats | float]],
-    scale: float,
-    third: Floats | float = 0.0,
-) -> Moments:
-    """Cumulants add up over independent reports, `users` of them with rate r."""
-    third = third + sum(users * r * (1 - r) * (1 - 2 * r) for users, r in classes)
-    fourth = sum(users * r * (1 - r) * (1 - 6 * r * (1 - r)) for users, r in classes)
+    others, balanced = m.recipe.unsampled, assignment == "balanced"
+    size: float = group_size(n, m.d, attribute) if balanced else n / m.d
+    if size == 0 and others is Unsampled.NOTHING:  # nobody reports it
+        return Moments(*(np.full(len(f), math.nan) for _ in Moments._fields))
+    p, q, gain, fakes = m.p, m.q, m.p - m.q, []
+    if not others.samples or (others.hides and not balanced):  # all users are alike
+        size, p, q, gain = n, m.base + m.gain, m.base, m.gain
+    elif others.hides:
+        fakes = [(n - size, m.fake_rate)]
+    scale = (n if others.hides else size) * m.gain
+    third: Any = 0.0
+    if against == "population":
+        reports: Any = [(size, q + f * gain), *fakes]
+        variance = m.variance(f, n)
+        if balanced:
+            variance = sum(users * r * (1 - r) for users, r in reports) / scale**2
+    else:
+        reports = [(size * f, p), (size * (1 - f), q), *fakes]
+        variance = m.fixed_variance(f, n, assignment, attribute)
+        spread = size * f * (1 - f) * (n - size) / max(n - 1, 1)
+        third = 3 * gain * (p * (1 - p) - q * (1 - q)) * spread
+        third += gain**3 * spread * (1 - 2 * f) * (1 - 2 * size / n)
+    third = third + sum(users * r * (1 - r) * (1 - 2 * r) for users, r in reports)
+    fourth = sum(users * r * (1 - r) * (1 - 6 * r * (1 - r)) for users, r in reports)
     unit = np.maximum(scale * np.sqrt(variance), 1e-9)
-    return Moments(bias, variance, third / unit**3, fourth / unit**4)
+    return Moments(m.bias(f, n, assignment, attribute), variance, third / unit**3, fourth / unit**4)
 
 
 def upper_tail(z: Floats) -> Floats:

@@ -142,6 +142,10 @@ class Candidates:
     target_rmse: float | None = None  # or an error over all columns
     searched: bool = False  # whether the smallest epsilon for the targets was looked for
 
+    def __post_init__(self) -> None:
+        if self.target_rmse is not None and not 0 < self.target_rmse < math.inf:
+            raise InputError(f"target_rmse={self.target_rmse} must be finite and > 0")
+
     @cached_property
     def truths(self) -> tuple[Truth, ...]:
         return attributes_of(self.plan.domain, self.frequencies)
@@ -159,9 +163,10 @@ class Candidates:
     @cached_property
     def rows(self) -> list[PlanRow]:
         """What to expect of each cell, protocol by protocol."""
-        return [self._row(p, e) for p in range(len(self.plan.looks)) for e in range(len(self.plan.epsilons))]
+        return [self.row(p, e) for p in range(len(self.plan.looks)) for e in range(len(self.plan.epsilons))]
 
-    def _row(self, p: int, e: int) -> PlanRow:
+    def row(self, p: int, e: int) -> PlanRow:
+        """What to expect of one cell."""
         plan, ms, terms, needed = self.plan, self.plan.mechanisms[p][e], self.terms, self.users_needed[p][e]
         mse, bits = float(self.errors[p, e].mean()), _bits(ms, plan.partial[p])
         rough, users_rough = (
@@ -188,8 +193,6 @@ class Candidates:
     def _needed(self, p: int, e: int) -> int | None:
         ms = self.plan.mechanisms[p][e]
         if self.target_rmse is not None:
-            if not 0 < self.target_rmse < math.inf:
-                raise InputError(f"target_rmse={self.target_rmse} must be finite and > 0")
             target = self.target_rmse * self.target_rmse
             ratio = float(self.errors[p, e].mean()) / target  # an error is nearly proportional to 1 / n
             return self._fewest(lambda n: mse_of(ms, self.truths, self.terms._replace(n=n)) <= target, ms[0], ratio)
@@ -294,15 +297,13 @@ def read_targets(target: Any, names: Sequence[str]) -> dict[int, float]:
     InputError
         If a column is unknown or named twice, or a target is not above 0 and below 1.
     """
-    if target is None:
-        return {}
-    if isinstance(target, Mapping):
-        pairs = [(str(name), value) for name, value in target.items()]
-    elif isinstance(target, str):
-        pairs = _pairs(target, names)
-    else:
-        pairs = [("", target)]
-    if not pairs:
+    pairs = [("", target)]
+    if isinstance(target, str):  # a name may have a comma or an equals sign in it
+        known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+        pairs = re.findall(rf"\s*(?:({known}|[^,]*?)\s*=)?\s*([^,]+?)\s*(?:,|$)", target)
+    elif target is None or isinstance(target, Mapping):
+        pairs = [(str(name), value) for name, value in (target or {}).items()]
+    if not pairs and target is not None:
         raise InputError(f"target={target!r} is empty; a margin is needed, such as 1% or sex=1%,city=0.5%")
     found: dict[int, float] = {}
     for name, value in pairs:
@@ -318,12 +319,6 @@ def read_targets(target: Any, names: Sequence[str]) -> dict[int, float]:
         twice = max(named, key=named.count)
         raise InputError(f"target={target!r} names {repr(twice) if twice else 'every column'} twice")
     return found
-
-
-def _pairs(text: str, names: Sequence[str]) -> list[tuple[str, str]]:
-    """`sex=1%,city=0.5%`, or `1%` for every column; a name may have a comma or an equals sign in it."""
-    known = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    return re.findall(rf"\s*(?:({known}|[^,]*?)\s*=)?\s*([^,]+?)\s*(?:,|$)", text)
 
 
 def _share(name: str, value: Any) -> float:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gpu_rsfd.options import counted, show_epsilon
-from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.theory.needs import EPSILONS, Candidates, Choice
 
 MEANING = {  # what epsilon limits
@@ -130,18 +129,17 @@ def cut(name: str) -> str:
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
-def sentences(
-    candidates: Candidates, decision: Decision, alone: Sequence[float] = ()
-) -> tuple[tuple[str, ...], str, str]:
-    """(which, how accurate, how risky), what more would buy, what is left out.
+def said(candidates: Candidates, decision: Decision, alone: Sequence[float]) -> Decision:
+    """The decision with its sentences.
 
     `alone`: the margins of the columns that are not left out, if the others are not collected at all.
     """
     chosen = candidates.choice
     if chosen is None:
-        return _useless(candidates, decision), "", ""
-    said = _which(candidates, decision, chosen), _accurate(candidates, decision), _risky(candidates, decision)
-    return said, _more(candidates, chosen), _left_out(decision, alone)
+        return replace(decision, sentences=_useless(candidates, decision))
+    sentences = _which(candidates, decision, chosen), _accurate(candidates, decision), _risky(candidates, decision)
+    more, left_out = _more(candidates, chosen), _left_out(decision, alone)
+    return replace(decision, sentences=sentences, more=more, left_out=left_out)
 
 
 def _under(decision: Decision) -> str:
@@ -149,12 +147,12 @@ def _under(decision: Decision) -> str:
 
 
 def _which(candidates: Candidates, decision: Decision, chosen: Choice) -> str:
-    tried, epsilon = len(candidates.plan.epsilons), f"epsilon = {_epsilon(decision.epsilon)}"
+    tried, shown = len(candidates.plan.epsilons), show_epsilon(decision.epsilon)
+    epsilon = f"{shown} ({decision.epsilon:.2f})" if shown.startswith("ln") else shown
     if chosen.reached:
         given = "" if candidates.searched else "of those given "
-        why = f"the smallest epsilon {given}that reaches the target with {_users(decision)}"
-        if tried == 1:
-            why = f"it reaches the target with {_users(decision)}"
+        which = "it" if tried == 1 else f"the smallest epsilon {given}that"
+        why = f"{which} reaches the target with {_users(decision)}"
     elif chosen.reached is False:
         needed = "which no number of users reaches"
         if decision.users_needed is not None:
@@ -173,12 +171,7 @@ def _which(candidates: Candidates, decision: Decision, chosen: Choice) -> str:
         why = f"the smallest epsilon tried at which {number} useful"
         if useful < every and chosen.epsilon != candidates.ascending[-1]:
             why += ", no fewer than at the largest"
-    return f"Use {decision.label} with {epsilon} under {_under(decision)}: {why}."
-
-
-def _epsilon(epsilon: float) -> str:
-    shown = show_epsilon(epsilon)
-    return f"{shown} ({epsilon:.2f})" if shown.startswith("ln") else shown
+    return f"Use {decision.label} with epsilon = {epsilon} under {_under(decision)}: {why}."
 
 
 def _users(decision: Decision) -> str:
@@ -190,7 +183,7 @@ def _accurate(candidates: Candidates, decision: Decision) -> str:
     if candidates.targets:
         columns = tuple(column for column in decision.columns if column.target is not None)
     if len(columns) <= MOST_COLUMNS:
-        said = "; ".join(_margin(column) for column in columns)
+        said = "; ".join(f"{cut(c.name)} ± {points(c.margin)} points{_hidden([c], ', ')}" for c in columns)
     else:
         ranked = sorted(columns, key=lambda column: column.margin)
         ends = [f"± {points(column.margin)} points ({cut(column.name)})" for column in (ranked[0], ranked[-1])]
@@ -201,20 +194,15 @@ def _accurate(candidates: Candidates, decision: Decision) -> str:
     return f"With {_users(decision)}, 95 % of the estimated shares are this close to {truth}: {said}{rest}."
 
 
-def _margin(column: Forecast) -> str:
-    return f"{cut(column.name)} ± {points(column.margin)} points{_hidden([column], ', ')}"
-
-
 def _hidden(columns: Sequence[Forecast], before: str) -> str:
     hidden, held = (sum(getattr(column, name) for column in columns) for name in ("hidden", "held"))
     return f"{before}{hidden:,} of {held:,} values can't be distinguished from zero" if hidden else ""
 
 
 def _risky(candidates: Candidates, decision: Decision) -> str:
-    p, e = candidates.cell
-    ms = candidates.plan.mechanisms[p][e]
-    report = "The first report" if any(m.spent < m.budget for m in ms) else "A report"
-    claimed = ", as its author claims" if any(m.claimed for m in ms) else ""
+    row = candidates.row(*candidates.cell)
+    report = "The first report" if row.first_report else "A report"
+    claimed = ", as its author claims" if row.claimed else ""
     odds = f"changes the odds of anything about a user by a factor of at most {factor(decision.loss_all)}{claimed}"
     if decision.guarantee != "user" and decision.loss_one < decision.loss_all * (1 - 1e-3):
         odds += f" (of one column, if the others are known: {factor(decision.loss_one)})"
@@ -243,14 +231,11 @@ def _more(candidates: Candidates, chosen: Choice) -> str:
     twice = points(candidates.accuracy(p, e, wide, 2 * candidates.terms.n).margin)
     what = f"the margin of {name}" if len(columns) == 1 else f"the widest margin, that of {name},"
     said = [f"Twice as many users would narrow {what} from ± {now} to ± {twice} points"]
-    place = candidates.ascending.index(e)
-    for step, verb in ((1, "narrow"), (-1, "widen")):
-        if not 0 <= place + step < len(candidates.ascending):
-            continue
-        other = candidates.ascending[place + step]
-        ms = candidates.plan.mechanisms[p][other]
-        odds = factor(float(losses(ms, [len(ms)])[0]))
-        text = f"epsilon = {show_epsilon(candidates.plan.epsilons[other])} (odds up to {odds}) would {verb} it to "
+    place, ascending = candidates.ascending.index(e), candidates.ascending
+    near = (place + 1, "narrow"), (place - 1, "widen")
+    for other, verb in ((ascending[i], verb) for i, verb in near if 0 <= i < len(ascending)):
+        row = candidates.row(p, other)
+        text = f"epsilon = {show_epsilon(row.epsilon)} (odds up to {factor(row.loss_all)}) would {verb} it to "
         text += f"± {points(candidates.accuracy(p, other, wide).margin)} points"
         lost = [j for j in columns if not candidates.accuracy(p, other, j).useful]
         if lost and not candidates.targets:

@@ -16,7 +16,6 @@ from gpu_rsfd import Dataset, SyntheticDataset, contract
 from gpu_rsfd.backends import host_backend, open_backend
 from gpu_rsfd.backends.base import known_noises
 from gpu_rsfd.backends.exact.samplers import SAMPLERS
-from gpu_rsfd.measure.inference import Attacker
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import (
     REGISTRY,
@@ -276,8 +275,8 @@ def test_a_noise_that_nothing_knows_is_an_error_everywhere(form, others):
         with never_zeros():
             gpu_rsfd.simulate(data, protocols=[protocol], epsilons=1.0, repetitions=2, sampler=sampler, workers=1)
     for knowledge in ("true", "estimated"):
-        with never_zeros(), Attacker(workers=1) as attacker:
-            attacker.hits(plan, data, 0, range(1), knowledge)
+        with never_zeros():
+            gpu_rsfd.attack(data, protocols=[protocol], epsilons=1.0, repetitions=1, knowledge=knowledge, workers=1)
     with never_zeros():
         gpu_rsfd.reports(data, protocol, 1.0)
     with never_zeros():

@@ -10,12 +10,11 @@ from cuda_standin import needs_compiler, no_cupy, standin  # noqa: F401
 import gpu_rsfd
 from gpu_rsfd.backends import BACKENDS, BackendUnavailable, open_backend
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
-from gpu_rsfd.backends.cuda import backend as backend_module
 from gpu_rsfd.backends.cuda import devices
 from gpu_rsfd.backends.cuda import runner as cuda
 from gpu_rsfd.backends.cuda.backend import CupyBackend, DeviceLost
 from gpu_rsfd.backends.cuda.kernels import source
-from gpu_rsfd.doctor import ON_DEVICES
+from gpu_rsfd.backends.reference import ON_DEVICES
 from gpu_rsfd.planning import Plan
 
 DATA = gpu_rsfd.SyntheticDataset(3000, (5, 3), "zipf:1", seed=4)
@@ -40,14 +39,10 @@ def count(**options):
 @needs_compiler
 def test_two_devices_share_the_repetitions(standin, monkeypatch):  # noqa: F811
     standin._reset(devices=2)
-    counted = []
-    for least in (1 << 28, 1):
-        monkeypatch.setattr(backend_module, "LEAST_POSITIONS", least)
-        standin._settings.launches.clear()
-        assert is_right(count())
-        counted.append([device for name, device in standin._settings.launches if name == "assign"])
-    assert len(counted[0]) == 1  # too little to be shared
-    assert len(counted[1]) >= 5  # 11 repetitions: 3, 2, 2, …
+    monkeypatch.setattr(cuda, "BATCH_WORDS", 1)  # a repetition at a time
+    assert is_right(count())
+    counted = [device for name, device in standin._settings.launches if name == "assign"]
+    assert (counted.count(0), counted.count(1)) == (6, 5)
     standin._settings.launches.clear()
     assert is_right(count(devices=[1]))
     assert {device for _, device in standin._settings.launches} == {1}

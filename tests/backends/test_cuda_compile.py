@@ -16,7 +16,6 @@ from cuda_standin import FOLDER
 from filelock import FileLock
 
 from gpu_rsfd.backends.cuda.kernels import KERNELS, source
-from gpu_rsfd.backends.cuda.speed import instructions
 
 pytestmark = pytest.mark.slow
 cupy = pytest.importorskip("cupy", exc_type=ImportError)
@@ -70,9 +69,6 @@ def test_what_the_kernels_are_made_of(arch):
     assert 30 < hot["position"] <= (42 if arch in MORE_REGISTERS else INSTRUCTIONS)  # what the registers are for
     paper = kernels["count_unary_13"]  # what the paper's six methods and epsilons need
     assert 30 < paper["position"] <= (36 if arch in MORE_REGISTERS else 37)
-    for name, row in kernels.items():  # what `doctor --speed` expects a device to reach
-        if "position" in row:
-            assert row["position"] == pytest.approx(instructions(name), rel=0.05)
     # counts that several threads add to are added to by atomic instructions
     for name, row in kernels.items():
         if match := re.fullmatch(r"count_(unary|paired)_(\d+)", name):

@@ -11,7 +11,6 @@ import pytest
 from cuda_standin import PTX, SEED, WAYS, check, crafted, in_memory, launches, needs_compiler, needs_nvrtc
 
 import gpu_rsfd
-from gpu_rsfd.backends import timing
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.backends.cpu.counting import Task
 from gpu_rsfd.backends.cpu.counting import run as run_on_cpu
@@ -20,7 +19,7 @@ from gpu_rsfd.backends.cuda import runner
 from gpu_rsfd.backends.cuda.backend import CupyBackend, DeviceLost, Limits
 from gpu_rsfd.backends.cuda.kernels import BARE, KERNELS, source
 from gpu_rsfd.backends.cuda.passes import AttributeJob
-from gpu_rsfd.backends.cuda.work import Work
+from gpu_rsfd.backends.cuda.speed import kernel_times
 from gpu_rsfd.backends.pool import Columns
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled
@@ -78,20 +77,6 @@ def test_limits_end(machine):
         few = launches(standin, "assign")
         check(backend, plan, data)
     assert (few, launches(standin, "assign") - few) == (5, 1)
-
-
-def test_limits_of_shared_work_end(standin):
-    """Few positions at a time are for the self-test: later on, work for a single batch is not cut."""
-    standin._reset(devices=2)
-    data = gpu_rsfd.SyntheticDataset(1000, (5, 3))
-    plan = Plan.of(data.domain, WAYS, [1.0])
-    with CupyBackend() as backend:
-        with backend.limited(Limits(positions=1)):
-            check(backend, plan, data)
-        few = launches(standin, "assign")
-        check(backend, plan, data)
-    assert few > 1
-    assert launches(standin, "assign") - few == 1
 
 
 def test_the_grid_and_the_index_have_limits(machine, monkeypatch):
@@ -160,7 +145,7 @@ def test_the_last_of_very_many_users(machine, n, law, assignment):
                 continue
             counts = [np.zeros((len(a.recipes), 3, a.k), np.int64) for a in plan.attributes]
             sampled = np.zeros((3, 2), np.int64)
-            for part in device._users(job, start, start + 3, Work(0, 3)):
+            for part in device._users(job, start, start + 3, runner.Work(0, 3, threading.Event())):
                 job.unpack(replace(part, first_user=0), counts, sampled)
             stop = min((start + 3) * LANES, n)
             task = Task(start * LANES, stop, n, 2, assignment, tuple(repetitions), plan.attributes, True)
@@ -387,7 +372,6 @@ def test_a_synthetic_data_set_with_values_of_its_own(standin):
     with CupyBackend() as backend:
         check(backend, Plan.of(data.domain, WAYS, [1.0]), data)
         assert launches(standin, "pack_codes") == 2
-        assert backend.memory(data, PLAN, 1) > backend.memory(gpu_rsfd.SyntheticDataset(900, (5, 3)), PLAN, 1)
     standin._reset(memory=26_000)
     data = Reversed(64 * 300, (2,))
     with CupyBackend() as backend:
@@ -444,7 +428,7 @@ def test_kernel_time_comes_from_events(standin):
     data = gpu_rsfd.SyntheticDataset(200, (5, 3))
     plan = Plan.of(data.domain, WAYS, [1.0])
     with CupyBackend() as backend:
-        times = backend.kernel_times(lambda: backend.count(plan, data, 1, range(3)))
+        times = kernel_times(backend, lambda: backend.count(plan, data, 1, range(3)))
         assert set(times) == {name for name, _ in standin._settings.launches} - {"probe"}
         for name, took in times.items():  # a launch takes a millisecond of the device's own time
             assert took.seconds == pytest.approx(launches(standin, name) / 1000)
@@ -457,52 +441,20 @@ def test_kernel_time_comes_from_events(standin):
 def test_a_stopwatch_ends_with_what_failed(standin):
     with CupyBackend() as backend:
         with pytest.raises(ZeroDivisionError):
-            backend.kernel_times(lambda: 1 / 0)
+            kernel_times(backend, lambda: 1 / 0)
         assert backend._runners[0].watch is None
 
 
-def test_each_device_tells_of_its_own_kernels(standin):
-    standin._reset(devices=2)
+def test_the_items_of_a_kernel(standin):
     data = gpu_rsfd.SyntheticDataset(200, (5, 3))
-    with CupyBackend([0]) as first, CupyBackend([1]) as second:
-        first.count(Plan.of(data.domain, ("spl-oue",), [1.0]), data, 1, range(1))
-        second.count(Plan.of(data.domain, ("spl-grr",), [1.0]), data, 1, range(1))
-        assert "count_unary_2" in first.compiled()
-        assert "count_unary_2" not in second.compiled()
-        assert "count_values" in second.compiled()
-
-
-def test_the_times_of_all_devices_are_added(standin, monkeypatch):
-    backend, plan, data = in_two_devices(standin, monkeypatch)
-    with backend:
-        times = backend.kernel_times(lambda: backend.count(plan, data, 1, range(40)))
-    for name, took in times.items():
-        assert took.seconds == pytest.approx(launches(standin, name) / 1000)
-    assert times["assign"].items == times["count_sampled"].items == 200 * 40
-    assert times["count_values"].items == 2 * 200 * 40  # two attributes
     with CupyBackend() as backend:
+        plan = Plan.of(data.domain, ("smp-grr",), [1.0])
+        times = kernel_times(backend, lambda: backend.count(plan, data, 1, range(40)))
+        assert times["assign"].items == times["count_sampled"].items == 200 * 40
+        assert times["count_values"].items == 2 * 200 * 40  # two attributes
         plan = Plan.of(data.domain, ("spl-oue",), [1.0])
-        times = backend.kernel_times(lambda: backend.count(plan, data, 1, range(3)))
-    assert times["count_unary_2"].items == plan.positions(data.n) * 3
-
-
-def test_what_is_timed_has_been_compiled(standin, monkeypatch):
-    """Or a dry run would multiply the compiler's seconds by the repetitions."""
-    data = gpu_rsfd.SyntheticDataset(5000, (5, 3))
-    plan = Plan.of(data.domain, WAYS, [1.0])
-    timed = []
-
-    def time_of(do):
-        before = set(runner._kernels)
-        do()
-        timed.append(set(runner._kernels) - before)
-        return 1.0
-
-    monkeypatch.setattr(timing, "timed", time_of)
-    with CupyBackend() as backend:
-        assert backend.seconds_per_repetition(data, plan, 1000) > 0
-    assert timed
-    assert not any(timed)
+        times = kernel_times(backend, lambda: backend.count(plan, data, 1, range(3)))
+        assert times["count_unary_2"].items == plan.positions(data.n) * 3
 
 
 # Devices
@@ -510,7 +462,6 @@ def test_what_is_timed_has_been_compiled(standin, monkeypatch):
 
 def in_two_devices(standin, monkeypatch, **settings):
     standin._reset(devices=2)
-    monkeypatch.setattr(backend_module, "LEAST_POSITIONS", 1)
     monkeypatch.setattr(runner, "BATCH_WORDS", 1)  # a repetition at a time
     data = gpu_rsfd.SyntheticDataset(200, (5, 3))
     backend = CupyBackend()
@@ -519,34 +470,16 @@ def in_two_devices(standin, monkeypatch, **settings):
     return backend, Plan.of(data.domain, ("smp-grr",), [1.0]), data
 
 
-def test_a_slow_device_does_not_keep_the_others_waiting(standin, monkeypatch):
-    """Device 0 gets nothing done until device 1 has done nearly everything."""
-    backend, plan, data = in_two_devices(standin, monkeypatch)
-    done, most = [0, 0], threading.Event()
-
-    def progress(positions):
-        device = standin._current()
-        done[device] += positions // plan.positions(data.n)
-        if done[1] >= 34:
-            most.set()
-
-    unpack = runner.Job.unpack
-
-    def slow(job, part, *out):
-        if standin._current() == 0:
-            assert most.wait(30)
-        unpack(job, part, *out)
-
-    monkeypatch.setattr(runner.Job, "unpack", slow)
-    with backend:
-        backend.count(plan, data, 1, range(40), progress)
-    assert sum(done) == 40
-
-
 def stopped(monkeypatch):
-    """An event that is set when no more work is given out."""
-    event, stop = threading.Event(), Work.stop
-    monkeypatch.setattr(Work, "stop", lambda work: (stop(work), event.set()))
+    """An event that is set when no more work is done."""
+    event, work = threading.Event(), runner.Work
+
+    def noted(first, last, ended):
+        ended.set = event.set
+        ended.is_set = event.is_set
+        return work(first, last, ended)
+
+    monkeypatch.setattr(backend_module, "Work", noted)
     return event
 
 

@@ -8,18 +8,16 @@ import warnings
 
 import numpy as np
 import pytest
-from cuda_standin import SEED, WAYS, check, in_memory, launches, needs_compiler
+from cuda_standin import SEED, WAYS, check, launches, needs_compiler
 
 import gpu_rsfd
 from gpu_rsfd.backends import BackendUnavailable, open_backend
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
-from gpu_rsfd.backends.cuda import backend as backend_module
 from gpu_rsfd.backends.cuda import devices, runner
 from gpu_rsfd.backends.cuda.backend import CupyBackend, DeviceLost, Limits
 from gpu_rsfd.backends.cuda.kernels import BARE, OPTIONS, source
 from gpu_rsfd.backends.cuda.passes import KEY, AttributeJob, key_rounds
-from gpu_rsfd.backends.cuda.work import Work
-from gpu_rsfd.backends.pool import code_bytes
+from gpu_rsfd.backends.cuda.speed import kernel_times
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import Recipe, Unsampled
@@ -53,7 +51,7 @@ def test_only_the_devices_asked_for_are_touched(standin):
         check(backend, PLAN, DATA)
         with backend.limited(Limits(groups=6, repetitions=2)):
             check(backend, PLAN, DATA)
-        assert backend.kernel_times(lambda: check(backend, PLAN, DATA))
+        assert kernel_times(backend, lambda: check(backend, PLAN, DATA))
     assert standin._settings.contexts == {1}
     assert [d.index for d in devices.probe([2, 7]).devices] == [2]
     assert standin._settings.contexts == {1, 2}
@@ -62,7 +60,6 @@ def test_only_the_devices_asked_for_are_touched(standin):
 
 def test_close_gives_back_what_every_device_has(standin, monkeypatch):
     standin._reset(devices=3)
-    monkeypatch.setattr(backend_module, "LEAST_POSITIONS", 1)
     backend = CupyBackend([1, 2])
     for device in backend._runners:  # which of them gets how much in a shared run is a matter of luck
         device.submit(lambda device=device: device._values(job_of(backend, PLAN, DATA), 0, 15)).result()
@@ -217,36 +214,6 @@ def test_two_threads_have_their_own_plans(standin):
     assert not errors
 
 
-def test_work_is_shared_under_a_lock():
-    """Devices that ask at the same time do not get the same repetitions."""
-    held = threading.Event()
-
-    class Watched(list):
-        def pop(self):
-            held.set()
-            return super().pop()
-
-    work = Work(0, 8)
-    work._left = Watched(work._left)
-    taken = []
-    with work._lock:
-        threads = [threading.Thread(target=lambda: taken.append(work.take(1))) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        assert not held.wait(0.05)
-        assert not taken
-    for thread in threads:
-        thread.join()
-    assert sorted(taken) == [(0, 1), (1, 2)]
-    for change in (work.stop, lambda: work.give_back(0, 1)):
-        with work._lock:
-            thread = threading.Thread(target=change)
-            thread.start()
-            thread.join(0.05)
-            assert thread.is_alive()
-        thread.join()
-
-
 # What fails and need not end the run
 
 
@@ -336,18 +303,6 @@ def test_windows_limits_the_time(standin, monkeypatch):
     monkeypatch.setattr("platform.release", lambda: "5.15.167.4-microsoft-standard-WSL2")
     devices.forget()
     assert devices.probe().devices[0].time_limit
-
-
-SYNTHETIC = gpu_rsfd.SyntheticDataset(5000, (9, 8))
-
-
-def test_expected_memory_has_what_cupy_copies(standin):
-    data = in_memory(5000, (9, 8))
-    with CupyBackend() as backend:
-        more = backend.memory(data, PLAN, 1) - backend.memory(SYNTHETIC, PLAN, 1)
-        assert more == code_bytes(data) - code_bytes(SYNTHETIC) + 3 * 2 * data.n
-        batch = backend.memory(SYNTHETIC, PLAN, 1) - code_bytes(SYNTHETIC)
-        assert batch >= (400 << 20) + 2 * 8 * runner.BATCH_WORDS  # one that is counted, one that is copied
 
 
 # The yardstick

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gpu_rsfd.backends.cuda.passes import AttributeJob, UnaryPass, _runs
-from gpu_rsfd.doctor import ON_DEVICES
+from gpu_rsfd.backends.reference import ON_DEVICES
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PAPER
 from gpu_rsfd.spec import PAPER_EPSILONS

@@ -155,17 +155,3 @@ def test_largest_domain():
     counts, _ = counts_of(data, ["spl-grr", "rsfd-oue-r"], [2.0], range(1))
     for p, protocol in enumerate(["spl-grr", "rsfd-oue-r"]):
         assert np.array_equal(gpu_rsfd.reports(data, protocol, 2.0).counts(), counts[p, 0, 0])
-
-
-def test_a_broken_worker_is_named(monkeypatch):
-    from gpu_rsfd.backends.pool import Worker
-
-    data = gpu_rsfd.SyntheticDataset(1000, (5, 3))
-    plan = Plan.of(data.domain, ["spl-adp"], [1.0])
-    with NumpyBackend(workers=2, batch=1) as backend:
-        backend.count(plan, data, 0, range(4))
-        assert len(backend._pool.workers) == 2
-        assert isinstance(backend._pool.workers[0], Worker)
-        backend._pool.workers[0]._process.kill()
-        with pytest.raises(RuntimeError, match=r"worker process ended early: signal 9 \(SIGKILL\)"):
-            backend.count(plan, data, 0, range(4))

@@ -1,13 +1,10 @@
-"""Figures of a run: after the table, whoever reads it; and the same ones in a second process."""
+"""Figures of a run: after the table, whoever reads it."""
 
 import re
 
 import pytest
 from command import call, start
 
-import gpu_rsfd
-from gpu_rsfd.backends.pool import Worker
-from gpu_rsfd.cli.figures import draw_here, get_ready, painter
 from gpu_rsfd.show import plots
 
 SIZE = ["--users", "500,900", "--domain", "3x2", "--protocol", "smp-grr", "--epsilon", "1", "--repetitions", "3"]
@@ -32,28 +29,3 @@ def test_the_figure_is_drawn_if_nobody_reads_the_table(tmp_path):
     assert process.returncode == 1
     assert "Traceback" not in err
     assert (tmp_path / "results.png").stat().st_size > 10_000
-
-
-@pytest.mark.slow
-def test_a_second_process_draws_the_same(tmp_path):
-    file = tmp_path / "run.h5"
-    small = [gpu_rsfd.SyntheticDataset(n, (3, 3), name=f"of {n}") for n in (500, 900)]
-    results = gpu_rsfd.sweep(small, output=file, protocols=["smp-grr"], epsilons=1.0, repetitions=3)
-    with painter(second=False) as alone:
-        figures = alone.draw(results, file, each=True, missing=False)
-    assert [f.name for f in figures] == ["run.png", "run-of 500.png", "run-of 900.png"]
-    drawn = [f.read_bytes() for f in figures]
-    assert len(set(drawn)) == 3
-    with painter(second=True) as both:
-        assert both.draw(results, file, each=True, missing=False) == figures
-    assert [f.read_bytes() for f in figures] == drawn
-    worker = Worker()
-    try:
-        worker.run(None, get_ready, ())
-        other = tmp_path / "other.png"
-        worker.run(None, draw_here, (file, ["of 900"], other, "epsilon"))
-        assert other.read_bytes() == drawn[2]
-        with pytest.raises(gpu_rsfd.InputError, match="does not exist"):
-            worker.run(None, draw_here, (file, ["of 900"], tmp_path / "nowhere" / "x.png", "epsilon"))
-    finally:
-        worker.close()

@@ -163,8 +163,8 @@ def test_the_figure_of_a_plan(monkeypatch, capsys, people):
 
 
 def margins_at(found, e):
-    (case, choice), *_ = found.cases
-    return [case.accuracy(choice.protocol, e, j).margin for j in range(3)]
+    case = found.candidates[0]
+    return [case.accuracy(case.choice.protocol, e, j).margin for j in range(3)]
 
 
 def test_near_ties_share_the_mark():

@@ -14,9 +14,7 @@ from command import PAUSE, call, paused, start, stopped
 
 import gpu_rsfd
 import gpu_rsfd.running.experiments
-from gpu_rsfd.backends.pool import Worker
-from gpu_rsfd.backends.sharing import Shared
-from gpu_rsfd.cli.signals import Terminated, ended_by_signals
+from gpu_rsfd.cli.terminal import Terminated, ended_by_signals
 
 SCRIPT = Path(gpu_rsfd.__file__).parents[1] / "benchmarks" / "faults.py"
 COMPILER = os.environ.get("CC", "cc")
@@ -85,10 +83,12 @@ def test_signals_keep_what_is_done(tmp_path, monkeypatch, capsys, number):
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
 def test_exit_codes_of_any_command(monkeypatch, tmp_path, number):
     """Also where nothing is run that could be kept."""
-    slow = lambda *_: os.kill(os.getpid(), number) or time.sleep(20)  # noqa: E731
+
+    def slow(*_):
+        os.kill(os.getpid(), number)
+        time.sleep(20)
+
     monkeypatch.setattr(gpu_rsfd.running.experiments, "merge", slow)
-        gpu_rsfd.running.experiments, "merge", lambda *_: os.kill(os.getpid(), number) or time.sleep(20)
-    )
     monkeypatch.chdir(tmp_path)
     assert call(monkeypatch, "merge", "r.h5") == 128 + number
 
@@ -106,7 +106,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("name", ["gpu_rsfd.cli.sweep", "gpu_rsfd.cli.program", "typer"])
+@pytest.mark.parametrize("name", ["gpu_rsfd.cli.run", "gpu_rsfd.cli.program", "typer"])
 def test_ctrl_c_while_it_is_imported(tmp_path, name):
     done = subprocess.run([sys.executable, "-c", INTERRUPTED.format(name=name)], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
@@ -130,18 +130,3 @@ def test_a_signal_at_a_bad_moment_comes_again(number, error):
     with ended_by_signals(), pytest.raises(error):
         work()
     assert heard == [499500, "after"]
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_a_signal_to_a_worker_alone(capfd, number):
-    """It goes on, without a word: its parent ends it."""
-    worker = Worker()
-    try:
-        data = Shared(gpu_rsfd.SyntheticDataset(1000, (3, 4)))
-        assert worker.run(data, getattr, ("dataset",)).n == 1000
-        worker._process.send_signal(number)
-        time.sleep(0.2)
-        assert worker.run(data, getattr, ("dataset",)).n == 1000
-    finally:
-        worker.close()
-    assert capfd.readouterr().err == ""

@@ -6,6 +6,7 @@ import pytest
 import gpu_rsfd
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.reports import Chunk, report_chunks
+from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PROTOCOLS, PrivacySettings
 from gpu_rsfd.protocols.priors import Prior
 from gpu_rsfd.tape import Tape
@@ -36,7 +37,7 @@ def test_chunks_are_the_literal_reports(protocol, assignment, users):
 
 
 def test_uniforms_are_the_tapes():
-    chunk = Chunk(DATA.column, DATA.domain, DATA.n, 5, 3, "uniform", 70, 300)
+    chunk = Chunk(DATA.column, Plan.of(DATA.domain, ["spl-oue"], [1.0]), DATA.n, 5, 3, 70, 300)
     for j, offset in enumerate(DATA.domain.offsets):
         right = np.stack([Tape(5).uniforms(offset + v, 3, 70, 300) for v in range(DATA.domain[j])])
         assert np.array_equal(chunk.uniforms(j), right)

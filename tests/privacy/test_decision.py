@@ -48,23 +48,24 @@ def test_success_is_that_of_the_attack():
              for j, (k, s) in enumerate(zip(DOMAIN, DOMAIN.slices, strict=True))]  # fmt: skip
     data = gpu_rsfd.Dataset(np.stack(codes, 1), DOMAIN)
     right = gpu_rsfd.attack(data, epsilons=3.0, protocols=PROTOCOLS, repetitions=1, seed=8, workers=1)
-    assert found.values[:, 0].mean(axis=-1) == pytest.approx(right.value_success[:, 0, 0], abs=0.015)
-    assert found.sampled[:, 0] == pytest.approx(right.sampled_success[:, 0, 0], abs=0.025, nan_ok=True)
-    assert found.baselines[0] == pytest.approx([0.7, 0.2, 0.9])
-    assert found.users == [attacked.USERS]
+    for p in range(len(PROTOCOLS)):
+        cell = found[p, 0]
+        assert cell.values.mean() == pytest.approx(right.value_success[p, 0, 0], abs=0.015)
+        assert cell.sampled == pytest.approx(right.sampled_success[p, 0, 0], abs=0.025, nan_ok=True)
+        assert cell.baselines == pytest.approx([0.7, 0.2, 0.9])
+        assert cell.users == attacked.USERS
 
 
 def test_the_cost_of_an_attack_is_decided_at_each_epsilon(monkeypatch):
     """At a small epsilon the adaptive choice sends a bit per value, which costs more than a value at a large one."""
     plan, uniform = Plan.of((2, 60), ["smp-adp"], [0.5, 5.0]), np.array([0.5] * 2 + [1 / 60] * 60)
-    assert [attacked.work_of(plan.only(attacked.attackable(plan, e))) for e in (0, 1)] == [77, 18]
     monkeypatch.setattr(attacked, "MOST_WORK", 77 * 1234)
-    assert attacked.guessed(plan, uniform).users == [1234, 77 * 1234 // 18]
+    found = attacked.guessed(plan, uniform)
+    assert [found[0, e].users for e in (0, 1)] == [1234, 77 * 1234 // 18]
     monkeypatch.setattr(attacked, "MOST_WORK", 77 * 499)
     found = attacked.guessed(plan, uniform)
-    assert found.users == [0, 77 * 499 // 18]
-    assert np.isnan(found.values[0, 0]).all()
-    assert np.isfinite(found.values[0, 1]).all()
+    assert list(found) == [(0, 1)]
+    assert found[0, 1].users == 77 * 499 // 18
 
 
 def test_a_pass_over_some_epsilons_is_that_of_each():
@@ -73,11 +74,12 @@ def test_a_pass_over_some_epsilons_is_that_of_each():
     assert len(attacked.passes(plan)) == 1
     for e, epsilon in enumerate(plan.epsilons):
         alone = attacked.guessed(Plan.of(DOMAIN, PROTOCOLS, [epsilon]), FREQUENCIES, 2000)
-        assert np.array_equal(both.values[:, e], alone.values[:, 0])
-        assert np.array_equal(both.sampled[:, e], alone.sampled[:, 0], equal_nan=True)
-    known = attacked.risk_of(plan, 2, 1, FREQUENCIES, both)
+        for p in range(len(PROTOCOLS)):
+            assert np.array_equal(both[p, e].values, alone[p, 0].values)
+            assert np.array_equal(both[p, e].sampled, alone[p, 0].sampled, equal_nan=True)
+    known = attacked.risk_of(plan, 2, 1, FREQUENCIES, both[2, 1])
     assert known.users == attacked.MORE_USERS
-    assert known.values == pytest.approx(both.values[2, 1], abs=0.06)
+    assert known.values == pytest.approx(both[2, 1].values, abs=0.06)
 
 
 def test_error_against_loss(tmp_path):

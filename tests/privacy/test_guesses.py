@@ -7,9 +7,8 @@ import pytest
 from literal_attack import best, literal_guesses
 
 import gpu_rsfd
-from gpu_rsfd.measure import inference as module
-from gpu_rsfd.measure.guesses import guesses
-from gpu_rsfd.measure.reports import Chunk
+from gpu_rsfd.measure.guesses import guesses, right
+from gpu_rsfd.measure.reports import Chunk, chunk_size
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PROTOCOLS, PrivacySettings
 from gpu_rsfd.protocols.priors import Prior
@@ -24,7 +23,7 @@ PRIORS = {
 
 
 def fast(plan, data, seed, repetition, frequencies):
-    chunk = Chunk(data.column, data.domain, data.n, seed, repetition, plan.assignment, 0, data.n)
+    chunk = Chunk(data.column, plan, data.n, seed, repetition, 0, data.n)
     return {(p, e): (who, np.stack(values, 1)) for p, e, who, values in guesses(plan, chunk, frequencies)}
 
 
@@ -59,15 +58,12 @@ def test_fast_is_literal_where_everything_ties(protocol):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("knowledge", module.KNOWLEDGE)
+@pytest.mark.parametrize("knowledge", ["true", "estimated"])
 def test_estimated_marginals_are_the_servers_own(knowledge):
     protocols = ("rsfd-grr", "rsfd-oue-r", "spl-adp", "smp-sue")
-    plan = Plan.of(DATA.domain, protocols, [1.0, 2.0])
-    with module.Attacker(1) as attacker:
-        sampled, value = attacker.hits(plan, DATA, 3, range(1, 3), knowledge)
-    result = gpu_rsfd.simulate(
-        DATA, epsilons=(1.0, 2.0), protocols=protocols, repetitions=range(1, 3), seed=3, workers=1
-    )
+    options = {"epsilons": (1.0, 2.0), "protocols": protocols, "repetitions": range(1, 3), "seed": 3, "workers": 1}
+    found = gpu_rsfd.attack(DATA, knowledge=knowledge, **options)
+    result = gpu_rsfd.simulate(DATA, **options)
     estimates = result.estimates("clip-normalize")
     for p, protocol in enumerate(protocols):
         for e, epsilon in enumerate((1.0, 2.0)):
@@ -76,8 +72,9 @@ def test_estimated_marginals_are_the_servers_own(knowledge):
                 sent = gpu_rsfd.reports(DATA, protocol, epsilon, 3, r + 1)
                 who, values = literal_guesses(sent, [f[s] for s in DATA.domain.slices])
                 truth = np.stack([DATA.column(j, 0, DATA.n) for j in range(DATA.d)], 1)
-                assert value[p, e, r] == (values == truth).sum()
-                assert sampled[p, e, r] == (0 if who is None else (who == sent.sampled).sum())
+                assert found.value_success[p, e, r] == (values == truth).mean()
+                share = math.nan if who is None else (who == sent.sampled).mean()
+                assert found.sampled_success[p, e, r] == pytest.approx(share, abs=0, nan_ok=True)
 
 
 def test_many_values_are_looked_at_in_another_way(monkeypatch):
@@ -89,20 +86,36 @@ def test_many_values_are_looked_at_in_another_way(monkeypatch):
     assert all(np.array_equal(few[cell][1], many[cell][1]) for cell in few)
 
 
+def test_what_is_right_is_counted_chunk_by_chunk():
+    plan = Plan.of(DATA.domain, ("rsfd-adp", "smp-adp", "spl-grr"), [1.0, 3.0])
+    marginals = [DATA.frequencies[s] for s in DATA.domain.slices]
+    truth = np.stack([DATA.column(j, 0, DATA.n) for j in range(DATA.d)], 1)
+    whole = Chunk(DATA.column, plan, DATA.n, 8, 2, 0, DATA.n)
+    sampled, values = right(plan, whole, lambda j, r: marginals[j])
+    for (p, e), (who, guessed) in fast(plan, DATA, 8, 2, lambda j, r: marginals[j]).items():
+        assert np.array_equal(values[p, e], (guessed == truth).sum(axis=0))
+        assert sampled[p, e] == (0 if who is None else (who == whole.sampled).sum())
+    assert sampled.any(axis=1).tolist() == [True, True, False]
+    parts = [right(plan, Chunk(DATA.column, plan, DATA.n, 8, 2, start, stop),
+                   lambda j, r: marginals[j]) for start, stop in ((0, 64), (64, 128), (128, 150))]  # fmt: skip
+    assert np.array_equal(sum(part[0] for part in parts), sampled)
+    assert np.array_equal(sum(part[1] for part in parts), values)
+    one = plan.only(np.array([[True, False], [False, False], [False, False]]))  # other cells stay 0
+    assert np.count_nonzero(right(one, whole, lambda j, r: marginals[j])[1]) == DATA.d
+    assert chunk_size(plan, DATA.n) == 192
+
+
 def test_ties_go_to_the_smallest_index():
     assert best(np.array([0.1, 0.3, 0.3 * (1 + 1e-12), 0.2])) == 1
     assert best(np.zeros(3)) == 0
 
 
 def test_cutting_and_workers_change_nothing(monkeypatch):
-    plan = Plan.of(DATA.domain, ("rsfd-adp", "smp-adp", "spl-grr"), [1.0])
-    with module.Attacker(1) as attacker:
-        whole = attacker.hits(plan, DATA, 3, range(5))
-    monkeypatch.setattr(module, "chunk_users", lambda size, n: 64)
-    monkeypatch.setattr(module, "INLINE_POSITIONS", 0)
+    options = {"epsilons": 1.0, "protocols": ("rsfd-adp", "smp-adp", "spl-grr"), "repetitions": 5, "seed": 3}
+    whole = gpu_rsfd.attack(DATA, workers=1, **options)
+    monkeypatch.setattr("gpu_rsfd.measure.view.chunk_size", lambda plan, n: 64)
+    monkeypatch.setattr("gpu_rsfd.measure.view.INLINE_POSITIONS", 0)
     done = []
-    with module.Attacker(2) as attacker:
-        cut = attacker.hits(plan, DATA, 3, range(5), progress=done.append)
-        assert len(attacker._pool.workers) == 2
-    assert all(np.array_equal(a, b) for a, b in zip(whole, cut, strict=True))
-    assert sum(done) == plan.positions(DATA.n) * 5
+    cut = gpu_rsfd.attack(DATA, workers=2, progress=done.append, **options)
+    assert all(np.array_equal(whole[name], cut[name], equal_nan=True) for name in whole.arrays)
+    assert sum(done) == DATA.n * DATA.domain.total * 5

@@ -41,7 +41,7 @@ def guessed(protocol, epsilon, data=DATA):
     """What the attacker who knows the marginals guesses in repetition 0: sampled attributes, values."""
     plan = Plan.of(data.domain, [protocol], [epsilon])
     marginals = [data.frequencies[s] for s in data.domain.slices]
-    chunk = Chunk(data.column, data.domain, data.n, 5, 0, "uniform", 0, data.n)
+    chunk = Chunk(data.column, plan, data.n, 5, 0, 0, data.n)
     ((_, _, sampled, values),) = guesses(plan, chunk, lambda j, r: marginals[j])
     return sampled, values
 

@@ -91,6 +91,6 @@ def test_tls(folder):
 
 def test_every_script_is_valid():
     scripts = re.findall(r"```bash\n(.*?)```", PAGE, re.S)
-    assert len(scripts) == 6
+    assert len(scripts) == 4
     for text in scripts:
         assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0

@@ -11,7 +11,20 @@ import gpu_rsfd
 
 PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
-    *("version", "errors", "checks", "options", "textfiles", "untrusted", "cache", "domain", "tape", "protocols"),
+    *(
+        "version",
+        "errors",
+        "late",
+        "files",
+        "checks",
+        "options",
+        "textfiles",
+        "untrusted",
+        "cache",
+        "domain",
+        "tape",
+        "protocols",
+    ),
     *("datasets", "spec", "planning", "backends", "results", "measure", "store", "running"),
     *("theory", "contract", "show", "doctor", "cli"),
 )

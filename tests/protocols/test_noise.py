@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from gpu_rsfd.protocols import PrivacySettings, mechanism, mechanisms
-from gpu_rsfd.protocols.noise import rule
+from gpu_rsfd.protocols import REGISTRY, PrivacySettings, mechanism, mechanisms
+
+RULES = {v.noise.name: v.noise for entry in REGISTRY.values() for v in entry.variants}
 
 BUDGETS = (0.1, 0.5, math.log(2), 1.0, 2.0, math.log(7), 4.0)
 
@@ -14,7 +15,7 @@ BUDGETS = (0.1, 0.5, math.log(2), 1.0, 2.0, math.log(7), 4.0)
 @pytest.mark.parametrize("e", BUDGETS)
 def test_olh(e):
     """g = round(e^e) + 1 hashes; Var at f = 0 is q (1 - q) / (p - q)^2 per user."""
-    p, q = rule("olh").ideal(e, 100)
+    p, q = RULES["olh"].ideal(e, 100)
     g = round(math.exp(e)) + 1
     assert p == pytest.approx(math.exp(e) / (math.exp(e) + g - 1))
     assert q == 1 / g
@@ -44,7 +45,7 @@ def test_local_hashing_user_by_user():
 
 @pytest.mark.parametrize("e", BUDGETS)
 def test_blh(e):
-    p, q = rule("blh").ideal(e, 100)
+    p, q = RULES["blh"].ideal(e, 100)
     assert (p, q) == (pytest.approx(math.exp(e) / (math.exp(e) + 1)), 0.5)
     m = mechanism("spl-blh", e, 1, 100)
     assert (m.bits, m.loss <= e) == (1, True)
@@ -54,7 +55,7 @@ def test_blh(e):
 @pytest.mark.parametrize("e", BUDGETS)
 def test_the(e):
     """Thresholded histogram encoding: Laplace noise of scale 2 / e on 0 and 1, above theta."""
-    p, q = rule("the").ideal(e, 100)
+    p, q = RULES["the"].ideal(e, 100)
     m = mechanism("smp-the", e, 1, 100)
     assert m.bits == 100
     assert m.loss <= e
@@ -71,7 +72,7 @@ def test_the(e):
 
 def test_the_is_laplace_noise_above_a_threshold():
     users, e = 400_000, 1.5
-    p, q = rule("the").ideal(e, 5)
+    p, q = RULES["the"].ideal(e, 5)
     theta = -2 * math.log(2 * q) / e
     noise = np.random.default_rng(3).laplace(scale=2 / e, size=users)
     for rate, expected in (((1 + noise > theta).mean(), p), ((noise > theta).mean(), q)):
@@ -86,12 +87,12 @@ def test_rue_has_the_least_error_over_all_values(e, k):
     def error(p, q):
         return (p * (1 - p) + (k - 1) * q * (1 - q)) / (p - q) ** 2
 
-    p, q = rule("rue").ideal(e, k)
+    p, q = RULES["rue"].ideal(e, k)
     assert p * (1 - q) / (q * (1 - p)) == pytest.approx(math.exp(e))
     for other in np.linspace(0.01, 0.99, 199):
         odds = other / (1 - other) / math.exp(e)
         assert error(p, q) <= error(other, odds / (1 + odds)) * (1 + 1e-12)
-    assert error(p, q) <= min(error(*rule(name).ideal(e, k)) for name in ("oue", "sue")) * (1 + 1e-12)
+    assert error(p, q) <= min(error(*RULES[name].ideal(e, k)) for name in ("oue", "sue")) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
@@ -101,17 +102,17 @@ def test_one_report_of_a_longitudinal_protocol_is_both_steps_in_one(e, k, share)
     """Memoised p1, q1 at budget e; p2, q2 for each report, such that the first report loses share * e."""
     first = share * e
     # l-grr: keep probabilities multiply; ps = p1 p2 + (k - 1) q1 q2, qs = p1 q2 + q1 p2 + (k - 2) q1 q2
-    p1, q1 = rule("grr").ideal(e, k)
+    p1, q1 = RULES["grr"].ideal(e, k)
     keep2 = (math.exp(first) - 1) / (math.exp(first) + k - 1) / (p1 - q1)
     assert 0 < keep2 < 1
     p2, q2 = keep2 + (1 - keep2) / k, (1 - keep2) / k
     ps, qs = p1 * p2 + (k - 1) * q1 * q2, p1 * q2 + q1 * p2 + (k - 2) * q1 * q2
-    assert (ps, qs) == pytest.approx(rule("l-grr").ideal(first, k))
+    assert (ps, qs) == pytest.approx(RULES["l-grr"].ideal(first, k))
     assert ps / qs == pytest.approx(math.exp(first))
     # l-sue and l-osue: ps = p1 p2 + (1 - p1) q2, qs = q1 p2 + (1 - q1) q2, the second step a symmetric one
     for name, step in (("l-sue", "sue"), ("l-osue", "oue")):
-        p1, q1 = rule(step).ideal(e, k)
-        ideal = rule(name).ideal(first, k)
+        p1, q1 = RULES[step].ideal(e, k)
+        ideal = RULES[name].ideal(first, k)
         p2 = (1 - q1 - ideal[1]) / (1 - 2 * q1)
         assert 0.5 < p2 < 1
         q2 = 1 - p2

@@ -13,11 +13,12 @@ from gpu_rsfd import contract
 from gpu_rsfd.backends import open_backend
 from gpu_rsfd.backends.cpu.subsets import chosen
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.protocols import Keep, Recipe, Sets, Subsets, Unsampled, mechanism
+from gpu_rsfd.protocols import REGISTRY, Keep, Recipe, Sets, Subsets, Unsampled, mechanism
 from gpu_rsfd.protocols.designs import hadamard, own_design, projective
 from gpu_rsfd.protocols.form import noise_of
-from gpu_rsfd.protocols.noise import rule
 from gpu_rsfd.tape import ONE
+
+RULES = {v.noise.name: v.noise for entry in REGISTRY.values() for v in entry.variants}
 
 FANO = [[0, 1, 2], [0, 3, 4], [0, 5, 6], [1, 3, 5], [1, 4, 6], [2, 3, 6], [2, 4, 5]]
 DESIGNS = [
@@ -59,7 +60,7 @@ def test_probabilities_are_those_of_all_messages(protocol, e, k):
     big, shared = math.exp(e), (sets[0] & sets[1]).sum()
     total = (big - 1) * size + messages
     assert (m.p, m.q) == pytest.approx((big * size / total, ((big - 1) * shared + size) / total), abs=1e-9)
-    assert rule(protocol).ideal(e, k) == pytest.approx((m.p, m.q), abs=1e-9)
+    assert RULES[protocol].ideal(e, k) == pytest.approx((m.p, m.q), abs=1e-9)
     if protocol == "hr":
         assert (m.p, m.q) == pytest.approx((big / (big + 1), 0.5), abs=1e-9)
     assert m.bits == math.log2(messages)
@@ -128,7 +129,7 @@ def test_subset_selection(k, e):
     assert m.recipe.noise.size == w
     p = w * big / (w * big + k - w)
     q = (w * big * (w - 1) + (k - w) * w) / ((k - 1) * (w * big + k - w))
-    assert rule("ss").ideal(e, k) == pytest.approx((p, q), abs=1e-12)
+    assert RULES["ss"].ideal(e, k) == pytest.approx((p, q), abs=1e-12)
     assert p - 2**-24 <= m.p <= p * (1 + 1e-12)
     assert m.bits == pytest.approx(math.log2(math.comb(k, w)))
     assert e - 1e-5 < m.loss <= e * (1 + 1e-12)
@@ -233,7 +234,7 @@ TRIALS = 300
 
 def standard_errors(name, n, k, epsilon, mean, sd):
     """How far a published mean is from the expected MSE of counts, with all users' values fixed."""
-    p, q = rule(name).ideal(epsilon, k)
+    p, q = RULES[name].ideal(epsilon, k)
     expected = n * (p * (1 - p) + (k - 1) * q * (1 - q)) / (k * (p - q) ** 2)
     return (mean - expected) / (sd / math.sqrt(TRIALS))
 

@@ -7,13 +7,8 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
-from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import REGISTRY
-from gpu_rsfd.running import collect
-from gpu_rsfd.store import compact
-from gpu_rsfd.store.folder import folder_of
 
 DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), "zipf:1", name="mine")
 OTHER = gpu_rsfd.SyntheticDataset(300, (4,), name="other")
@@ -34,7 +29,7 @@ def content(path):
     """All that a file says, but how long it took."""
     found = {}
     with h5py.File(path) as file:
-        found.update({name: file.attrs[name] for name in ("spec", "complete", "format", "stream_version")})
+        found.update({name: file.attrs[name] for name in ("spec", "layout", "complete", "format", "stream_version")})
 
         def visit(name, node):
             if isinstance(node, h5py.Dataset):
@@ -43,7 +38,7 @@ def content(path):
                     node.dtype,
                     node[()].tolist() if node.dtype.kind == "O" else node[()].tobytes(),
                 )
-            found[name, "attrs"] = {k: v for k, v in node.attrs.items() if k in ("users", "noises", "sha256")}
+            found[name, "attrs"] = {k: node.attrs[k] for k in ("users", "sha256") if k in node.attrs}
 
         file.visititems(visit)
     return found
@@ -70,63 +65,6 @@ def test_protocols_then_epsilons_then_data_then_repetitions(tmp_path, whole):
     assert content(path) == whole
     assert grow(path, [DATA, OTHER]).computed == 0
     assert [p.name for p in tmp_path.iterdir()] == ["r.h5"]
-
-
-def test_only_missing_cells_are_computed(tmp_path):
-    """One pass for each data set, with the recipes of the missing cells alone."""
-    seen = []
-
-    class Backend(NumpyBackend):
-        def count(self, plan, dataset, seed, repetitions, progress=None):
-            seen.append((len(repetitions), plan.asked.sum(), sum(len(a.recipes) for a in plan.attributes)))
-            return super().count(plan, dataset, seed, repetitions, progress)
-
-    small = {**ALL, "protocols": ["rsfd-grr", "smp-adp"], "epsilons": [0.5, 1.0], "repetitions": 10}
-    with Backend(workers=1) as backend:
-        gpu_rsfd.sweep(DATA, **small, output=tmp_path / "r.h5", backend=backend)
-        seen.clear()
-        gpu_rsfd.sweep(DATA, **{**ALL, "repetitions": 10}, output=tmp_path / "r.h5", backend=backend)
-    ((repetitions, cells, recipes),) = seen
-    assert (repetitions, cells) == (10, 16)
-    every = Plan.of(DATA.domain, ALL["protocols"], ALL["epsilons"])
-    assert recipes < sum(len(a.recipes) for a in every.attributes)
-
-
-@pytest.mark.parametrize("stop", [1, 3, 5, 7])
-def test_growing_survives_a_kill(tmp_path, monkeypatch, whole, stop):
-    """What the file held is there all the time; what was computed is used."""
-    path = tmp_path / "r.h5"
-    grow(path, protocols=["rsfd-grr", "smp-adp"], epsilons=[1.0, 2.0], repetitions=20)
-    with monkeypatch.context() as then:
-        then.setattr(collect._Collection, "_size", lambda self, index, first, left, rows: min(4, left))
-        made, write = [], collect._Collection._write
-
-        def stopped(*arguments):
-            if len(made) == stop:
-                raise KeyboardInterrupt
-            made.append(write(*arguments))
-            return made[-1]
-
-        then.setattr(collect._Collection, "_write", stopped)
-        then.setattr(compact.Store, "keep_what_is_done", lambda self: None)
-        with pytest.raises(KeyboardInterrupt):
-            grow(path, [DATA, OTHER])
-    assert len(gpu_rsfd.open_results(path)["mine"].repetitions) >= 20
-    results = grow(path, [DATA, OTHER])
-    assert results.computed <= 60 - 4 * stop
-    assert content(path) == whole
-
-
-def test_blocks_of_a_smaller_run_are_used(tmp_path, monkeypatch, whole):
-    path = tmp_path / "r.h5"
-    with monkeypatch.context() as then:
-        then.setattr(compact.Store, "compact", lambda self: False)
-        with pytest.raises(InputError, match="does not exist"):
-            grow(path, OTHER, protocols=["smp-grr", "rsfd-grr"], epsilons=[2.0], repetitions=30)
-    assert not path.exists()
-    assert len(list(folder_of(path).glob("*-0-30-*.h5"))) == 1
-    assert grow(path, [DATA, OTHER]).computed == 60
-    assert content(path) == whole
 
 
 def test_the_order_is_that_of_the_last_command(tmp_path):
@@ -241,44 +179,16 @@ def test_an_unknown_protocol_is_shown(tmp_path):
     assert read.plan.mechanisms == made.plan.mechanisms
 
 
-def test_a_file_of_format_1_is_read_and_not_extended(tmp_path):
+def test_older_formats_name_the_version_that_reads_them(tmp_path):
     path = tmp_path / "r.h5"
     grow(path, repetitions=2)
-    truth = gpu_rsfd.open_results(path)["mine"]
-    as_format_1(path)
-    read = gpu_rsfd.open_results(path)
-    assert read.format == 1
-    assert np.array_equal(read["mine"].counts, truth.counts)
-    assert np.array_equal(read["mine"].errors, truth.errors)
-    assert read["mine"].plan == truth.plan
-    assert "such files are read, not extended" in refused(path, repetitions=2)
-
-
-def as_format_1(path):
-    """The file as the version before wrote it."""
-    import json
-
-    with h5py.File(path, "r+") as file:
-        file.attrs["format"] = 1
-        spec = json.loads(file.attrs["spec"])
-        del spec["measurement"], file.attrs["sha256"]
-        file.attrs["spec"] = json.dumps(spec)
-        group = file["mine"]
-        errors = np.moveaxis(group["mse"][()], -1, 0)
-        kept = {"counts", "reporters", "domain", "frequency", "value_attribute", "mechanism"}
-        scales = {"protocol", "epsilon", "repetition", "postprocess", "attribute", "value"}
-        for name in set(group) - kept - scales:
-            del group[name]
-        group["mse"] = errors
-
-
-def test_workers_are_sent_integers_alone(tmp_path):
-    """No spec, no protocol, no code: only what is in the package can be needed there."""
-    import pickle
-
-    mine = replace(REGISTRY["rsfd-oue-z"], name="mine")
-    plan = Plan.of(DATA.domain, [mine], [1.0])
-    sent = pickle.dumps(plan)
-    assert b"registry" not in sent
-    assert b"NoiseRule" not in sent
-    assert pickle.loads(sent).attributes == plan.attributes
+    for number, words in ((1, "has format 1, which gpu-rsfd 0.2.0 reads; this is "),
+                          (2, "has format 2, which gpu-rsfd 0.2.0 reads; this is "),
+                          (9, "was written by a newer gpu-rsfd; this is ")):  # fmt: skip
+        with h5py.File(path, "r+") as file:
+            file.attrs["format"] = number
+            file.attrs["spec"] = "text of any length, as it was before"
+        with pytest.raises(InputError) as refusal:
+            gpu_rsfd.open_results(path)
+        assert str(refusal.value).startswith(f"{path} {words}")
+        assert "r.h5 " + words in refused(path, repetitions=2)

@@ -1,13 +1,12 @@
 """The results file as others read it."""
 
 import json
-from dataclasses import replace
 
 import h5py
 import numpy as np
 import pytest
 from command import refusal, run
-from files import describe, store
+from files import store
 
 import gpu_rsfd
 from gpu_rsfd.show.comparison import among_best
@@ -15,7 +14,7 @@ from gpu_rsfd.show.comparison import among_best
 
 def write(path, data, **options):
     result = gpu_rsfd.simulate(data, **options)
-    store(path, [data], [result], device="here", seconds=1.5)
+    store(path, [data], [result], device="here")
     return result
 
 
@@ -48,7 +47,8 @@ def test_xarray_just_works(stored):
         assert (cell.integer_1, cell.integer_2) == (m.recipe.noise.tp, m.recipe.noise.tq)
         assert (cell.base, cell.slope, cell.gain, cell.loss) == (m.base, 0, m.gain, m.loss)
         assert cell.protocol_label == "RS+FD[OUE-z]"
-        assert cell.loss_one == gpu_rsfd.privacy_loss("rsfd-oue-z", 0.5, (5, 3))[0]
+        assert isinstance(dataset.protocol.values[0], str)
+        assert json.loads(dataset.header.item())["users"] == 2000
 
 
 @pytest.mark.slow
@@ -69,12 +69,13 @@ def test_root_attributes(stored):
     path, _ = stored
     with h5py.File(path) as file:
         assert file.attrs["stream_version"] == gpu_rsfd.STREAM_VERSION
-        assert file.attrs["package_version"] == gpu_rsfd.__version__
-        assert (file.attrs["backend"], file.attrs["device"], file.attrs["complete"]) == ("numpy", "here", 1)
+        assert file.attrs["package_version"] == gpu_rsfd.__version__.encode()
+        assert (file.attrs["backend"], file.attrs["device"], file.attrs["complete"]) == (b"numpy", b"here", 1)
         spec = json.loads(file.attrs["spec"])
         assert spec["datasets"][0]["distribution"] == "zipf:1"
         assert spec["repetitions"] == [4, 10, 1]
-        assert json.loads(file.attrs["wall_time"])["mine"] == {"seconds": 1.5, "mean_seconds_per_cell": 1.5 / 12}
+        seconds = json.loads(file.attrs["wall_time"])["mine"]
+        assert seconds["mean_seconds_per_cell"] == seconds["seconds"] / 12 > 0
 
 
 def test_open_results_is_a_simulate_result(stored):
@@ -90,18 +91,11 @@ def test_open_results_is_a_simulate_result(stored):
 @pytest.mark.slow
 def test_counts_of_syn6_are_small(tmp_path):
     """6 x 6 x 100 x 1,100 counts in under 20 MB: random counts of the right size and spread."""
-    data = gpu_rsfd.SyntheticDataset(64, gpu_rsfd.load_dataset("syn6").domain, name="syn6")
-    result = gpu_rsfd.simulate(data, repetitions=100)
-    rng = np.random.Generator(np.random.Philox(0))
-    mean = rng.uniform(0.02, 0.5, (6, 6, 1, 1100)) * 500_000
-    counts = rng.normal(mean, np.sqrt(mean), (6, 6, 100, 1100)).astype(np.int64)
-    n = 500_000
-    big = replace(result, n=n, counts=counts, reporters=np.full((6, 6, 100, 20), n))
-    path, spec = tmp_path / "r.h5", describe([data], result.spec)
-    spec["datasets"][0]["users"] = n
-    store(path, [data], [big], described=spec)
-    assert np.array_equal(gpu_rsfd.open_results(path)["syn6"].counts, counts)
-    assert path.stat().st_size < 20e6
+    data = gpu_rsfd.CountedDataset.of_distribution(500_000, gpu_rsfd.load_dataset("syn6").domain, name="syn6")
+    result = gpu_rsfd.simulate(data, repetitions=100, sampler="marginals")
+    store(tmp_path / "r.h5", [data], [result])
+    assert np.array_equal(gpu_rsfd.open_results(tmp_path / "r.h5")["syn6"].counts, result.counts)
+    assert (tmp_path / "r.h5").stat().st_size < 20e6
 
 
 @pytest.mark.slow
@@ -160,9 +154,39 @@ def test_bad_input(stored, capsys, monkeypatch, arguments, message):
     assert len(error) == 1
 
 
-def test_newer_files_are_named(stored):
+def test_no_text_lies_in_the_global_heap(stored):
+    """One changed bit there makes HDF5 loop for ever; references to scales are there, but are never read by us."""
     path, _ = stored
+    with h5py.File(path) as file:
+        for node in (file, file["mine"], *file["mine"].values()):
+            for name in node.attrs:
+                kind = node.attrs.get_id(name).dtype
+                assert name in ("DIMENSION_LIST", "REFERENCE_LIST") or kind.kind in "iuS", (node.name, name)
+            assert not isinstance(node, h5py.Dataset) or node.dtype.kind in "iufS"
+
+
+def test_the_reader_opens_known_names_only(stored, monkeypatch):
+    path, result = stored
     with h5py.File(path, "r+") as file:
-        file.attrs["format"] = 99
-    with pytest.raises(ValueError, match="was written by a newer gpu-rsfd"):
-        gpu_rsfd.open_results(path)
+        file["mine"]["more"] = h5py.ExternalLink("elsewhere.h5", "/")
+        file["more"] = h5py.SoftLink("/nowhere")
+    for cls in (h5py.AttributeManager, h5py.Group, h5py.File):
+        monkeypatch.setattr(cls, "__iter__", None)
+    monkeypatch.setattr(h5py.Dataset, "dims", None)
+    assert np.array_equal(gpu_rsfd.open_results(path)["mine"].counts, result.counts)
+
+
+def test_errors_alone(tmp_path):
+    path, data = tmp_path / "r.h5", gpu_rsfd.SyntheticDataset(400, (3, 5), name="mine")
+    options = {"epsilons": 1.0, "protocols": ["rsfd-grr", "smp-adp"], "workers": 1}
+    results = gpu_rsfd.sweep(data, repetitions=7, output=path, keep="mse", **options)
+    truth = gpu_rsfd.simulate(data, repetitions=9, **options)
+    for result in (results["mine"], gpu_rsfd.open_results(path)["mine"]):
+        assert not result.has_counts
+        assert np.array_equal(result.mse("clip"), truth.mse("clip")[:, :, :7])
+        with pytest.raises(gpu_rsfd.InputError, match=r"holds errors only \(--keep mse\)"):
+            result.counts  # noqa: B018
+    assert gpu_rsfd.sweep(data, repetitions=9, output=path, keep="mse", **options).computed == 2
+    assert np.array_equal(gpu_rsfd.open_results(path)["mine"].mse(), truth.mse())
+    with pytest.raises(gpu_rsfd.InputError, match="keep: mse in the file, counts asked for"):
+        gpu_rsfd.sweep(data, repetitions=9, output=path, **options)

@@ -10,7 +10,7 @@ import pytest
 import gpu_rsfd
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.theory import columns, words
+from gpu_rsfd.theory import words
 from gpu_rsfd.theory.attacked import guessed
 
 NORMAL = NormalDist()
@@ -66,17 +66,17 @@ def test_simulated_estimates_are_within_the_stated_margins(protocols):
 def test_margins_are_those_of_normal_errors_with_the_exact_variance():
     """One column of two values: both have the same error, so the margin is 1.96 of it; clipping cuts the lower side."""
     n, f = 5000, np.array([0.01, 0.99])
-    mechanism = gpu_rsfd.mechanism("smp-grr", 1.0, d=1, k=2)
-    accuracy = columns.Accuracy(mechanism, columns.Truth(f), 0, columns.Setting(n))
+    data = gpu_rsfd.CountedDataset(n, (2,), [f])
+    options = {"protocols": "smp-grr", "epsilons": 1.0, "guarantee": "user", "attack": False}
+    (column,) = gpu_rsfd.plan(data, **options).columns
     p = math.e / (math.e + 1)
     deviation = math.sqrt(p * (1 - p) / n) / (2 * p - 1)  # of a report of either value, the users kept
-    assert accuracy.margin == pytest.approx(NORMAL.inv_cdf(0.975) * deviation, rel=1e-4)
-    assert accuracy.rmse == pytest.approx(deviation, rel=1e-4)
-    clipped = columns.Accuracy(mechanism, columns.Truth(f), 0, columns.Setting(n, postprocess="clip"))
-    m = clipped.margin
+    assert column.margin == pytest.approx(NORMAL.inv_cdf(0.975) * deviation, rel=1e-4)
+    assert column.rmse == pytest.approx(deviation, rel=1e-4)
+    m = gpu_rsfd.plan(data, postprocess="clip", **options).columns[0].margin
     both = 2 * NORMAL.cdf(m / deviation) - 1
     assert (NORMAL.cdf(m / deviation) + both) / 2 == pytest.approx(0.95, abs=1e-5)  # the first never ends below 0
-    population = columns.Accuracy(mechanism, columns.Truth(f), 0, columns.Setting(n, against="population"))
+    (population,) = gpu_rsfd.plan(data, against="population", **options).columns
     assert population.margin == pytest.approx(1.959964 * math.sqrt(deviation**2 + 0.01 * 0.99 / n), rel=1e-4)
 
 
@@ -180,8 +180,8 @@ def test_what_is_guessed_is_the_closed_form():
         m = plan.mechanism(0, 0, j)
         table = np.where(np.eye(len(f)), m.p, m.q) * f  # [report, value]
         exact = (table.max(axis=1).sum() + 2 * f.max()) / 3
-        assert found.values[0, 0, j] == pytest.approx(exact, abs=5 * math.sqrt(0.25 / 40_000))
-        assert found.baselines[0, j] == pytest.approx(f.max(), abs=1e-4)
+        assert found[0, 0].values[j] == pytest.approx(exact, abs=5 * math.sqrt(0.25 / 40_000))
+        assert found[0, 0].baselines[j] == pytest.approx(f.max(), abs=1e-4)
 
 
 def test_the_sentences_are_computed():
@@ -235,7 +235,9 @@ def test_odds_are_rounded_up(loss, shown):
     ({"a": "3%"}, {0: 0.03}),
 ])  # fmt: skip
 def test_targets(target, found):
-    assert columns.read_targets(target, ["a", "b, c"]) == pytest.approx(found)
+    data = gpu_rsfd.SyntheticDataset(100, (2, 3), names=["a", "b, c"])
+    columns = gpu_rsfd.plan(data, epsilons=1.0, target=target, attack=False).columns
+    assert {j: column.target for j, column in enumerate(columns) if column.target} == pytest.approx(found)
 
 
 @pytest.mark.parametrize("target,message", [
@@ -250,4 +252,4 @@ def test_targets(target, found):
 ])  # fmt: skip
 def test_bad_targets(target, message):
     with pytest.raises(InputError, match=re.escape(message)):
-        columns.read_targets(target, ["a", "b, c"])
+        gpu_rsfd.plan(gpu_rsfd.SyntheticDataset(100, (2, 3), names=["a", "b, c"]), target=target, attack=False)

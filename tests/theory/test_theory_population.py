@@ -37,7 +37,7 @@ def test_the_population_by_the_law_of_total_expectation(protocol, assignment):
             weight = math.comb(n, holders) * f**holders * (1 - f) ** (n - holders)
             moments = theory.estimate_moments(m, np.array([holders / n]), n, assignment, attribute)
             expected += weight * (moments.variance[0] + (holders / n + moments.bias[0] - f) ** 2)
-        moments = theory.population_moments(m, np.array([f]), n, assignment, attribute)
+        moments = theory.estimate_moments(m, np.array([f]), n, assignment, attribute, "population")
         assert moments.variance[0] + moments.bias[0] ** 2 == pytest.approx(expected, rel=1e-12)
 
 
@@ -51,13 +51,13 @@ def test_the_clipped_error_against_the_population(protocol):
     logs = [math.lgamma(n + 1) - math.lgamma(c + 1) - math.lgamma(n - c + 1) for c in counts.tolist()]
     law = np.exp(np.array(logs) + counts * math.log(rate) + (n - counts) * math.log1p(-rate))
     exact = law @ (np.maximum(m.estimate(counts, n), 0) - f) ** 2
-    moments = theory.population_moments(m, np.array([f]), n)
-    assert theory._clipped_error(np.array([f]), moments)[0] == pytest.approx(exact, rel=0.01)
+    moments = theory.estimate_moments(m, np.array([f]), n, against="population")
+    assert theory.squared_error(np.array([f]), moments, "clip")[0] == pytest.approx(exact, rel=0.01)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("assignment", ["uniform", "balanced"])
-@pytest.mark.parametrize("against", theory.AGAINST)
+@pytest.mark.parametrize("against", ["users", "population"])
 def test_clipping_never_adds_an_error(assignment, against):
     for protocol in PROTOCOLS:
         for n in (8, 20, 50, 200, 3000):
@@ -77,7 +77,9 @@ def test_fewest_reports_are_the_simulated_ones(protocol, assignment):
     )
     counts = result.counts[0, 0]
     expected = theory.fewest_reports(
-        mechanisms(protocol, 1.0, DOMAIN), data.n, theory.attributes_of(DOMAIN, data.frequencies), assignment
+        mechanisms(protocol, 1.0, DOMAIN),
+        theory.attributes_of(DOMAIN, data.frequencies),
+        theory.Terms(data.n, assignment),
     )
     error = counts.std(axis=0, ddof=1) / math.sqrt(400)
     least = counts.mean(axis=0).argmin()

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from gpu_rsfd.backends import timing
-from gpu_rsfd.backends.base import Engine, Progress, check_noises
+from gpu_rsfd.backends.base import Backend, Progress, check_noises
 from gpu_rsfd.backends.cpu.counting import COUNTERS, Task, TaskCounts, run
-from gpu_rsfd.backends.pool import COMMAND_BYTES, WORKER_BYTES, Columns, Pool, Work, code_bytes
+from gpu_rsfd.backends.pool import Columns, Pool, Work
 from gpu_rsfd.checks import MAX_USERS, integer
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.datasets.synthetic import SyntheticDataset
-from gpu_rsfd.planning import AttributePlan, Counts, Plan
+from gpu_rsfd.planning import Counts, Plan
 from gpu_rsfd.tape import LANES
 
 WORDS_PER_OPERATION = 8192  # long enough to hide NumPy's call overhead, short enough for the cache
 CHUNK_GROUPS = 2048  # of 64 users: the rest of an operation is repetitions, if there are enough of them
 POSITIONS_PER_TASK = 1 << 27
-SAMPLE_POSITIONS = 1 << 23  # timed to tell the speed: a twentieth of a second or so
 INLINE_POSITIONS = 1 << 25  # less work than this is not worth starting processes for
 
 
@@ -29,45 +27,49 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class NumpyBackend(Engine):
-    """`count` gives the integer counts of a plan.  Results do not depend on workers, chunk_users or batch."""
+def run_task(columns: Columns, task: Task, seed: int) -> TaskCounts:
+    """What a worker does."""
+    return run(task, seed, columns)
+
+
+class NumpyBackend(Backend):
+    """`count` gives the integer counts of a plan.  Results do not depend on workers, chunk_users, batch or pool.
+
+    Parameters
+    ----------
+    workers : int, optional
+        Processes; one per core by default.
+    chunk_users, batch : int, optional
+        Users and repetitions of a task, if they are not to be chosen.
+    pool, work
+        Who does the tasks, and how: those of a cluster, say.
+    """
 
     name = "numpy"
     noises = frozenset(COUNTERS)
 
-    def __init__(self, workers: int | None = None, chunk_users: int | None = None, batch: int | None = None) -> None:
-        self._requested = None if workers is None else integer("workers", workers, 1, 1024)
-        self.workers = self._requested or cores()
+    def __init__(
+        self,
+        workers: int | None = None,
+        chunk_users: int | None = None,
+        batch: int | None = None,
+        pool: Any = None,
+        work: Work = run_task,
+    ) -> None:
+        self.workers = cores() if workers is None else integer("workers", workers, 1, 1024)
         self._groups = None if chunk_users is None else -(-integer("chunk_users", chunk_users, 1, MAX_USERS) // LANES)
         self._batch = None if batch is None else integer("batch", batch, 1, 2**31)
-        self._pool = Pool()
-        self._work: Work = run_task
+        self._given, self._work = pool, work
+        self.pool = Pool(self.workers) if pool is None else pool
 
     def close(self) -> None:
         """Ends the worker processes."""
-        self._pool.close()
+        if self._given is None:
+            self.pool.close()
 
     @property
     def device(self) -> str:
         return f"{self.workers} CPU process{'es' if self.workers > 1 else ''}"
-
-    def count(
-        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
-    ) -> tuple[list[Counts], Counts]:
-        """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
-        check_noises(plan, self.name, self.noises)
-        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
-        sampled = np.zeros((len(repetitions), plan.d), np.int64)
-        for task, result in self._results(plan, dataset, seed, repetitions):
-            rows = slice(repetitions.index(task.repetitions[0]), repetitions.index(task.repetitions[-1]) + 1)
-            for attribute, part in zip(task.attributes, result.counts, strict=True):
-                counts[attribute.index][:, rows] += part
-            if result.sampled is not None:
-                sampled[rows, task.attributes[0].index : task.attributes[-1].index + 1] += result.sampled
-            if progress is not None:
-                values = sum(a.k for a in task.attributes)
-                progress((task.stop - task.start) * len(task.repetitions) * values)
-        return counts, sampled
 
     def batch_multiple(self, n: int) -> int:
         """Repetitions that keep every worker busy with full batches."""
@@ -81,31 +83,6 @@ class NumpyBackend(Engine):
         size = -(-n // (chunks * LANES)) * LANES
         return size, self._batch or max(1, WORDS_PER_OPERATION // (size // LANES))
 
-    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
-        """Expected from a timed sample: one task with a few attributes."""
-        size, batch = self.shape(dataset.n, repetitions)
-        batch, stop = min(batch, repetitions), min(size, dataset.n)
-        part = timing.small(plan, timing.SAMPLE_ATTRIBUTES, SAMPLE_POSITIONS // (size * batch))
-        repeated = tuple(range(batch))
-        task = Task(0, stop, dataset.n, part.d, plan.assignment, repeated, part.attributes, plan.needs_reporters)
-        columns = Columns(SyntheticDataset(stop, part.domain))
-        run(task, 0, columns)
-        each = timing.timed(lambda: run(task, 0, columns)) / batch / stop
-        return each * dataset.n * timing.words(plan) / timing.words(part) / self.workers
-
-    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
-        """Bytes that all processes are expected to need: interpreters, words and planes of a task, codes."""
-        size, batch = self.shape(dataset.n, repetitions)
-        drawn = isinstance(dataset, SyntheticDataset)
-        each = 40 * size * min(batch, repetitions) + drawn * code_bytes(dataset)
-        stored = 2 * (not drawn) * code_bytes(dataset)  # here, and mapped by the workers
-        tasks = 1000 * plan.d * (dataset.n // size) // max(1, POSITIONS_PER_TASK // (size * batch))
-        workers = self.workers if self.workers > 1 and not self._small(plan, dataset, repetitions) else 0
-        return COMMAND_BYTES + stored + each + workers * (WORKER_BYTES + each) + tasks
-
-    def _small(self, plan: Plan, dataset: Dataset, repetitions: int) -> bool:
-        return plan.positions(dataset.n) * repetitions < INLINE_POSITIONS and self._requested is None
-
     def tasks(self, plan: Plan, n: int, repetitions: range) -> Iterator[Task]:
         """Chunks of users x parts of the attributes x batches of repetitions."""
         size, batch = self.shape(n, len(repetitions))
@@ -113,46 +90,45 @@ class NumpyBackend(Engine):
         batch = min(batch, -(-len(repetitions) // (rounds * self.workers)))
         for start in range(0, n, size):
             stop = min(start + size, n)
-            for part in _parts(plan.attributes, POSITIONS_PER_TASK // ((stop - start) * batch)):
+            for part in runs([a.k for a in plan.attributes], POSITIONS_PER_TASK // ((stop - start) * batch)):
                 for first in range(0, len(repetitions), batch):
+                    some = tuple(repetitions[first : first + batch])
                     yield Task(
-                        start=start,
-                        stop=stop,
-                        n=n,
-                        d=plan.d,
-                        assignment=plan.assignment,
-                        repetitions=tuple(repetitions[first : first + batch]),
-                        attributes=part,
-                        count_sampled=plan.needs_reporters,
+                        start, stop, n, plan.d, plan.assignment, some, plan.attributes[part], plan.needs_reporters
                     )
 
-    def _results(
-        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range
-    ) -> Iterator[tuple[Task, TaskCounts]]:
+    def count(
+        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
+    ) -> tuple[list[Counts], Counts]:
+        """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
+        check_noises(plan, self.name, self.noises)
+        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
+        sampled = np.zeros((len(repetitions), plan.d), np.int64)
         tasks = list(self.tasks(plan, dataset.n, repetitions))
-        small = self._small(plan, dataset, len(repetitions))
-        workers = min(self.workers, len(tasks))
-        if workers == 1 or (small and not self._pool.workers):
+        small = plan.positions(dataset.n) * len(repetitions) < INLINE_POSITIONS
+        if self._given is None and (small or self.workers == 1 or len(tasks) == 1):
             columns = Columns(dataset)
-            for task in tasks:
-                yield task, run(task, seed, columns)
-            return
-        pieces = ((task, seed) for task in tasks)
-        for (task, _), result in self._pool.each(workers, dataset, self._work, pieces):
-            yield task, result
+            results: Iterator[TaskCounts] = (run(task, seed, columns) for task in tasks)
+        else:
+            results = self.pool.map(dataset, self._work, ((task, seed) for task in tasks))
+        for task, result in zip(tasks, results, strict=True):
+            rows = slice(repetitions.index(task.repetitions[0]), repetitions.index(task.repetitions[-1]) + 1)
+            for attribute, part in zip(task.attributes, result.counts, strict=True):
+                counts[attribute.index][:, rows] += part
+            if result.sampled is not None:
+                sampled[rows, task.attributes[0].index : task.attributes[-1].index + 1] += result.sampled
+            if progress is not None:
+                values = sum(a.k for a in task.attributes)
+                progress((task.stop - task.start) * len(task.repetitions) * values)
+        return counts, sampled
 
 
-def run_task(columns: Columns, task: Task, seed: int) -> TaskCounts:
-    """What a worker does."""
-    return run(task, seed, columns)
-
-
-def _parts(attributes: tuple[AttributePlan, ...], values: int) -> Iterator[tuple[AttributePlan, ...]]:
-    """Runs of attributes with at most `values` values in all (at least one attribute each)."""
-    part: list[AttributePlan] = []
-    for attribute in attributes:
-        if part and sum(a.k for a in part) + attribute.k > values:
-            yield tuple(part)
-            part = []
-        part.append(attribute)
-    yield tuple(part)
+def runs(costs: Sequence[int], most: float) -> Iterator[slice]:
+    """Runs of attributes that cost at most so much together (at least one attribute each)."""
+    start = total = 0
+    for j, cost in enumerate(costs):
+        if j > start and total + cost > most:
+            yield slice(start, j)
+            start, total = j, 0
+        total += cost
+    yield slice(start, len(costs))

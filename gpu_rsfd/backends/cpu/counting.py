@@ -35,7 +35,6 @@ from gpu_rsfd.tape import LANES, LEVELS, Codes, Tape, Words, code_dtype, fake_va
 SUBSET_CELLS = 1 << 20  # users x values that subsets are chosen for at a time
 
 ColumnReader = Callable[[int, int, int], Codes]  # (attribute, first user, last user + 1) -> codes
-Fakes = dict[Thresholds | None, Codes]  # prior -> [repetition, user] fake values; None: uniform
 
 
 @dataclass(frozen=True)
@@ -103,78 +102,68 @@ class _Users:
 def run(task: Task, seed: int, read: ColumnReader) -> TaskCounts:
     """All counts of a task.  `read` gives the users' codes."""
     users = _Users(task, Tape(seed))
-    counts = [_attribute(users, attribute, read) for attribute in task.attributes]
+    counts = [_Column(users, attribute, read).counts() for attribute in task.attributes]
     sampled = None
     if task.count_sampled:
         sampled = np.stack([users.sampled(a.index).sum(axis=1) for a in task.attributes], axis=1, dtype=np.int64)
     return TaskCounts(counts, sampled)
 
 
-def _attribute(users: _Users, attribute: AttributePlan, read: ColumnReader) -> Counts:
-    """[recipe, repetition, value]"""
-    k = attribute.k
-    out = np.zeros((len(attribute.recipes), users.shape[0], k), np.int64)
-    codes = users.padded(read(attribute.index, users.task.start, users.task.stop))
-    mine = users.sampled(attribute.index) if attribute.needs_assignment else None
-    words = users.values(attribute.index) if attribute.needs_value else np.empty((users.shape[0], 0), np.uint64)
-    fakes: Fakes = {}
-    if attribute.needs_value:
-        fakes = {
-            prior: users.padded(fake_values(words, k, prior))
-            for prior in dict.fromkeys((None, *(r.prior for r in attribute.recipes)))
-        }
-    for count in dict.fromkeys(implementation(COUNTERS, r.noise, "the numpy backend") for r in attribute.recipes):
-        count(users, attribute, codes, words, fakes, mine, out)
-    return out
+class _Column:
+    """An attribute of the users of a task: what counts of its reports are made from."""
+
+    def __init__(self, users: _Users, attribute: AttributePlan, read: ColumnReader) -> None:
+        self.users, self.attribute, self.k = users, attribute, attribute.k
+        self.codes = users.padded(read(attribute.index, users.task.start, users.task.stop))
+        self.mine = users.sampled(attribute.index) if attribute.needs_assignment else None
+        self.words = np.empty((users.shape[0], 0), np.uint64)
+        self.fakes: dict[Thresholds | None, Codes] = {}  # prior -> [repetition, user] fake values; None: uniform
+        if attribute.needs_value:
+            self.words = users.values(attribute.index)
+            for prior in (None, *(r.prior for r in attribute.recipes)):
+                if prior not in self.fakes:
+                    self.fakes[prior] = users.padded(fake_values(self.words, self.k, prior))
+
+    def counts(self) -> Counts:
+        """[recipe, repetition, value]"""
+        recipes = self.attribute.recipes
+        out = np.zeros((len(recipes), self.users.shape[0], self.k), np.int64)
+        for count in dict.fromkeys(implementation(COUNTERS, r.noise, "the numpy backend") for r in recipes):
+            count(self, out)
+        return out
 
 
-def _count_values(
-    users: _Users,
-    attribute: AttributePlan,
-    codes: Codes,
-    words: Words,
-    fakes: Fakes,
-    mine: npt.NDArray[np.bool_] | None,
-    out: Counts,
-) -> None:
+def _count_values(column: _Column, out: Counts) -> None:
     """All `Keep` and `Sets`: those with the same messages that send the same for unsampled attributes, together."""
     alike: dict[tuple[Design | None, Unsampled, Thresholds | None], dict[int, int]] = {}
-    for i, r in enumerate(attribute.recipes):
+    for i, r in enumerate(column.attribute.recipes):
         if isinstance(r.noise, (Keep, Sets)):
             alike.setdefault((r.noise.design, r.unsampled, r.prior), {})[i] = r.noise.threshold
     for (design, unsampled, prior), keeps in alike.items():
-        uniform = fakes[None] if design is None else users.padded(scale(words, design.messages))
-        fake = fakes[prior] if design is None else uniform
-        messages = attribute.k if design is None else design.messages
-        found = _count_messages(
-            users, unsampled, list(keeps.values()), messages, design, codes, words, uniform, fake, mine
-        )
-        out[list(keeps)] = found if design is None else design.supported(found, attribute.k)
+        if design is None:
+            out[list(keeps)] = _count_messages(column, unsampled, list(keeps.values()), column.k, prior, None)
+        else:
+            found = _count_messages(column, unsampled, list(keeps.values()), design.messages, None, design)
+            out[list(keeps)] = design.supported(found, column.k)
 
 
 def _count_messages(
-    users: _Users,
-    unsampled: Unsampled,
-    keeps: Sequence[int],
-    k: int,
-    design: Design | None,
-    codes: Codes,
-    words: Words,
-    uniform: Codes,
-    fake: Codes,
-    mine: npt.NDArray[np.bool_] | None,
+    column: _Column, unsampled: Unsampled, keeps: Sequence[int], k: int, prior: Thresholds | None, design: Design | None
 ) -> Counts:
     """[threshold, repetition, message]: start from what is sent if nobody keeps; those who keep x move from y to x.
 
     Messages are values, or those of a design: then x is a member of the value's set.
     """
+    users, words, mine = column.users, column.words, column.mine
+    uniform = column.fakes[None] if design is None else users.padded(scale(words, k))
+    fake = column.fakes[prior] if design is None else uniform
     repetitions = users.shape[0]
     if unsampled is Unsampled.OWN:
         row, user = np.divmod(np.arange(repetitions * users.n), users.n)
     else:
         assert mine is not None
         row, user = np.divmod(np.flatnonzero(mine), users.lanes)
-    x, y, own = codes[user], uniform[row, user], words[row, user]
+    x, y, own = column.codes[user], uniform[row, user], words[row, user]
     h = keep_draw(own)
     if design is not None:
         x = design.elements(x, scale(own, design.size))
@@ -194,28 +183,21 @@ def _count_messages(
     return (histogram + kept[[ascending.index(keep) for keep in keeps]]).reshape(-1, repetitions, k)
 
 
-def _count_bits(
-    users: _Users,
-    attribute: AttributePlan,
-    codes: Codes,
-    words: Words,
-    fakes: Fakes,
-    mine: npt.NDArray[np.bool_] | None,
-    out: Counts,
-) -> None:
+def _count_bits(column: _Column, out: Counts) -> None:
     """Unary encodings.  With G(T) the users with U >= T in a column and M those who encode this very value,
     N = |users| - |G(tq)| + |G(tq) & M| - |G(tp) & M|.
     """
-    k, shape = attribute.k, users.shape
+    users, attribute, k = column.users, column.attribute, column.k
+    shape = users.shape
     everyone = np.broadcast_to(users.valid, shape)
-    sampled = pack(mine) if mine is not None else everyone
+    sampled = pack(column.mine) if column.mine is not None else everyone
     blocks = _Block.of(attribute.recipes)
-    x = digit_planes(codes, k)
+    x = digit_planes(column.codes, k)
     holders = one_hot(x, users.valid, k)  # who holds each value
     # Encoded fakes: x of those who sampled the attribute, the fake value of the others.
     mixed = {
         prior: one_hot(
-            [b ^ ((a ^ b) & sampled) for a, b in zip(x, digit_planes(fakes[prior], k), strict=True)], everyone, k
+            [b ^ ((a ^ b) & sampled) for a, b in zip(x, digit_planes(column.fakes[prior], k), strict=True)], everyone, k
         )
         for prior in dict.fromkeys(r.prior for r in attribute.recipes if r.encodes_fakes)
     }
@@ -255,17 +237,10 @@ def _count_bits(
             out[ids] = np.moveaxis(reported, 0, 2)
 
 
-def _count_subsets(
-    users: _Users,
-    attribute: AttributePlan,
-    codes: Codes,
-    words: Words,
-    fakes: Fakes,
-    mine: npt.NDArray[np.bool_] | None,
-    out: Counts,
-) -> None:
+def _count_subsets(column: _Column, out: Counts) -> None:
     """Subset selection, user by user: some repetitions of some users at a time, whose uniforms all values need."""
-    k, task = attribute.k, users.task
+    users, attribute, k = column.users, column.attribute, column.k
+    task, mine = users.task, column.mine
     recipes = [(i, r, r.noise) for i, r in enumerate(attribute.recipes) if isinstance(r.noise, Subsets)]
     step = max(LANES, SUBSET_CELLS // k // LANES * LANES)  # users
     rows = max(1, step // users.n)  # repetitions
@@ -275,7 +250,7 @@ def _count_subsets(
         u = np.empty((k, len(some) * size), np.uint32)
         for v, (row, repetition) in product(range(k), enumerate(some)):
             u[v, row * size : (row + 1) * size] = users.tape.uniforms(attribute.offset + v, repetition, *who)
-        own = np.tile(codes[here].astype(np.int64), len(some))
+        own = np.tile(column.codes[here].astype(np.int64), len(some))
         for i, recipe, noise in recipes:
             reports: npt.NDArray[Any] = np.arange(len(own))
             if recipe.unsampled is not Unsampled.OWN:
@@ -287,8 +262,7 @@ def _count_subsets(
                 out[i, first + row] += part.sum(axis=1)
 
 
-Counter = Callable[[_Users, AttributePlan, Codes, Words, Fakes, npt.NDArray[np.bool_] | None, Counts], None]
-COUNTERS: dict[type, Counter] = {
+COUNTERS: dict[type, Callable[[_Column, Counts], None]] = {
     Keep: _count_values,
     Sets: _count_values,
     Bits: _count_bits,

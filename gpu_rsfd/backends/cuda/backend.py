@@ -5,37 +5,31 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, wait
 from contextlib import closing, contextmanager
 
 import numpy as np
 
-from gpu_rsfd.backends import BackendUnavailable, timing
-from gpu_rsfd.backends.base import Engine, Progress, check_noises
+from gpu_rsfd.backends import BackendUnavailable
+from gpu_rsfd.backends.base import Backend, Progress, check_noises
 from gpu_rsfd.backends.cuda.devices import probe
 from gpu_rsfd.backends.cuda.passes import AttributeJob
-from gpu_rsfd.backends.cuda.runner import BATCH_WORDS, DeviceLost, Job, KernelTime, Limits, Runner, Stopwatch
-from gpu_rsfd.backends.cuda.work import Work
-from gpu_rsfd.backends.pool import code_bytes
+from gpu_rsfd.backends.cuda.runner import DeviceLost, Job, Limits, Runner, Work
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.planning import Counts, Plan
 from gpu_rsfd.protocols import Bits, Keep, Sets
 
 __all__ = ["CupyBackend", "DeviceLost", "Limits"]
 
-LEAST_POSITIONS = 1 << 28  # of a batch, if several devices share the work: about a millisecond
 
-
-class CupyBackend(Engine):
+class CupyBackend(Backend):
     """`count` gives the integer counts of a plan.  Results do not depend on devices, memory or batches.
 
-    `devices` are CUDA device numbers; default: all that work.  They get repetitions in batches, as they finish, and
-    keep the values of the last data set.  Several threads may use it; they wait for each other.
+    `devices` are CUDA device numbers; default: all that work.  They get equally many repetitions each, and keep
+    the values of the last data set.  Several threads may use it; they wait for each other.
     """
 
     name = "cupy"
@@ -61,7 +55,6 @@ class CupyBackend(Engine):
         self._lock = threading.Lock()
         self._told = False
         self._process = os.getpid()
-        self._least: int | None = None
         self._known: tuple[Plan, list[AttributeJob]] | None = None  # of the last call
         self._runners = [Runner(device, self._short_of_memory) for device in self.devices]
 
@@ -77,28 +70,6 @@ class CupyBackend(Engine):
     def batch_multiple(self, n: int) -> int:
         """Repetitions that use every device; how many fit into its memory is the device's own affair."""
         return len(self.devices)
-
-    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
-        """Expected from a timed sample of a few attributes, after a run that compiles."""
-        part = timing.small(plan, timing.SAMPLE_ATTRIBUTES, timing.SAMPLE_VALUES)
-        some = range(min(self.batch_multiple(dataset.n), repetitions))
-
-        def warm(users: int) -> float:
-            data = SyntheticDataset(users, part.domain)
-            self.count(part, data, 0, some)
-            return timing.timed(lambda: self.count(part, data, 0, some))
-
-        users, seconds = timing.growing(dataset.n, warm)
-        return seconds / len(some) * dataset.n / users * timing.words(plan) / timing.words(part)
-
-    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
-        """Bytes on the host: interpreter, CUDA's libraries, the codes, those of an attribute on their way, counts.
-
-        CuPy copies what is on its way to pinned memory first, and keeps that: while one attribute is copied to the
-        device, the next one may be copied there.
-        """
-        codes = code_bytes(dataset) + (0 if type(dataset) is SyntheticDataset else 3 * 2 * dataset.n)
-        return (400 << 20) + codes + 2 * 8 * BATCH_WORDS
 
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
@@ -116,10 +87,11 @@ class CupyBackend(Engine):
         job = Job(plan, known[1], dataset, seed, repetitions)
         counts = [np.empty((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
         sampled = np.zeros((len(repetitions), plan.d), np.int64)
-        least = -(-(self._least or LEAST_POSITIONS) // plan.positions(dataset.n))
-        work = Work(0, len(repetitions), len(self._runners), least)
+        share = -(-len(repetitions) // len(self._runners))
+        ended = threading.Event()
 
-        def count(runner: Runner) -> None:
+        def count(i: int, runner: Runner) -> None:
+            work = Work(i * share, min((i + 1) * share, len(repetitions)), ended)
             with closing(runner.run(job, work)) as parts:
                 for part in parts:
                     job.unpack(part, counts, sampled)  # devices have different repetitions
@@ -127,11 +99,11 @@ class CupyBackend(Engine):
                         with self._lock:
                             progress(plan.positions(part.users) * (part.last - part.first))
 
-        futures = [runner.submit(count, runner) for runner in self._runners]
+        futures = [runner.submit(count, i, runner) for i, runner in enumerate(self._runners)]
         try:
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
-            work.stop()  # after an error or Ctrl-C devices finish their batch, not all that is left
+            ended.set()  # after an error or Ctrl-C devices finish their batch, not all that is left
             wait(futures)
         for future in futures:
             future.result()
@@ -143,32 +115,10 @@ class CupyBackend(Engine):
         try:
             for runner in self._runners:
                 runner.limits = limits
-            self._least = limits.positions
             yield
         finally:
             for runner in self._runners:
                 runner.limits = Limits()
-            self._least = None
-
-    def kernel_times(self, do: Callable[[], object]) -> dict[str, KernelTime]:
-        """What each kernel did on all devices while something was done, by CUDA events: without the host's time."""
-        times: dict[str, KernelTime] = defaultdict(KernelTime)
-        try:
-            for runner in self._runners:
-                runner.watch = Stopwatch()
-            do()
-            for runner in self._runners:
-                for name, took in runner.submit(runner.stop_watch).result().items():
-                    times[name] = KernelTime(times[name].seconds + took.seconds, times[name].items + took.items)
-        finally:
-            for runner in self._runners:
-                runner.watch = None
-        return dict(times)
-
-    def compiled(self) -> dict[str, str]:
-        """Registers and local memory of the kernels that the first device has compiled, and how long that took."""
-        runner = self._runners[0]
-        return runner.submit(runner.compiled).result()
 
     def _short_of_memory(self, message: str) -> None:
         with self._lock:

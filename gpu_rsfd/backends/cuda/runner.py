@@ -7,7 +7,6 @@ where all of this is done: a thread that goes from one device to another and bac
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
@@ -23,7 +22,6 @@ import numpy.typing as npt
 from gpu_rsfd.backends.cuda.devices import Device, first_line, without_disk
 from gpu_rsfd.backends.cuda.kernels import OPTIONS, module_of, source
 from gpu_rsfd.backends.cuda.passes import KEY, AttributeJob, ValuePass, digits_of, key_rounds
-from gpu_rsfd.backends.cuda.work import Work
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.errors import RunError
@@ -41,7 +39,6 @@ MAX_BLOCKS = 2**31 - 1
 MAX_INDEX = 2**32 - 2**17  # the kernels count words of the device's arrays in 32 bits, and step beyond the last one
 
 _kernels: dict[tuple[int, str], Any] = {}  # by device and name
-compile_seconds: dict[tuple[int, str], float] = {}  # of a module, by its first kernel; less if CuPy has it on disk
 _compiling = threading.Lock()
 
 U32, U64 = np.uint32, np.uint64
@@ -141,7 +138,23 @@ class Limits:
 
     groups: int = 2**63  # of 64 users at a time
     repetitions: int = 2**63  # in a batch
-    positions: int | None = None  # of a batch at least, if several devices share the work
+
+
+@dataclass
+class Work:
+    """The repetitions first … last - 1 of a job that a device has still to do; none once it has `ended`."""
+
+    first: int
+    last: int
+    ended: threading.Event
+
+    def take(self, most: int) -> tuple[int, int] | None:
+        """The next ones, at most so many; None if there are no more."""
+        first, stop = self.first, min(self.first + most, self.last)
+        if first >= stop or self.ended.is_set():
+            return None
+        self.first = stop
+        return first, stop
 
 
 class KernelTime(NamedTuple):
@@ -228,16 +241,16 @@ class Runner:
 
     def run(self, job: Job, work: Work) -> Generator[Part, None, None]:
         """All users in repetitions from `work`, part by part, until there are no more.  In the device's thread."""
-        if work.done:
+        if work.first >= work.last:
             return
         size = job.groups if self._holds(job) else self._groups_that_fit(job)
         if size == job.groups:
             yield from self._users(job, 0, job.groups, work)
             return
-        # the values are read again for each share: as large as is fair
+        # the values are read once for all repetitions
         while share := work.take(len(job.repetitions)):
             for start in range(0, job.groups, size):
-                yield from self._users(job, start, min(start + size, job.groups), Work(*share))
+                yield from self._users(job, start, min(start + size, job.groups), Work(*share, work.ended))
 
     def _free_words(self) -> int:
         pool = self._cp.get_default_memory_pool()
@@ -279,7 +292,7 @@ class Runner:
                 try:
                     following = users.launch(*share)
                 except self._cp.cuda.memory.OutOfMemoryError:
-                    work.give_back(*share)
+                    work.first = share[0]
                     if launched is not None:
                         yield launched.part()
                         launched = None
@@ -294,6 +307,7 @@ class Runner:
                 if launched is not None:
                     yield launched.part()
                 launched = following
+                del following  # or its memory would stay, whatever becomes of the batch
             if launched is not None:
                 yield launched.part()
                 launched = None
@@ -307,8 +321,8 @@ class Runner:
                     raise MemoryError(f"{self.device} has too little free memory for even 64 users")
                 self._say(f"users at a time: {groups * LANES:,} -> {-(-groups // 2) * LANES:,}")
                 middle = start + -(-groups // 2)
-                yield from self._users(job, start, middle, Work(*share))
-                yield from self._users(job, middle, stop, Work(*share))
+                yield from self._users(job, start, middle, Work(*share, work.ended))
+                yield from self._users(job, middle, stop, Work(*share, work.ended))
 
     def _values(self, job: Job, start: int, stop: int) -> list[Any]:
         """Per attribute [digit, group]: the users' values; those of a whole data set stay for the next job."""
@@ -361,15 +375,6 @@ class Runner:
         watch, self.watch = self.watch, None
         return {} if watch is None else watch.times(self._cp)
 
-    def compiled(self) -> dict[str, str]:
-        """What the kernels are made of, as far as they were compiled.  In the device's thread."""
-        found = {name: kernel for (index, name), kernel in _kernels.items() if index == self.device.index}
-        took = sum(seconds for (index, _), seconds in compile_seconds.items() if index == self.device.index)
-        lines = {
-            name: f"{k.num_regs} registers, {k.local_size_bytes} bytes of local memory" for name, k in found.items()
-        }
-        return {"compiled": f"{len(found)} kernels in {took:.1f} s", **lines}
-
     def over(self, items: int) -> int:
         """Blocks for a kernel that strides over items: enough to fill the device."""
         return max(1, min(-(-items // BLOCK), 1 << 16))
@@ -385,9 +390,7 @@ class Runner:
                     module = self._cp.RawModule(code=source(*together), options=OPTIONS)
                     return {(self.device.index, each): module.get_function(each) for each in together}
 
-                started = time.perf_counter()
                 _kernels.update(without_disk(compiled))
-                compile_seconds[self.device.index, together[0]] = time.perf_counter() - started
             return _kernels[place]
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 
+from gpu_rsfd.backends.exact.substreams import FAKE, OWN, RECIPE, Part, Streams
 from gpu_rsfd.planning import Counts
+from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Subsets, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.designs import Design
-from gpu_rsfd.tape import ONE
+from gpu_rsfd.protocols.form import implementation
+from gpu_rsfd.tape import KEEP_ONE, ONE
 
 Floats = npt.NDArray[np.float64]
 
@@ -179,3 +183,86 @@ _STIRLING = np.array(
     [0.0]
     + [math.lgamma(n + 1) - (n + 0.5) * math.log(n) + n - 0.5 * math.log(2 * math.pi) for n in range(1, _SMALL + 1)]
 )
+
+
+class Known:
+    """What the counts of a part depend on, [attribute, value, row or 1] each: the truth, s and the fake values.
+
+    `thinning` is P(sampled) if nothing else depends on who is.
+    """
+
+    def __init__(
+        self, part: Part, n: int, holders: Counts, s: Counts, streams: Streams, row: int, thinning: float | None = None
+    ) -> None:
+        self.part, self.n, self.holders, self.sampled, self.thinning = part, n, holders[:, :, None], s, thinning
+        self.fakes = s
+        if part.needs_fakes:  # those who did not sample an attribute make up a value
+            others, prior = n - s.sum(axis=1, keepdims=True), prior_frequencies(part.prior, part.k)
+            self.fakes = values_of(streams.at(FAKE, part.fake_address, row), others, prior)
+
+    def reports(self, recipe: Recipe) -> tuple[Counts, Counts | int]:
+        """How many encode each value, and how many report at all."""
+        match recipe.unsampled:
+            case Unsampled.OWN:
+                return self.holders, self.n
+            case Unsampled.NOTHING:
+                return self.sampled, self.sampled.sum(axis=1, keepdims=True)
+            case Unsampled.ZERO:
+                return self.sampled, self.n
+            case Unsampled.FAKE:
+                return self.sampled + self.fakes if recipe.unary else self.sampled, self.n
+
+    def draw(self, streams: Streams, row: int, rows: int) -> Iterator[tuple[int, Counts]]:
+        """The counts of each recipe, [attribute, value, row]."""
+        for family in self.part.families:
+            draw = implementation(DRAWS, self.part.recipes[family[0]].noise, "the samplers")
+            yield from draw(self, family, streams, row, rows)
+
+    def draw_keep(self, family: list[int], streams: Streams, row: int, rows: int) -> Iterator[tuple[int, Counts]]:
+        """`Keep` and `Sets`: nothing is shared."""
+        for i in family:
+            recipe = self.part.recipes[i]
+            keep = recipe.noise.integers[0] / KEEP_ONE
+            yield i, self._keep(recipe, keep, streams.at(RECIPE, self.part.recipe_address(recipe), row), rows)
+
+    def draw_bits(self, family: list[int], streams: Streams, row: int, rows: int) -> Iterator[tuple[int, Counts]]:
+        """`Bits` of equal tp: the 1s of those who encode the value are shared."""
+        recipes = self.part.recipes
+        first = recipes[family[0]]
+        encoded, reporters = self.reports(first)
+        tp = first.noise.integers[0]
+        own = ones(streams.at(OWN, self.part.family_address(first), row), tp, encoded, rows)
+        others = reporters - encoded
+        for i in family:
+            _, tq = recipes[i].noise.integers
+            yield i, own + ones(streams.at(RECIPE, self.part.recipe_address(recipes[i]), row), tq, others, rows)
+
+    def draw_subsets(self, family: list[int], streams: Streams, row: int, rows: int) -> Iterator[tuple[int, Counts]]:
+        """`Subsets`: nothing is shared."""
+        for i in family:
+            recipe = self.part.recipes[i]
+            draw = streams.at(RECIPE, self.part.recipe_address(recipe), row)
+            p, size = recipe.noise.p(self.part.k), recipe.noise.integers[1]
+            yield i, subsets(draw, p, size, self.reports(recipe)[0], rows)
+
+    def _keep(self, recipe: Recipe, keep: float, draw: np.random.Generator, rows: int) -> Counts:
+        encoded, reporters = self.reports(recipe)
+        if recipe.prior is not None:  # the fakes have a distribution of their own
+            mine = self.sampled.sum(axis=1, keepdims=True)
+            return kept_or_uniform(draw, keep, encoded, mine, rows) + self.fakes
+        if recipe.unsampled is Unsampled.FAKE and self.thinning is not None:
+            # Sampled and kept is one thinning of the holders: NumPy is faster if p is the same row after row.
+            encoded, keep = self.holders, keep * self.thinning
+        if isinstance(recipe.noise, Sets):
+            return kept_or_any_message(draw, keep, recipe.noise.design, encoded, reporters, rows)
+        return kept_or_uniform(draw, keep, encoded, reporters, rows)
+
+
+Draw = Callable[[Known, list[int], Streams, int, int], Iterator[tuple[int, Counts]]]
+# noise class -> how its counts are drawn
+DRAWS: dict[type, Draw] = {
+    Keep: Known.draw_keep,
+    Sets: Known.draw_keep,
+    Bits: Known.draw_bits,
+    Subsets: Known.draw_subsets,
+}

@@ -11,7 +11,7 @@ A result is a function of (seed, data set, repetition, recipe), whatever else is
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -21,17 +21,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.backends import timing
-from gpu_rsfd.backends.base import Engine, Progress, check_noises
+from gpu_rsfd.backends.base import Backend, Progress, check_noises
 from gpu_rsfd.backends.cpu.backend import cores
-from gpu_rsfd.backends.exact import draws
-from gpu_rsfd.backends.exact.known import DRAWS, Known
-from gpu_rsfd.backends.exact.substreams import BLOCK, SAMPLED, Group, Streams, Tables, groups_of
-from gpu_rsfd.backends.pool import COMMAND_BYTES, WORKER_BYTES, Columns, Pool, code_bytes
+from gpu_rsfd.backends.exact.draws import DRAWS, Known, dealt, thinned
+from gpu_rsfd.backends.exact.substreams import BLOCK, SAMPLED, Group, Job, Streams, groups_of
+from gpu_rsfd.backends.pool import Columns, Pool
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset, check_rows
-from gpu_rsfd.datasets.counted import CountedDataset
-from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.planning import AttributePlan, Counts, Plan
 from gpu_rsfd.tape import COUNTS, MARGINALS, Tape, code_dtype
 
@@ -41,7 +37,7 @@ SHARES = 4  # batches for each worker: a slow one is waited for a quarter of its
 TABLE_BYTES = 1 << 28  # the users' values that are kept in memory at a time
 
 
-class Sampler(Engine, ABC):
+class Sampler(Backend):
     """The interface of a backend: `count` gives the integer counts of a plan.  Results do not depend on workers."""
 
     name: str
@@ -65,48 +61,25 @@ class Sampler(Engine, ABC):
         """Repetitions that use it fully: a good multiple for a block of work."""
         return BLOCK if self.name == "marginals" else self.workers
 
-    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
-        """Bytes that it is expected to need: the interpreter; the draws of a block are few."""
-        return COMMAND_BYTES
-
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
     ) -> tuple[list[Counts], Counts]:
         """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute] (0 if only Spl)."""
         check_rows(dataset, self.name)
         check_noises(plan, self.name, self.noises)
-        groups = groups_of(plan)
-        tables = Tables(groups, len(repetitions))
-        sampled = np.zeros((len(repetitions), plan.d), np.int64)
+        job = Job(plan, dataset, seed, repetitions)
         try:
-            for positions in self._fill(plan, dataset, seed, repetitions, groups, tables, sampled):
+            for positions in self._fill(job):
                 if progress is not None:
                     progress(positions)
         except BaseException:
             self.close()
             raise
-        return tables.counts(plan.d), sampled
+        return job.counts(), job.sampled
 
     @abstractmethod
-    def work(self, dataset: Dataset, plan: Plan) -> int:
-        """Units of a repetition's work: the users it looks at, the counts it draws."""
-
-    @abstractmethod
-    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
-        """Expected from a timed sample."""
-
-    @abstractmethod
-    def _fill(
-        self,
-        plan: Plan,
-        dataset: Dataset,
-        seed: int,
-        repetitions: range,
-        groups: list[Group],
-        tables: Tables,
-        sampled: Counts,
-    ) -> Iterator[int]:
-        """Fills `tables` and `sampled`; yields the positions (users x values) done."""
+    def _fill(self, job: Job) -> Iterator[int]:
+        """Fills the arrays of a job; yields the positions (users x values) done."""
 
     def _each(self, work: Callable[[Any], int], items: Iterable[Any]) -> Iterator[int]:
         """What the work on each item gives, in order, the items done by all workers; raises what goes wrong."""
@@ -125,7 +98,7 @@ class CountsSampler(Sampler):
 
     def __init__(self, workers: int | None = None) -> None:
         super().__init__(workers)
-        self._pool = Pool()
+        self._pool = Pool(self.workers)
 
     def close(self) -> None:
         super().close()
@@ -136,20 +109,6 @@ class CountsSampler(Sampler):
     def device(self) -> str:
         return f"{self.workers} CPU process{'es' if self.workers > 1 else ''}"
 
-    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
-        """Bytes that all processes are expected to need: interpreters, table of values and words it is made of."""
-        users = min(dataset.n, self._users_at_a_time(plan))
-        stored = 0 if isinstance(dataset, SyntheticDataset) else 2 * code_bytes(dataset)  # here, and mapped by workers
-        words = 14 * users if isinstance(dataset, SyntheticDataset) else 0
-        each = users * plan.d * code_dtype(plan.values).itemsize + words
-        many = self.workers > 1 and repetitions > 1 and dataset.n * repetitions >= INLINE_USERS
-        threads = min(self.workers, plan.d)
-        return COMMAND_BYTES + stored + each + (threads - 1) * words + many * self.workers * (WORKER_BYTES + each)
-
-    @staticmethod
-    def _users_at_a_time(plan: Plan) -> int:
-        return max(TABLE_BYTES // (plan.d * code_dtype(plan.values).itemsize) // 4 * 4, 4)
-
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
     ) -> tuple[list[Counts], Counts]:
@@ -157,14 +116,15 @@ class CountsSampler(Sampler):
         check_rows(dataset, self.name)
         check_noises(plan, self.name, self.noises)
         workers = min(self.workers, len(repetitions))
-        if workers == 1 or (dataset.n * len(repetitions) < INLINE_USERS and not self._pool.workers):
+        if workers == 1 or dataset.n * len(repetitions) < INLINE_USERS:
             return super().count(plan, dataset, seed, repetitions, progress)
         counts = [np.empty((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
         sampled = np.zeros((len(repetitions), plan.d), np.int64)
         size = -(-len(repetitions) // (SHARES * workers))
         _ = dataset.counts  # known once, and sent along
-        batches = ((plan, seed, repetitions[i : i + size]) for i in range(0, len(repetitions), size))
-        for (_, _, batch), (part, who) in self._pool.each(workers, dataset, count_batch, batches):
+        batches = [(plan, seed, repetitions[i : i + size]) for i in range(0, len(repetitions), size)]
+        answers = self._pool.map(dataset, count_batch, batches)
+        for (_, _, batch), (part, who) in zip(batches, answers, strict=True):
             rows = slice(repetitions.index(batch[0]), repetitions.index(batch[-1]) + 1)
             for table, piece in zip(counts, part, strict=True):
                 table[:, rows] = piece
@@ -173,57 +133,29 @@ class CountsSampler(Sampler):
                 progress(plan.positions(dataset.n) * len(batch))
         return counts, sampled
 
-    def work(self, dataset: Dataset, plan: Plan) -> int:
-        return dataset.n + timing.draws(plan)
-
-    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
-        part = timing.small(plan, timing.SAMPLE_ATTRIBUTES, timing.SAMPLE_VALUES)
-        with CountsSampler(workers=1) as one:
-
-            def again(users: int) -> float:
-                data = SyntheticDataset(users, part.domain)
-                one.count(part, data, 0, range(1))  # reads the users' values, which are then kept
-                return timing.timed(lambda: one.count(part, data, 0, range(1)))
-
-            fixed = again(1)
-            users, seconds = timing.growing(dataset.n, again)
-        each = max(seconds - fixed, 0.0) / users
-        whole = fixed * timing.draws(plan) / timing.draws(part) + each * dataset.n
-        return whole / min(self.workers, repetitions)
-
-    def _fill(
-        self,
-        plan: Plan,
-        dataset: Dataset,
-        seed: int,
-        repetitions: range,
-        groups: list[Group],
-        tables: Tables,
-        sampled: Counts,
-    ) -> Iterator[int]:
+    def _fill(self, job: Job) -> Iterator[int]:
+        plan, dataset, seed, repetitions = job.plan, job.dataset, job.seed, job.repetitions
         n, holders = dataset.n, dataset.counts
-        assign = any(g.needs_assignment for g in groups)
+        assign = any(g.needs_assignment for g in job.groups)
         s = np.zeros((len(repetitions), plan.values), np.int64)
 
         def repetition(row: int, start: int, stop: int, codes: npt.NDArray[Any] | None) -> int:
             if codes is not None:
                 _add_sampled(plan, Tape(seed), n, repetitions[row], start, codes, s[row])
             if stop == n:
-                sampled[row] = np.add.reduceat(s[row], [a.offset for a in plan.attributes])
+                job.sampled[row] = np.add.reduceat(s[row], [a.offset for a in plan.attributes])
                 streams = Streams(seed, COUNTS)
-                for group, parts in zip(groups, tables.parts, strict=True):
+                for group, parts in zip(job.groups, job.tables, strict=True):
                     mine, holding = s[row][group.columns][:, :, None], holders[group.columns]
                     for part, table in zip(group.parts, parts, strict=True):
                         here = part.places
-                        known = Known.of(part, n, holding[here], mine[here], streams, repetitions[row])
-                        for family in part.families:
-                            for i, values in known.draw(family, streams, repetitions[row], 1):
-                                table[:, i, row] = values[:, :, 0]
+                        known = Known(part, n, holding[here], mine[here], streams, repetitions[row])
+                        for i, values in known.draw(streams, repetitions[row], 1):
+                            table[:, i, row] = values[:, :, 0]
             return (stop - start) * plan.values
 
-        users = n
-        if assign:
-            users = min(n, self._users_at_a_time(plan))
+        size = plan.d * code_dtype(plan.values).itemsize
+        users = min(n, max(TABLE_BYTES // size // 4 * 4, 4)) if assign else n
         for start in range(0, n, users):
             stop = min(start + users, n)
             codes = self._value_table(plan, dataset, start, stop) if assign else None
@@ -278,54 +210,35 @@ class MarginalsSampler(Sampler):
     def drawn_at_once(self, plan: Plan) -> int:
         return min(group.block_rows for group in groups_of(plan))
 
-    def work(self, dataset: Dataset, plan: Plan) -> int:
-        return timing.draws(plan)
+    def _fill(self, job: Job) -> Iterator[int]:
+        plan, dataset, repetitions = job.plan, job.dataset, job.repetitions
 
-    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
-        part = timing.small(plan, timing.SAMPLE_ATTRIBUTES, timing.SAMPLE_VALUES)
-        data = CountedDataset.of_distribution(dataset.n, part.domain)
-        some = range(min(self.batch_multiple(dataset.n), repetitions))
-        self.count(part, data, 0, some)
-        seconds = timing.timed(lambda: self.count(part, data, 0, some))
-        return seconds / len(some) * timing.draws(plan) / timing.draws(part)
-
-    def _fill(
-        self,
-        plan: Plan,
-        dataset: Dataset,
-        seed: int,
-        repetitions: range,
-        groups: list[Group],
-        tables: Tables,
-        sampled: Counts,
-    ) -> Iterator[int]:
-        def draw(job: tuple[int, list[int]]) -> int:
+        def draw(block_of: tuple[int, list[int]]) -> int:
             """One block of a group: the rows asked for."""
-            group, rows = groups[job[0]], job[1]
+            group, rows = job.groups[block_of[0]], block_of[1]
             holders, size = dataset.counts[group.columns], group.block_rows
             first, last = repetitions[rows[0]], repetitions[rows[-1]]
             block, asked = first // size, slice(rows[0], rows[-1] + 1)
             wanted = slice(first % size, last % size + 1, repetitions.step)
-            streams = Streams(seed, MARGINALS)
+            streams = Streams(job.seed, MARGINALS)
             s = self._sampled(plan, dataset.n, group, holders, streams, block)
             thinning = 1 / plan.d if plan.assignment == "uniform" else None
-            for part, table in zip(group.parts, tables.parts[job[0]], strict=True):
+            for part, table in zip(group.parts, job.tables[block_of[0]], strict=True):
                 here = part.places
-                known = Known.of(part, dataset.n, holders[here], s[here], streams, block, thinning)
-                for family in part.families:
-                    for i, values in known.draw(family, streams, block, size):
-                        table[:, i, asked] = values[:, :, wanted].swapaxes(1, 2)
+                known = Known(part, dataset.n, holders[here], s[here], streams, block, thinning)
+                for i, values in known.draw(streams, block, size):
+                    table[:, i, asked] = values[:, :, wanted].swapaxes(1, 2)
             if group.needs_assignment:
-                sampled[asked, [a.index for a in group.attributes]] = s.sum(axis=1).T[wanted]
+                job.sampled[asked, [a.index for a in group.attributes]] = s.sum(axis=1).T[wanted]
             return dataset.n * holders.size * len(rows)
 
-        def jobs() -> Iterator[tuple[int, list[int]]]:
-            for g, group in enumerate(groups):
+        def blocks() -> Iterator[tuple[int, list[int]]]:
+            for g, group in enumerate(job.groups):
                 size = group.block_rows
                 for _, rows in groupby(range(len(repetitions)), lambda row: repetitions[row] // size):  # noqa: B023
                     yield g, list(rows)
 
-        return self._each(draw, jobs())
+        return self._each(draw, blocks())
 
     @staticmethod
     def _sampled(plan: Plan, n: int, group: Group, holders: Counts, streams: Streams, block: int) -> Counts:
@@ -334,9 +247,9 @@ class MarginalsSampler(Sampler):
             return np.zeros((*holders.shape, 1), np.int64)
         draw = streams.at(SAMPLED, group.k, block)
         if plan.assignment == "uniform":
-            return draws.thinned(draw, holders, plan.d, group.block_rows)
+            return thinned(draw, holders, plan.d, group.block_rows)
         index = np.array([a.index for a in group.attributes])
-        return draws.dealt(draw, holders, (n - index + plan.d - 1) // plan.d, group.block_rows)
+        return dealt(draw, holders, (n - index + plan.d - 1) // plan.d, group.block_rows)
 
 
 SAMPLERS: dict[str, type[Sampler]] = {"counts": CountsSampler, "marginals": MarginalsSampler}

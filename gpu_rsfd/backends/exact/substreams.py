@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.planning import AttributePlan, Counts, Plan
 from gpu_rsfd.protocols import Recipe, Unsampled
 from gpu_rsfd.protocols.form import Thresholds
@@ -129,19 +130,21 @@ def groups_of(plan: Plan) -> list[Group]:
     return [Group.of(k, tuple(attributes)) for k, attributes in by_size.items()]
 
 
-class Tables:
-    """The counts of all attributes: [attribute, recipe, repetition, value] of each part of each group."""
+class Job:
+    """A call of `count`: what is asked for, and the arrays that it fills."""
 
-    def __init__(self, groups: list[Group], repetitions: int) -> None:
-        self._groups = groups
-        self.parts = [
-            [np.empty((len(p.attributes), len(p.recipes), repetitions, g.k), np.int64) for p in g.parts] for g in groups
+    def __init__(self, plan: Plan, dataset: Dataset, seed: int, repetitions: range) -> None:
+        self.plan, self.dataset, self.seed, self.repetitions = plan, dataset, seed, repetitions
+        self.groups, rows = groups_of(plan), len(repetitions)
+        self.sampled = np.zeros((rows, plan.d), np.int64)  # [repetition, attribute]
+        self.tables = [  # of each part of each group, [attribute, recipe, repetition, value]
+            [np.empty((len(p.attributes), len(p.recipes), rows, g.k), np.int64) for p in g.parts] for g in self.groups
         ]
 
-    def counts(self, d: int) -> list[Counts]:
+    def counts(self) -> list[Counts]:
         """Per attribute [recipe, repetition, value], the recipes in its own order."""
         out: dict[int, Counts] = {}
-        for group, tables in zip(self._groups, self.parts, strict=True):
+        for group, tables in zip(self.groups, self.tables, strict=True):
             for i, a in enumerate(group.attributes):
                 if len(group.parts) == 1 and a.recipes == group.parts[0].recipes:
                     out[a.index] = tables[0][i]
@@ -153,7 +156,7 @@ class Tables:
                     for r, recipe in enumerate(part.recipes)
                 }
                 out[a.index] = np.stack([found[recipe] for recipe in a.recipes])
-        return [out[j] for j in range(d)]
+        return [out[j] for j in range(self.plan.d)]
 
 
 @lru_cache(maxsize=1 << 16)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -9,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpu_rsfd.backends import BackendUnavailable, timing
-from gpu_rsfd.backends.base import Engine, Progress, check_noises
-from gpu_rsfd.backends.cpu.backend import cores
+from gpu_rsfd.backends import BackendUnavailable
+from gpu_rsfd.backends.base import Backend, Progress, check_noises
+from gpu_rsfd.backends.cpu.backend import cores, runs
 from gpu_rsfd.backends.cpu.counting import Task, TaskCounts
 from gpu_rsfd.backends.native import build
 from gpu_rsfd.backends.native.tables import NOISES, Held, Tables, draw
-from gpu_rsfd.backends.pool import CACHED_BYTES, COMMAND_BYTES, Columns
+from gpu_rsfd.backends.pool import CACHED_BYTES, Columns
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
@@ -28,7 +29,6 @@ STEP = 8  # groups: those of the widest vector
 PIECE_COST = 50e6  # nanoseconds, roughly, that a thread works at a time
 INLINE_COST = 2e6  # less than this is not worth a thread
 PIECE_BYTES = 1 << 20  # of its counts, unless a repetition has more: they stay in the cache
-SCRATCH_BYTES = 2 << 20  # of a thread
 DRAWN_AT_A_TIME = 1 << 22  # users
 
 
@@ -40,14 +40,14 @@ class Piece(NamedTuple):
     part: slice
 
 
-class NativeBackend(Engine):
+class NativeBackend(Backend):
     """`count` gives the integer counts of a plan.  Results do not depend on threads, pieces or segments.
 
     Parameters
     ----------
     workers : int, optional
         Threads; one per core by default.
-    built : build.Built, optional
+    library : ctypes.CDLL, optional
         The compiled code; what this machine's compiler makes of it by default.
     segment_bytes : int, optional
         How many bytes of drawn codes are held at a time.
@@ -57,11 +57,11 @@ class NativeBackend(Engine):
     noises: frozenset[type] = NOISES
 
     def __init__(
-        self, workers: int | None = None, built: build.Built | None = None, segment_bytes: int = CACHED_BYTES
+        self, workers: int | None = None, library: ctypes.CDLL | None = None, segment_bytes: int = CACHED_BYTES
     ) -> None:
         self.workers = cores() if workers is None else integer("workers", workers, 1, 1024)
         try:
-            self._library = (built or build.built()).library
+            self._library = library or build.built().library
         except build.NotBuilt as error:
             raise BackendUnavailable(f"backend 'native' is not available: {error}") from None
         self._segment_bytes = segment_bytes
@@ -81,25 +81,6 @@ class NativeBackend(Engine):
     def batch_multiple(self, n: int) -> int:
         """Repetitions that keep every thread busy."""
         return self.workers
-
-    def seconds_per_repetition(self, dataset: Dataset, plan: Plan, repetitions: int) -> float:
-        """Expected from a timed sample: a few attributes of some users."""
-        part = timing.small(plan, timing.SAMPLE_ATTRIBUTES, timing.SAMPLE_VALUES)
-
-        def warm(users: int) -> float:
-            data = SyntheticDataset(users, part.domain)
-            self.count(part, data, 0, range(1))
-            return timing.timed(lambda: self.count(part, data, 0, range(self.workers)))
-
-        users, seconds = timing.growing(dataset.n, warm)
-        return seconds / self.workers * dataset.n / users * timing.words(plan) / timing.words(part)
-
-    def memory(self, dataset: Dataset, plan: Plan, repetitions: int) -> int:
-        """Bytes: the interpreter, codes (once: of a table they are where they were), what threads work with."""
-        codes = dataset.n * _bytes_per_user(dataset)
-        held = codes if _in_memory(dataset) else min(codes, self._segment_bytes)
-        counts = max(PIECE_BYTES, sum(8 * len(a.recipes) * a.k for a in plan.attributes))
-        return COMMAND_BYTES + held + self.workers * (2 * counts + SCRATCH_BYTES)
 
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
@@ -158,25 +139,17 @@ class NativeBackend(Engine):
             draw(self._library, dataset.seed, j, dataset.thresholds(k), start + first, some, k)
 
         jobs = [(j, first) for j in range(dataset.d) for first in range(0, stop - start, DRAWN_AT_A_TIME)]
-        if len(jobs) == 1 or (stop - start) * dataset.d < DRAWN_AT_A_TIME:
-            for job in jobs:
-                fill(*job)
-        else:
-            running = [self._threads.submit(fill, *job) for job in jobs]
-            try:
-                for future in running:
-                    future.result()
-            finally:
-                for future in running:
-                    future.cancel()
+        small = len(jobs) == 1 or (stop - start) * dataset.d < DRAWN_AT_A_TIME
+        for _ in (map if small else self._threads.map)(fill, *zip(*jobs, strict=True)):
+            pass
         return columns
 
     def _pieces(self, tables: Tables, groups: slice, repetitions: int) -> Iterator[Piece]:
         """Not too long, and enough for all threads; of several repetitions, for which users are prepared once."""
         size = groups.stop - groups.start
         small = sum(tables.costs) * size * repetitions < INLINE_COST
-        for part, cost in _parts(tables.costs, PIECE_COST / min(size, CHUNK)):
-            most = max(STEP, int(PIECE_COST / cost))  # groups x repetitions of a piece
+        for part in runs(tables.costs, PIECE_COST / min(size, CHUNK)):
+            most = max(STEP, int(PIECE_COST / sum(tables.costs[part])))  # groups x repetitions of a piece
             rows = repetitions if small else -(-repetitions // (4 * self.workers))
             rows = max(1, min(rows, most // size, PIECE_BYTES // tables.bytes(part)))
             wanted = 1 if small else -(-4 * self.workers // repetitions)
@@ -237,7 +210,6 @@ def run_task(columns: Columns, task: Task, seed: int) -> TaskCounts:
         groups,
         part,
         task.count_sampled,
-        np.zeros(1, np.int32),
     )
     return TaskCounts(counts, sampled if task.count_sampled else None)
 
@@ -259,14 +231,3 @@ def _checked(codes: Codes, dataset: Dataset, j: int, users: int) -> Codes:
     if not 0 <= int(np.min(codes)) <= int(np.max(codes)) < k:
         raise InputError(f"attribute {j} of {dataset.name!r} has codes outside 0 … {k - 1}")
     return np.ascontiguousarray(codes, code_dtype(k))
-
-
-def _parts(costs: list[int], most: float) -> Iterator[tuple[slice, int]]:
-    """Runs of attributes that cost at most so much together (at least one attribute each), with their cost."""
-    start = total = 0
-    for j, cost in enumerate(costs):
-        if j > start and total + cost > most:
-            yield slice(start, j), total
-            start, total = j, 0
-        total += cost
-    yield slice(start, len(costs)), total

@@ -1,5 +1,7 @@
 """Compiles counts.c on first use, into the user's cache, and loads it; or says in one line why not.
 
+What was compiled is compared with NumPy before the cache gets it, so that code which counts wrong is never used.
+
 A file of the cache is named after what it was made from: source, flags, and every macro that the compiler defines for
 this CPU, so that machines that share a home folder don't share a file that one of them can't run.
 """
@@ -19,7 +21,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from gpu_rsfd.backends.native.known import wrong_answers
 from gpu_rsfd.backends.native.tables import declare
 from gpu_rsfd.cache import CacheError, cache_folder, kept, last_line
 
@@ -147,16 +148,19 @@ def find_compiler() -> Compiler:
 
 
 def in_cache(compiler: Compiler, source: str, folder: Path) -> Path:
-    """The compiled source; compiles it unless the cache has it."""
+    """The compiled source; compiles and checks it unless the cache has it."""
 
     def make(where: Path) -> Path:
         command = shlex.join(compiler.command)
         print(
             f"gpu-rsfd: compiling the native backend with {command}, once (some seconds)", file=sys.stderr, flush=True
         )
-        return compiled(compiler, source, where)
+        path = compiled(compiler, source, where)
+        if wrong := wrong_counts(load(path)):
+            raise NotBuilt(f"what {command} made gives wrong counts ({wrong}): a fault of the compiler or the machine")
+        return path
 
-    return kept(folder, f"counts-{compiler.key(source)}", make)
+    return kept(folder, f"native-{compiler.key(source)}", make)
 
 
 def compiled(compiler: Compiler, source: str, folder: Path) -> Path:
@@ -175,11 +179,18 @@ def _error_line(text: str) -> str:
 
 
 def load(path: Path) -> ctypes.CDLL:
-    """Loads what was compiled, and compares what it counts with what is known."""
+    """Loads what was compiled."""
     try:
-        library = declare(ctypes.CDLL(str(path)))
+        return declare(ctypes.CDLL(str(path)))
     except (OSError, AttributeError) as error:  # a folder from which nothing may be run, a file for another machine
         raise NotBuilt(f"{path} can't be loaded: {last_line(error)}") from None
-    if wrong := wrong_answers(library):
-        raise NotBuilt(f"{path} gives wrong counts ({', '.join(wrong)}): a fault of the compiler or of the machine")
-    return library
+
+
+def wrong_counts(library: ctypes.CDLL) -> str:
+    """Where the compiled code does not count what NumPy counts; empty if it does."""
+    from gpu_rsfd.backends.cpu.backend import NumpyBackend
+    from gpu_rsfd.backends.native.backend import NativeBackend  # which needs this module
+    from gpu_rsfd.backends.reference import FIRST_USE, difference
+
+    with NativeBackend(1, library) as ours, NumpyBackend(1) as right:
+        return next(filter(None, (difference(ours, case, right) for case in FIRST_USE)), "")

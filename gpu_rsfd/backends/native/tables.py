@@ -200,7 +200,7 @@ class Tables:
         groups: slice,
         part: slice,
         count_sampled: bool,
-        stop: npt.NDArray[np.int32],
+        stop: npt.NDArray[np.int32] | None = None,
     ) -> tuple[list[Counts], Counts]:
         """Per attribute of a part [recipe, repetition, value], and who sampled it, [repetition, attribute].
 
@@ -213,7 +213,7 @@ class Tables:
         rows["out"], rows["bins"] = np.uint64(table.ctypes.data) + 8 * np.array([starts, bins], np.uint64)
         rows["codes"] = [held.columns[a.index].ctypes.data for a in self.attributes[part]]
         sampled = np.zeros((many, len(rows)), np.int64)
-        wanted = np.array(repetitions, np.uint64)
+        wanted, never = np.array(repetitions, np.uint64), np.zeros(1, np.int32)
         job = _Job(
             seed=seed,
             n=n,
@@ -224,7 +224,7 @@ class Tables:
             repetition=wanted.ctypes.data,
             attribute=rows.ctypes.data,
             sampled=sampled.ctypes.data if count_sampled else None,
-            stop=stop.ctypes.data,
+            stop=never.ctypes.data if stop is None else stop.ctypes.data,
             d=self.d,
             digits=(self.d - 1).bit_length(),
             balanced=self.assignment == "balanced",
