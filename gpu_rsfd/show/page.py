@@ -126,7 +126,7 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
         "spec": json.dumps(results.spec, indent=1, ensure_ascii=False),
         "made": {
             "package": results.package_version,
-            "stream": results.spec["stream_version"],
+            "stream": first.spec["stream_version"],
             "backend": " ".join(filter(None, (results.backend, f"({results.device})" if results.device else ""))),
             "seconds": round(sum(results.seconds.values()), 1),
         },

@@ -307,7 +307,7 @@ def html(results: Results, named: bool) -> str:
     for name, result in list(results.items())[:MOST_SHOWN]:
         for table in by_column(name, result, How()):
             corner = table[0].column.axis
-            title = heading(results, name, table[0].label.removeprefix(f"{corner}, "))
+            title = f"{heading(results, name)}; {table[0].label.removeprefix(f'{corner}, ')}"
             parts.append(_html_table(result, title if named else title.removeprefix(f"{name}: "), corner, table))
             every += table
     stars = marked(every)
