@@ -29,9 +29,7 @@ PER = ("attribute", "value")
 )
 @with_options("show", SHOWN_POSTPROCESS, SHOWN_METRIC, *FILTERS)
 def show(
-    file: Annotated[
-        Path, typer.Argument(help="Results file of a sweep or an attack.", show_default=False, metavar="FILE")
-    ],
+    file: Annotated[Path, typer.Argument(help="Results file.", show_default=False, metavar="FILE")],
     compare: Annotated[
         str | None,
         option(
@@ -58,9 +56,9 @@ def show(
     latex: Annotated[bool, option("--latex", "A LaTeX table (booktabs); bold: marked as above.")] = False,
     **options: Any,
 ) -> None:
-    """Print mean errors with standard errors; a star marks protocols not significantly worse than the best.
+    """Print means of what was measured with standard errors: errors of a sweep, shares that an attack guesses.
 
-    For an attack: the shares guessed correctly.
+    A star marks protocols not significantly worse than the best, where one can say which numbers are better.
     """
     if options["postprocess"] is not None:
         options["postprocess"] = as_postprocess(options["postprocess"])

@@ -21,6 +21,7 @@ import gpu_rsfd
 from gpu_rsfd.cli.terminal import Guarded, escaped
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.show import tables
+from gpu_rsfd.show.rows import How
 
 MUTATIONS = 200
 FLIPS = 400
@@ -94,7 +95,7 @@ def use(path):
     results = gpu_rsfd.open_results(path)
     with contextlib.redirect_stdout(io.StringIO()):
         for form in ("table", "csv", "json"):
-            tables.show(results, "clip", form)
+            tables.show(results, How("clip"), form)
     assert all(np.isfinite(result.mse("simplex")).all() for result in results.values())
 
 
