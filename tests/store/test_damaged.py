@@ -73,7 +73,7 @@ def sign(file, **changes):
     """Attributes that somebody has set, with the checksum that belongs to them."""
     for name, value in changes.items():
         text = value if isinstance(value, (str, int)) else json.dumps(value)
-        file.attrs[name] = np.bytes_(text.encode()) if isinstance(text, str) else text
+        file.attrs[name] = np.bytes_(text.encode(errors="replace")) if isinstance(text, str) else text
     found = {name: file.attrs[name] for name in SIGNED}
     found = {name: value.decode() if isinstance(value, bytes) else int(value) for name, value in found.items()}
     digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
@@ -181,7 +181,7 @@ def mutate_attribute(file, rng):
     name = rng.choice(["spec", "layout", "wall_time", "sha256", "format", "complete"] if holder is file else ["sha256"])
     kind = rng.randrange(7)
     if name in ("spec", "layout", "wall_time"):
-        sign(file, **{name: edited(json.loads(holder.attrs[name]), rng)})
+        sign(file, **{name: json.dumps(edited(json.loads(holder.attrs[name]), rng))})
     elif kind == 0:
         del holder.attrs[name]
     elif kind == 1:
