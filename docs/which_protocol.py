@@ -20,7 +20,7 @@ FIGURE = PAGE.with_suffix(".svg")
 CLOSE = 1.01  # root mean square errors within 1 % of each other are as good: fewer bits decide
 
 GUARANTEES = {"user": "any two users", "attribute": "users who differ in one attribute"}
-EPSILONS, ATTRIBUTES, VALUES = (0.5, 2.0, 5.0), (2, 10), (2, 10, 100)  # of the table
+EPSILONS, ATTRIBUTES, VALUES = (1.0, 4.0), (2, 10), (2, 10, 100)  # of the table
 AXES: dict[str, tuple[str, tuple[float, ...]]] = {  # of the figure
     "k": ("values k", (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)),
     "d": ("attributes d", (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50)),

@@ -20,10 +20,10 @@ NOT_RUN = (  # tools, what the tests do without, and what only slow tests need
 
 
 def oldest(project: dict[str, object]) -> list[str]:
-    """The pins of the direct dependencies and of the extras `data` and `test`."""
+    """The pins of the direct dependencies and of the extra `test`."""
     extras = project["optional-dependencies"]
     pins: dict[str, str] = {}
-    for text in [*project["dependencies"], *extras["data"], *extras["test"]]:
+    for text in [*project["dependencies"], *extras["test"]]:
         requirement = Requirement(text)
         if requirement.name.startswith(NOT_RUN) or (requirement.marker and not requirement.marker.evaluate()):
             continue

@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "data": (
         DECIDE,
-        "Inspect a table: type and values of each column, and the options to read it with.",
+        "Inspect a table: kind and values of each column, and what must be resolved before use.",
     ),
     "protocols": (
         DECIDE,

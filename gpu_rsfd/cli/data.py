@@ -10,15 +10,14 @@ import typer
 from gpu_rsfd.cli.commands import DECIDE
 from gpu_rsfd.cli.options import given, option, with_options
 from gpu_rsfd.cli.program import app
-from gpu_rsfd.datasets import describe, is_table
-from gpu_rsfd.datasets.options import OPTIONS
-from gpu_rsfd.datasets.table.load import parse_options
+from gpu_rsfd.datasets import describe, is_table, load_dataset
+from gpu_rsfd.datasets.options import OPTIONS, parse_options
 
 
 @app.command(
     rich_help_panel=DECIDE,
-    epilog="Examples:  gpu-rsfd data people.csv  ·  gpu-rsfd data people.csv --exclude id --bins age=10,birth=year  ·  "
-    "gpu-rsfd data export.csv.gz --encoding latin-1 --missing-values '-,n.a.' --json",
+    epilog="Examples:  gpu-rsfd data people.csv  ·  gpu-rsfd data people.csv --exclude id --bins age=10,pay=5q  ·  "
+    "gpu-rsfd data export.csv.gz --encoding latin-1 --missing-values 'n.a.,rhesus=-' --json",
 )
 @with_options("data", *OPTIONS)
 def data(
@@ -26,7 +25,7 @@ def data(
     json: Annotated[bool, option("--json", "JSON instead of text.")] = False,
     **options: Any,
 ) -> None:
-    """Inspect a table: type and values of each column, and the options to read it with."""
-    found = given(options, OPTIONS)
-    report = describe(file, **(parse_options(file, found) if is_table(file) else found))
+    """Inspect a table: kind and values of each column, and what must be resolved before use."""
+    table = file if is_table(file) else load_dataset(file)
+    report = describe(table, **parse_options(given(options, OPTIONS)))
     print(dumps(report.to_dict(), ensure_ascii=False, indent=2) if json else report)

@@ -12,19 +12,11 @@ from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_seed
 from gpu_rsfd.cli import options as declared
 from gpu_rsfd.cli import parse
 from gpu_rsfd.cli.terminal import escaped
-from gpu_rsfd.datasets import (
-    CountedDataset,
-    Dataset,
-    SyntheticDataset,
-    is_table,
-    load_and_describe,
-    load_datasets,
-    report_text,
-)
+from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, describe, is_table, load_datasets
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
-from gpu_rsfd.datasets.paper.published import PUBLISHED
+from gpu_rsfd.datasets.options import parse_options
+from gpu_rsfd.datasets.paper import PUBLISHED
 from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC
-from gpu_rsfd.datasets.table.load import parse_options
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Measurement
@@ -102,7 +94,7 @@ def measurement_of(options: Mapping[str, Any], kind: type[Measurement]) -> Measu
     return kind(**{o.name: o.read(options[o.key], ()) for o in options_of(kind) if o.key in options})
 
 
-def datasets_of(options: Mapping[str, Any], command: str, quiet: bool) -> list[Dataset]:
+def datasets_of(options: Mapping[str, Any], quiet: bool) -> list[Dataset]:
     """Named data sets and files, or synthetic ones by size.
 
     What is in a file is said on standard error, unless `quiet`.
@@ -110,7 +102,7 @@ def datasets_of(options: Mapping[str, Any], command: str, quiet: bool) -> list[D
     by_size = [key for key in BY_SIZE if key in options]
     if by_size and "dataset" in options:
         raise InputError(f"--dataset and --{by_size[0]} exclude each other; give a name, or a size")
-    return _synthetic(options) if by_size else _named(options, command, quiet)
+    return _synthetic(options) if by_size else _named(options, quiet)
 
 
 def _data_seed(options: Mapping[str, Any]) -> int:
@@ -150,7 +142,7 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
     return found
 
 
-def _named(options: Mapping[str, Any], command: str, quiet: bool) -> list[Dataset]:
+def _named(options: Mapping[str, Any], quiet: bool) -> list[Dataset]:
     texts = [str(text) for text in entries(options.get("dataset", DEFAULT_DATASET))]
     # a file may have a comma in its name
     names = [name for text in texts for name in ([text] if Path(text).is_file() else split_list([text], "dataset"))]
@@ -167,11 +159,10 @@ def _named(options: Mapping[str, Any], command: str, quiet: bool) -> list[Datase
         if not is_table(name):
             found.append(next(known))
             continue
-        again = f"gpu-rsfd {command} --dataset"
-        data, report = load_and_describe(name, again, **parse_options(name, options))
-        found.append(data)
+        report = describe(name, **parse_options(options))
+        found.append(report.dataset())
         if not quiet:
-            print(escaped(f"{report_text(report, again)}\n"), file=sys.stderr)
+            print(escaped(f"{report}\n"), file=sys.stderr)
     return found
 
 

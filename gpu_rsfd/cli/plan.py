@@ -79,7 +79,7 @@ def plan(
     elif "users" in given:  # these frequencies, another n
         users = list(dict.fromkeys(parse.users(entries(given.pop("users")))))
     asked = Question(users, target, target_rmse, against, postprocess, attack, free)
-    data = datasets_of(given, "plan", quiet)
+    data = datasets_of(given, quiet)
     if plot is not None and (len(data) > 1 or (users is not None and len(users) > 1)):
         raise InputError("--plot draws one data set and one number of users; give one of each")
     with reporter(quiet=False) as progress:

@@ -20,7 +20,7 @@ from gpu_rsfd.cli.inputs import datasets_of, measurement_of, read_options, spec_
 from gpu_rsfd.cli.signals import Terminated
 from gpu_rsfd.cli.terminal import escaped
 from gpu_rsfd.datasets import DATA_VARIABLE, available
-from gpu_rsfd.datasets.paper.originals import ORIGINALS
+from gpu_rsfd.datasets.paper import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.measure import Measurement
 from gpu_rsfd.options import counted, entries, split_list, whole
@@ -48,7 +48,7 @@ def input_files(options: Mapping[str, Any], spec_file: Path | None) -> list[Path
     paths += [Path(prior)] if isinstance(prior, str) else []
     paths += [spec_file] if spec_file is not None else []
     folder = str(options.get("data-dir") or os.environ.get(DATA_VARIABLE) or "")
-    return paths + [Path(folder, file) for original in ORIGINALS.values() for file in original.files if folder]
+    return paths + [Path(folder, file) for files in ORIGINALS.values() for file in files if folder]
 
 
 def check_files(options: Mapping[str, Any], inputs: Sequence[Path], datasets: Sequence[str] = ()) -> None:
@@ -86,7 +86,7 @@ def carry_out(
     workers = None if options["workers"] is None else whole("workers", options["workers"])
     devices = [whole("device", text) for text in split_list(options["device"] or [], "device")] or None
     check_files(options, input_files(given, options.get("spec")), available() if each else ())
-    run = Run.of(measurement, spec, check_datasets(datasets_of(given, command, quiet), spec.sampler))
+    run = Run.of(measurement, spec, check_datasets(datasets_of(given, quiet), spec.sampler))
     patience = options["patience"]
     if patience is not None and (options["cluster"] is None or not 0 < patience < math.inf):
         raise InputError(f"patience={patience} must be a number of seconds > 0, and needs --cluster")

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.datasets.counted import CountedDataset
-from gpu_rsfd.datasets.paper.originals import ORIGINALS, from_originals, has_originals
-from gpu_rsfd.datasets.paper.published import PUBLISHED, nursery, rebuilt
-from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC, SyntheticDataset
-from gpu_rsfd.datasets.table.arrow import is_frame
-from gpu_rsfd.datasets.table.load import FOREIGN, SUFFIXES, load_table
-from gpu_rsfd.datasets.table.report import TableReport, load_and_describe, report_text
-from gpu_rsfd.datasets.table.report import describe as _describe_table
+from gpu_rsfd.datasets.base import Dataset as Dataset
+from gpu_rsfd.datasets.counted import CountedDataset as CountedDataset
+from gpu_rsfd.datasets.paper import ORIGINALS, PUBLISHED, from_originals, has_originals, nursery, rebuilt
+from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC
+from gpu_rsfd.datasets.synthetic import SyntheticDataset as SyntheticDataset
+from gpu_rsfd.datasets.table import describe as describe
+from gpu_rsfd.datasets.table import is_frame
+from gpu_rsfd.datasets.table import load_table as load_table
 from gpu_rsfd.errors import InputError
-
-__all__ = [
-    "DATA_VARIABLE",
-    "CountedDataset",
-    "Dataset",
-    "SyntheticDataset",
-    "TableReport",
-    "as_dataset",
-    "available",
-    "describe",
-    "is_table",
-    "load_and_describe",
-    "load_dataset",
-    "load_datasets",
-    "load_table",
-    "report_text",
-]
 
 DATA_VARIABLE = "GPU_RSFD_DATA"  # names the folder of original files
 
@@ -94,7 +72,7 @@ def load_datasets(names: Sequence[str], seed: int = 0, data_dir: str | os.PathLi
         if not str(folder) or not Path(folder).is_dir():
             raise InputError(f"{option}={str(folder)!r} is not a folder; valid: the folder of the original files")
         if data_dir is not None and not any(has_originals(name, Path(folder)) for name in published):
-            needed = "; ".join(f"{name}: {', '.join(ORIGINALS[name].files)}" for name in published)
+            needed = "; ".join(f"{name}: {', '.join(ORIGINALS[name])}" for name in published)
             raise InputError(f"{option}={str(folder)!r} has no original file of these data sets; needed: {needed}")
     return [_load(name, seed, None if folder is None else Path(folder)) for name in names]
 
@@ -110,35 +88,16 @@ def _load(name: str, seed: int, folder: Path | None) -> Dataset:
 
 def is_table(text: str) -> bool:
     """Whether a text is meant as the path of a table, not as a data set's name."""
-    if text in available():
-        return False
-    known = Path(text).suffix.lower() in (*SUFFIXES, *FOREIGN, ".gz")
-    return known or "/" in text or Path(text).is_file()
+    return text not in available() and ("/" in text or Path(text).suffix != "" or Path(text).is_file())
 
 
 def as_dataset(data: object) -> Dataset:
     """A data set, given as such, by its name, as a table's path, or as a data frame or Arrow table."""
     if isinstance(data, Dataset):
         return data
-    if isinstance(data, str):
-        return load_table(data) if is_table(data) else load_dataset(str(data))
-    if isinstance(data, os.PathLike) or is_frame(data):
+    if isinstance(data, str) and not is_table(data):
+        return load_dataset(str(data))
+    if isinstance(data, (str, os.PathLike)) or is_frame(data):
         return load_table(data)
-    what, todo = (
-        f"of type {type(data).__name__}",
-        "a Dataset, the name of one, a table's path or a data frame is needed",
-    )
-    if hasattr(data, "to_numpy") and hasattr(data, "columns"):
-        todo = "write it to a file, frame.to_csv('people.csv', index=False), and use load_table('people.csv')"
-    elif hasattr(data, "__array__") or isinstance(data, (list, tuple)):
-        what += f" with shape {data.shape}" if isinstance(data, np.ndarray) else ""
-        todo = "make a data set of it: Dataset(codes, domain), codes[i, j] from 0 to domain[j] - 1"
-    raise InputError(f"data is {what}, not a data set; {todo}")
-
-
-@functools.wraps(_describe_table)
-def describe(table: Any, **options: Any) -> TableReport:
-    """As for a table; the name of a data set is one, too."""
-    if isinstance(table, str) and not is_table(table):
-        table = load_dataset(table)
-    return _describe_table(table, **options)
+    needed = "a Dataset, the name of one, a table's path or a data frame; codes become one by Dataset(codes, domain)"
+    raise InputError(f"data is of type {type(data).__name__}; needed: {needed}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,13 +11,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.checks import MAX_DOMAIN, check_users
+from gpu_rsfd.checks import check_users
 from gpu_rsfd.datasets.options import stored
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import Codes, code_dtype
 
 Labels = tuple[tuple[str, ...], ...]
+Names = Sequence[str] | None
 
 _COUNT_CHUNK = 1 << 20  # users per step when counting
 
@@ -59,7 +59,7 @@ class Dataset:
         self,
         codes: npt.ArrayLike,
         domain: Iterable[int],
-        names: Sequence[str] | None = None,
+        names: Names = None,
         name: str = "data",
         labels: Iterable[Sequence[str]] | None = None,
         source: str = "in memory",
@@ -80,20 +80,15 @@ class Dataset:
         self.labels = None if labels is None else check_labels(labels, self.domain)
         self.source = check_text("source", source)
 
-    def _describe_shape(self, name: str, n: int, domain: Iterable[int], names: Sequence[str] | None) -> None:
+    def _describe_shape(self, name: str, n: int, domain: Iterable[int], names: Names) -> None:
         self.name = check_text("name", name)
         self.domain = Domain.of(domain)
-        if n < 1:
-            raise InputError("the data set is empty: users=0 must be >= 1")
         self.n = check_users(n)
         self.d = len(self.domain)
         if isinstance(names, str):
             raise InputError(f"names={names!r} is one text; a list with a name for each attribute is needed")
-        self.names = tuple(
-            (f"A{j + 1}" for j in range(self.d))
-            if names is None
-            else (check_text(f"names[{j}]", text) for j, text in enumerate(names))
-        )
+        every = [f"A{j + 1}" for j in range(self.d)] if names is None else names
+        self.names = tuple(check_text(f"names[{j}]", text) for j, text in enumerate(every))
         if len(self.names) != self.d:
             raise InputError(f"names has {len(self.names)} entries, but there are {self.d} attributes")
 
@@ -123,17 +118,14 @@ class Dataset:
         for column in self._columns:
             digest.update(column.astype("<u2").tobytes())
         digest.update(repr((self.names, self.labels)).encode())
-        described: dict[str, Any] = {
-            "name": self.name,
-            "users": self.n,
-            "domain": list(self.domain),
-            "sha256": digest.hexdigest(),
-            "source": self.source,
-        }
+        return self._described(sha256=digest.hexdigest())
+
+    def _described(self, **facts: Any) -> dict[str, Any]:
+        found = {"name": self.name, "users": self.n, "domain": list(self.domain), **facts, "source": self.source}
         if self.origin is None:
-            return described
+            return found
         path, options = self.origin  # kept so that the command can be told later
-        return {**described, "loaded": {"file": Path(path).name, **stored(options)}}
+        return {**found, "loaded": {"file": Path(path).name, **stored(options)}}
 
     def __repr__(self) -> str:
         sizes = ", ".join(map(str, self.domain[:10])) + (", …" if self.d > 10 else "")
@@ -143,26 +135,15 @@ class Dataset:
 def check_rows(data: Dataset, sampler: str) -> None:
     """`users` and `counts` look at every user; a data set known only by its counts has none to show."""
     if sampler != "marginals" and not data.has_rows:
-        raise InputError(
-            f"data set {data.name!r} is known only by its counts, not user by user: "
-            f"sampler={sampler!r} cannot be used; available: marginals"
-        )
-
-
-def importable(kind: type) -> bool:
-    """Whether another process finds this class by its name: not if it is in the script itself or in a function."""
-    found: Any = sys.modules.get(kind.__module__)
-    for name in kind.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is kind and kind.__module__ != "__main__"
+        known = f"data set {data.name!r} is known only by its counts, not user by user"
+        raise InputError(f"{known}: sampler={sampler!r} cannot be used; available: marginals")
 
 
 def _checked_column(column: npt.NDArray[Any], j: int, k: int) -> Codes:
     low, high = int(column.min()), int(column.max())
     if low < 0 or high >= k:
         bad = low if low < 0 else high
-        hint = f"; domain sizes go up to {MAX_DOMAIN:,}" if bad >= MAX_DOMAIN else ""
-        raise InputError(f"codes[:, {j}] holds {bad}, outside 0 … {k - 1} (domain[{j}]={k}){hint}")
+        raise InputError(f"codes[:, {j}] holds {bad}, outside 0 … {k - 1} (domain[{j}]={k})")
     codes = np.array(column, dtype=code_dtype(k), order="C")
     codes.flags.writeable = False
     return codes
@@ -185,24 +166,18 @@ def check_unmasked(what: str, table: object) -> None:
     """Masked entries would be taken for what lies under the mask."""
     rows = table if isinstance(table, (list, tuple)) else [table]
     if any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows):
-        raise InputError(
-            f"{what} has masked entries, which have no value; leave these users out, or give them a value of their own"
-        )
+        helps = "leave these users out, or give them a value of their own"
+        raise InputError(f"{what} has masked entries, which have no value; {helps}")
 
 
 def check_labels(labels: Iterable[Sequence[str]], domain: Sequence[int]) -> Labels:
     """One label for each value of each attribute, all different within an attribute; numbers become text."""
-    labels = list(labels)
+    table = []
     for j, row in enumerate(labels):
         if isinstance(row, str) or not isinstance(row, Iterable):
             raise InputError(f"labels[{j}]={row!r} must be a list of labels, one for each value")
-    table = tuple(
-        tuple(
-            str(label) if isinstance(label, (int, float, np.number)) else check_text(f"labels[{j}][{v}]", label)
-            for v, label in enumerate(row)
-        )
-        for j, row in enumerate(labels)
-    )
+        texts = (str(label) if isinstance(label, (int, float, np.number)) else label for label in row)
+        table.append(tuple(check_text(f"labels[{j}][{v}]", text) for v, text in enumerate(texts)))
     if len(table) != len(domain):
         raise InputError(f"labels has {len(table)} entries, but there are {len(domain)} attributes")
     for j, (row, k) in enumerate(zip(table, domain, strict=True)):
@@ -211,4 +186,4 @@ def check_labels(labels: Iterable[Sequence[str]], domain: Sequence[int]) -> Labe
         if len(set(row)) != k:
             twice = next(label for i, label in enumerate(row) if label in row[:i])
             raise InputError(f"labels[{j}] has {twice!r} twice; the values of an attribute need different labels")
-    return table
+    return tuple(table)

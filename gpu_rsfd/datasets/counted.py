@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.datasets.base import Dataset, check_text, check_unmasked
+from gpu_rsfd.datasets.base import Dataset, Names, check_text, check_unmasked
 from gpu_rsfd.datasets.synthetic import parse_distribution
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import Codes
@@ -43,7 +43,7 @@ class CountedDataset(Dataset):
         n: int,
         domain: Iterable[int],
         table: Sequence[npt.ArrayLike],
-        names: Sequence[str] | None = None,
+        names: Names = None,
         name: str = "counted",
         source: str = "counts in memory",
     ) -> None:
@@ -51,9 +51,7 @@ class CountedDataset(Dataset):
         self.source = check_text("source", source)
         if len(table) != self.d:
             raise InputError(f"table has {len(table)} rows, but domain has {self.d} sizes")
-        self._counts = [
-            _checked_row(row, j, k, self.n) for j, (row, k) in enumerate(zip(table, self.domain, strict=True))
-        ]
+        self._counts = [_checked_row(table[j], j, k, self.n) for j, k in enumerate(self.domain)]
 
     @classmethod
     def of_distribution(
@@ -92,13 +90,7 @@ class CountedDataset(Dataset):
 
     def describe(self) -> dict[str, Any]:
         digest = hashlib.sha256(self.counts.astype("<i8").tobytes()).hexdigest()
-        return {
-            "name": self.name,
-            "users": self.n,
-            "domain": list(self.domain),
-            "sha256_of_counts": digest,
-            "source": self.source,
-        }
+        return self._described(sha256_of_counts=digest)
 
 
 def _checked_row(row: npt.ArrayLike, j: int, k: int, n: int) -> npt.NDArray[np.int64]:

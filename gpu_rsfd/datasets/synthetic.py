@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.checks import check_seed
-from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.base import Dataset, Names
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import Codes, Tape, by_thresholds, scale
 
@@ -48,7 +48,7 @@ class SyntheticDataset(Dataset):
         domain: Iterable[int],
         distribution: str = "uniform",
         seed: int = 0,
-        names: Sequence[str] | None = None,
+        names: Names = None,
         name: str = "synthetic",
     ) -> None:
         self._describe_shape(name, n, domain, names)
@@ -70,14 +70,7 @@ class SyntheticDataset(Dataset):
         return None if self._thresholds is None else self._thresholds[k]
 
     def describe(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "users": self.n,
-            "domain": list(self.domain),
-            "distribution": self.distribution,
-            "seed": self.seed,
-            "source": self.source,
-        }
+        return self._described(distribution=self.distribution, seed=self.seed)
 
 
 def parse_distribution(distribution: str) -> float | None:

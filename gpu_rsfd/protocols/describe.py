@@ -42,10 +42,12 @@ def lines() -> Iterator[tuple[str, str, str]]:
 
 
 def protocols_table() -> str:
-    """Every protocol: a table in Markdown."""
-    rows = ["| name | label | budget of an attribute | noise | what is sent |", "|---|---|---|---|---|"]
-    rows += [f"| `{e.name}` | {e.label} | {e.budget.text} | {noises(e)} | {sends(e)} |" for e in REGISTRY.values()]
-    return "\n".join(rows)
+    """Every protocol: a table in Markdown, a row for those that send the same."""
+    kinds: dict[str, list[str]] = {}
+    for entry in REGISTRY.values():
+        kinds.setdefault(sends(entry), []).append(f"`{entry.name}`")
+    rows = ["| protocols | what is sent |", "|---|---|"]
+    return "\n".join(rows + [f"| {', '.join(names)} | {sent} |" for sent, names in kinds.items()])
 
 
 def noises_table() -> str:

@@ -75,7 +75,7 @@ GRR = NoiseRule(
     lambda e, k: math.log2(k),
     "e^e / (e^e + k - 1)",
     "1 / (e^e + k - 1)",
-    "Kairouz, Bonawitz, Ramage, ICML 2016",
+    "Kairouz et al., ICML 2016",
     keep_loss,
 )
 
@@ -141,7 +141,7 @@ HR = message_sets(
     _hadamard,
     "e^e / (e^e + 1)",
     "1/2",
-    "Acharya, Sun, Zhang, AISTATS 2019 (one block)",
+    "Acharya et al., AISTATS 2019 (one block)",
 )
 
 
@@ -170,7 +170,7 @@ PGR = message_sets(
     _projective,
     "e^e s / ((e^e - 1) s + M)",
     "((e^e - 1) λ + s) / ((e^e - 1) s + M)",
-    "Feldman, Nelson, Nguyen, Talwar, ICML 2022",
+    "Feldman et al., ICML 2022",
 )
 
 # ------------------------------------------------------------------------------- unary encodings, Section 2.2.2
@@ -206,7 +206,7 @@ OUE = NoiseRule(
     one_bit_each,
     "1/2",
     "1 / (e^e + 1)",
-    "Wang, Blocki, Li, Jha, USENIX Security 2017",
+    "Wang et al., USENIX Security 2017",
 )
 SUE = NoiseRule(
     "sue",
@@ -216,7 +216,7 @@ SUE = NoiseRule(
     one_bit_each,
     "e^(e/2) / (e^(e/2) + 1)",
     "1 / (e^(e/2) + 1)",
-    "Erlingsson, Pihur, Korolova, CCS 2014 (basic RAPPOR)",
+    "Erlingsson et al., CCS 2014 (basic RAPPOR)",
 )
 
 
@@ -291,7 +291,7 @@ def _local_hashing(name: str, cells: Callable[[float], int], p_star: str, q_star
     def bits(e: float, k: int) -> float:
         return math.log2(cells(e))
 
-    source = "Wang, Blocki, Li, Jha, USENIX Security 2017"
+    source = "Wang et al., USENIX Security 2017"
     return NoiseRule(name, Bits, ideal, towards_privacy(ideal), bits, p_star, q_star, source, loss)
 
 
@@ -352,7 +352,7 @@ THE = NoiseRule(
     one_bit_each,
     "1 - e^(e (θ - 1) / 2) / 2, θ in [1/2, 1] of least variance",
     "e^(-e θ / 2) / 2",
-    "Wang, Blocki, Li, Jha, USENIX Security 2017",
+    "Wang et al., USENIX Security 2017",
 )
 
 # -------------------------------------------------------------------- one report of a longitudinal protocol
@@ -375,7 +375,7 @@ def _memoised(name: str, rule: NoiseRule, source: str) -> NoiseRule:
     )
 
 
-_LONGITUDINAL = "Arcolezi, Couchot, Al Bouna, Xiao, Digital Communications and Networks 2022"
+_LONGITUDINAL = "Arcolezi et al., Digital Communications and Networks 2022"
 L_GRR = _memoised("l-grr", GRR, f"after {_LONGITUDINAL}; for k > 2 with another second step")
-L_SUE = _memoised("l-sue", SUE, "Erlingsson, Pihur, Korolova, CCS 2014 (RAPPOR, one report)")
+L_SUE = _memoised("l-sue", SUE, "Erlingsson et al., CCS 2014 (RAPPOR, one report)")
 L_OSUE = _memoised("l-osue", OUE, _LONGITUDINAL)

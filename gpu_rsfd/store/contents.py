@@ -404,10 +404,10 @@ def results_of(contents: Contents, path: Path) -> Results:
         result = results[name] = Result.made(header, range(*spec["repetitions"])[:end], plain, own, late)
         if sum(8 * math.prod(contents.empty(name, array, end)[0]) for array in layout.arrays) <= AT_ONCE:
             result.__dict__["_read"] = {array: contents.read(name, array, end) for array in layout.arrays}
-            if kind is not None:
-                options = {option: spec[option] for option in kind.__dataclass_fields__ if option in spec}
-                if (wrong := kind(**options).check(result)) is not None:
-                    raise InputError(f"{path} is damaged: {name}/{wrong[0]} {wrong[1]}; {AGAIN}")
+            options = {} if kind is None else {name: spec[name] for name in kind.__dataclass_fields__ if name in spec}
+            with refusing(path):
+                if kind is not None and (wrong := kind(**options).check(result)) is not None:
+                    raise ValueError(f"{name}/{wrong[0]} {wrong[1]}")
     return results
 
 

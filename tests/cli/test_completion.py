@@ -28,7 +28,7 @@ def test_commands_options_and_values(line, found):
 
 FREE = {  # numbers, names and files of the user's own
     *("--data-dir", "--users", "--domain", "--data-seed", "--columns", "--exclude", "--bins", "--group-rare"),
-    *("--merge-spellings", "--as-text", "--missing-values", "--domain-file", "--encoding", "--epsilon"),
+    *("--missing-values", "--decimal", "--max-bytes", "--domain-file", "--encoding", "--epsilon"),
     *("--repetitions", "--seed", "--first-report", "--prior-seed", "--protocol-from", "--spec", "--workers"),
     *("--device", "--cluster", "--patience", "--part", "--output", "--save-every", "--attribute", "--attack"),
     *("--target", "--target-rmse", "--attributes", "--values", "--plot"),

@@ -185,13 +185,12 @@ SMALL = ["--repetitions", "2", "--epsilon", "1,ln2", "--protocol", "smp-grr,spl-
 @pytest.mark.parametrize("command,data", [
     ("sweep", ["--users", "50,60", "--domain", "3x2,4", "--distribution", "zipf:1.2", "--data-seed", "7"]),
     ("sweep", ["--users", "50,60", "--attributes", "2,1", "--values", "3", "--sampler", "marginals", "--keep", "mse"]),
-    ("sweep", ["--dataset", "odd name,x.csv", "--bins", "age, years=2", "--missing", "drop", "--delimiter", ";"]),
+    ("sweep", ["--dataset", "odd name,x.csv", "--bins", '"age, years"=2', "--missing", "drop", "--delimiter", ";"]),
     ("sweep", ["--dataset", "a.csv,b.csv,nursery", "--exclude", "x"]),
     ("attack", ["--users", "50", "--domain", "3x2", "--knowledge", "estimated", "--seed", "3"]),
     ("attack", ["--users", "50", "--domain", "3x2", "--guarantee", "attribute", "--assignment", "balanced"]),
 ])  # fmt: skip
 def test_the_command_makes_the_same_file(tmp_path, monkeypatch, command, data):
-    pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
     rows = "".join(f"{'fm'[i % 2]};{20 + i};{i % 3}\n" for i in range(30))
     Path("odd name,x.csv").write_text('sex;"age, years";x\n' + rows)

@@ -47,7 +47,7 @@ def test_simulate(options, message):
     ([[0]], (65_536,), None, r"domain\[0\]=65536 must be a whole number from 2 to 65,535"),
     ([[0]], ("a",), None, r"domain\[0\]='a' must be a whole number"),
     ([[0, 1]], (2,), None, r"codes has 2 columns, but domain has 1 sizes"),
-    (np.zeros((0, 2), int), (2, 2), None, r"the data set is empty: users=0 must be >= 1"),
+    (np.zeros((0, 2), int), (2, 2), None, r"users=0 must be a whole number >= 1"),
     (np.zeros((3, 0), int), (), None, r"domain has 0 attributes; valid: 1 to"),
     ([0, 1], (2,), None, r"codes has shape \(2,\); a table \[users, attributes\] is needed"),
     ([[0.5]], (2,), None, r"codes has dtype float64; integers"),
@@ -60,7 +60,7 @@ def test_dataset(codes, domain, names, message):
 
 
 @pytest.mark.parametrize("arguments,message", [
-    ((0, (2,)), r"the data set is empty: users=0 must be >= 1"),
+    ((0, (2,)), r"users=0 must be a whole number >= 1"),
     ((5, (2,), "normal"), r"unknown distribution 'normal'; available: uniform, zipf:S"),
     ((5, (2,), "zipf:x"), r"unknown distribution 'zipf:x'"),
     ((5, (2,), "zipf:-1"), r"unknown distribution 'zipf:-1'"),

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 from command import call, refusal, start
+from gpu_rsfd.store.folder import folder_of
+from gpu_rsfd.store.output import shares
 
 import gpu_rsfd
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.running.experiments import merge, sweep
 from gpu_rsfd.store.files import locked
-from gpu_rsfd.store.folder import folder_of
-from gpu_rsfd.store.output import shares
 
 DATA = [
     gpu_rsfd.SyntheticDataset(900, (3, 5), "zipf:1", name="large"),

@@ -45,7 +45,7 @@ def test_a_distribution_gives_the_expected_counts():
 
 @pytest.mark.parametrize("arguments,message", [
     ((2**53 + 1, (2,), [[0.5, 0.5]]), r"users=9007199254740993 must be a whole number >= 1 and <= 2\*\*53"),
-    ((0, (2,), [[0, 0]]), r"the data set is empty"),
+    ((0, (2,), [[0, 0]]), r"users=0 must be a whole number >= 1"),
     ((10, (2,), [[0.5, 0.6]]), r"table\[0\] has frequencies that sum to 1.1; they must sum to 1"),
     ((10, (2,), [[1.5, -0.5]]), r"table\[0\]\[1\]=-0.5 must be finite and >= 0"),
     ((10, (2, 2), [[5, 5], [11, -1]]), r"table\[1\]\[1\]=-1 must be finite and >= 0"),

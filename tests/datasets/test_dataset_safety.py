@@ -66,37 +66,3 @@ def test_what_no_file_can_hold_is_refused_at_once(options, message):
 def test_numbers_and_numpy_text_are_good_labels():
     data = gpu_rsfd.Dataset([[0], [1]], (2,), names=np.array(["x"]), labels=np.array([[10, 20]]), name=np.str_("n"))
     assert (data.names, data.labels, type(data.names[0]), type(data.name)) == (("x",), (("10", "20"),), str, str)
-
-
-@pytest.mark.parametrize("arrays,message", [
-    ({"domain": ["2", "2"]}, r"domain has dtype <U1; valid: whole numbers, one for each attribute"),
-    ({"domain": [2.0, 2.0]}, r"domain has dtype float64; valid: whole numbers"),
-    ({"k": np.array([True, True])}, r"domain has dtype bool"),
-    ({"names": np.array([b"\xff", b"x"])}, r"names and labels_json must be UTF-8 text"),
-    ({"labels_json": '[["a", null], ["b", "c"]]'}, r"labels\[0\]\[1\]=None must be text"),
-    ({"labels_json": '[["a", "x\\u0000"], ["b", "c"]]'}, r"labels\[0\]\[1\]='x\\x00' holds a NUL"),
-])  # fmt: skip
-@pytest.mark.parametrize("suffix", [".npz", ".h5"])
-def test_files_of_codes(tmp_path, suffix, arrays, message):
-    path = tmp_path / f"t{suffix}"
-    content = {"codes": np.array([[0, 1], [1, 0]]), **arrays}
-    if suffix == ".npz":
-        np.savez(path, **content)
-    else:
-        import h5py
-
-        with h5py.File(path, "w") as file:
-            for key, value in content.items():
-                file[key] = value
-        message = message.replace("<U1", "object")
-    with pytest.raises(InputError, match=message):
-        gpu_rsfd.load_table(path)
-
-
-def test_codes_that_are_no_array(tmp_path):
-    import h5py
-
-    with h5py.File(tmp_path / "t.h5", "w") as file:
-        file["codes"] = "text"
-    with pytest.raises(InputError, match=r"codes has shape \(\) and dtype"):
-        gpu_rsfd.load_table(tmp_path / "t.h5")

@@ -28,7 +28,6 @@ def people(tmp_path):
 
 @pytest.mark.slow
 def test_text_numbers_and_missing_values(people):
-    pytest.importorskip("pyarrow")
     done = run("sweep", "--dataset", "people.csv", *OPTIONS, cwd=people)
     assert "people: n = 7, d = 4, 5 repetitions" in done.stdout
     result = gpu_rsfd.open_results(people / "results.h5")["people"]
@@ -52,7 +51,6 @@ def test_text_numbers_and_missing_values(people):
 
 @pytest.mark.slow
 def test_columns_missing_and_resume(people):
-    pytest.importorskip("pyarrow")
     options = [*OPTIONS[2:], "--dataset", "people.csv", "--columns", "sex,city", "--missing", "drop", "--no-plot"]
     run("sweep", *options, "--quiet", cwd=people)
     result = gpu_rsfd.open_results(people / "results.h5")["people"]
@@ -65,16 +63,15 @@ def test_columns_missing_and_resume(people):
 @pytest.mark.parametrize("arguments,message", [
     (["--dataset", "nobody.csv"], "no such file: nobody.csv"),
     (["--dataset", "people.csv", "--columns", "sex,town"], "people.csv has no column 'town'; columns: sex, age"),
-    (["--dataset", "people.csv", "--bins", "age"], "bins=age must be COLUMN=NUMBER, such as age=10"),
+    (["--dataset", "people.csv", "--bins", "age"], "bins=age must be COLUMN=BINS, such as age=10"),
     (["--dataset", "people.csv", "--bins", "city=4"], "bins of 'city' need numbers"),
     (["--dataset", "people.csv", "--columns", "city", "--missing", "error"], "column 'city' has 1 missing values"),
-    (["--dataset", "people.csv", "--missing", "hide"], "missing='hide' is unknown; available: category, drop, error"),
+    (["--dataset", "people.csv", "--missing", "hide"], "unknown missing 'hide'; available: category, drop, error"),
     (["--dataset", "syn1", "--columns", "sex"], "--columns needs a file of data"),
     (["--users", "5", "--domain", "2", "--missing", "drop"], "--missing needs a file of data"),
     (["--dataset", "adult", "--data-dir", "nowhere"], "data_dir='nowhere' is not a folder"),
 ])  # fmt: skip
 def test_bad_input(people, capsys, monkeypatch, arguments, message):
-    pytest.importorskip("pyarrow")
     error = refusal(monkeypatch, capsys, people, ["sweep", *arguments])
     assert message in error[-1]
     assert len(error) == 1
@@ -83,7 +80,6 @@ def test_bad_input(people, capsys, monkeypatch, arguments, message):
 
 @pytest.mark.slow
 def test_plot_names_the_attributes(people):
-    pytest.importorskip("pyarrow")
     run("sweep", "--dataset", "people.csv", *OPTIONS, "--quiet", "--no-plot", cwd=people)
     done = run("plot", "results.h5", "--attribute", "town", cwd=people, code=2)
     assert "no attribute 'town' in the results; attributes: sex, age, city, pay" in done.stderr

@@ -8,7 +8,7 @@ from realdata import as_csv, shared_rows
 from stats import normal_bound
 
 import gpu_rsfd
-from gpu_rsfd.datasets.paper import originals, published
+from gpu_rsfd.datasets import paper
 from gpu_rsfd.tape import Tape
 
 
@@ -36,7 +36,7 @@ def test_every_name_loads_with_its_published_shape():
 
 def test_nursery_is_the_original_file_to_the_byte():
     text = as_csv(gpu_rsfd.load_dataset("nursery")) + "\n"
-    assert hashlib.sha256(text.encode()).hexdigest() == originals.SHA256["nursery.data"]
+    assert hashlib.sha256(text.encode()).hexdigest() == paper.SHA256["nursery.data"]
 
 
 def test_nursery_equals_the_real_rows():
@@ -63,7 +63,7 @@ def test_published_counts_are_those_of_the_real_rows(name, file):
 @pytest.mark.parametrize("name", ["adult", "ms-fimu", "census-income"])
 def test_rebuilt_columns_have_the_published_counts(name):
     data = gpu_rsfd.load_dataset(name)
-    facts = published.published_counts(name)
+    facts = paper.published_counts(name)
     assert data.counts.tolist() == [count for a in facts["attributes"] for count in a["counts"]]
     assert all(sum(a["counts"]) == facts["users"] == data.n for a in facts["attributes"])
     assert data.source == data.describe()["source"] == "columns rebuilt from published counts"
@@ -85,7 +85,7 @@ def test_rebuilt_columns_are_spread_and_independent_of_each_other():
 
 def test_rebuilt_columns_follow_their_documented_order():
     words = Tape(0).data(3, 0, 60)
-    column = published.rebuilt_column([10, 0, 45, 5], 3)
+    column = paper.rebuilt_column([10, 0, 45, 5], 3)
     for user in range(60):
         rank = sum(int(other) < int(words[user]) for other in words)
         assert column[user] == (0 if rank < 10 else 2 if rank < 55 else 3)

@@ -1,6 +1,5 @@
 """Every data set says which data it is: `source`, also in its description and so in the results file."""
 
-import numpy as np
 import pytest
 from command import refusal
 from realdata import as_csv
@@ -42,8 +41,8 @@ def test_sources(make, source):
 
 
 def test_a_file_is_named_without_its_folder(tmp_path):
-    np.savez(tmp_path / "codes.npz", codes=[[0, 1], [1, 0]])
-    assert gpu_rsfd.load_table(tmp_path / "codes.npz").describe()["source"] == "codes.npz"
+    (tmp_path / "t.csv").write_text("x;y\n1;a\n2;b\n")
+    assert gpu_rsfd.load_table(tmp_path / "t.csv").describe()["source"] == "t.csv"
 
 
 def test_a_folder_that_is_given_must_have_the_files(folder, tmp_path, monkeypatch, capsys):
@@ -59,7 +58,7 @@ def test_a_folder_that_is_given_must_have_the_files(folder, tmp_path, monkeypatc
 
 
 def test_of_several_sets_some_may_have_files(folder):
-    found = datasets_of({"dataset": ["syn1", "nursery", "ms-fimu"], "data-dir": str(folder)}, "sweep", quiet=True)
+    found = datasets_of({"dataset": ["syn1", "nursery", "ms-fimu"], "data-dir": str(folder)}, quiet=True)
     assert [data.source for data in found] == ["drawn: uniform, seed 0", "rows of nursery.data", REBUILT]
 
 

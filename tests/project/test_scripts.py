@@ -78,16 +78,16 @@ def test_extras_stay(clone):
     venv = f"python3 -m venv {clone.folder}/.venv"
     assert clone("sweep", "--seed", "1") == [venv, clone.installed(""), "gpu-rsfd sweep --seed 1"]
     assert clone("sweep") == ["gpu-rsfd sweep"]
-    assert clone("install", "data", "cuda13") == [clone.installed("[cuda13,data]")]
-    assert clone("install", "data") == []
+    assert clone("install", "page", "cuda13") == [clone.installed("[cuda13,page]")]
+    assert clone("install", "page") == []
     assert clone("sweep") == ["gpu-rsfd sweep"]
-    assert clone("test")[0] == clone.installed("[cuda13,data,test]")
+    assert clone("test")[0] == clone.installed("[cuda13,page,test]")
     pyproject = clone.folder / "pyproject.toml"
     pyproject.write_text(pyproject.read_text() + "\n")
-    assert clone("sweep") == [clone.installed("[cuda13,data,test]"), "gpu-rsfd sweep"]
+    assert clone("sweep") == [clone.installed("[cuda13,page,test]"), "gpu-rsfd sweep"]
     # `pip install .` by hand puts a copy in place of the clone's own code
     (clone.folder / ".venv" / EDITABLE).write_text("{}")
-    assert clone("sweep") == [clone.installed("[cuda13,data,test]"), "gpu-rsfd sweep"]
+    assert clone("sweep") == [clone.installed("[cuda13,page,test]"), "gpu-rsfd sweep"]
 
 
 def test_a_failed_install_is_tried_again(clone):
@@ -96,22 +96,22 @@ def test_a_failed_install_is_tried_again(clone):
 
 
 def test_a_moved_clone_gets_a_new_environment(clone):
-    clone("install", "data")
+    clone("install", "page")
     clone.folder = clone.folder.rename(clone.folder.with_name("moved"))
     venv = f"python3 -m venv {clone.folder}/.venv"
-    assert clone("sweep") == [venv, clone.installed("[data]"), "gpu-rsfd sweep"]
+    assert clone("sweep") == [venv, clone.installed("[page]"), "gpu-rsfd sweep"]
 
 
 def test_an_extra_that_is_no_more_is_forgotten(clone):
-    clone("install", "data", "bench")
+    clone("install", "page", "bench")
     pyproject = clone.folder / "pyproject.toml"
     pyproject.write_text(pyproject.read_text().replace("bench = [", "benchmarks = ["))
-    assert clone("sweep") == [clone.installed("[data]"), "gpu-rsfd sweep"]
+    assert clone("sweep") == [clone.installed("[page]"), "gpu-rsfd sweep"]
 
 
 def test_unknown_extras_are_refused(clone):
-    assert clone("install", "date", code=2) == []
-    assert clone.errors.startswith("unknown extra 'date'; available: cuda12 cuda13 data ")
+    assert clone("install", "pages", code=2) == []
+    assert clone.errors.startswith("unknown extra 'pages'; available: cuda12 cuda13 page ")
 
 
 def test_lowest_versions():

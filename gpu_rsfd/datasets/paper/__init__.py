@@ -1,1 +1,0 @@
-"""The data sets of the paper: from their rules, their published counts or their original files."""

@@ -1,0 +1,681 @@
+"""Your own data: a table in a file or in memory becomes a report of what is in it, and a data set.
+
+Readers give the chosen columns (row i holds `values[places[i]]`), each of which is encoded (codes and labels).  What is
+wrong with columns is collected on the way, and told at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import io
+import json
+import math
+import os
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+from functools import cached_property, partial
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN
+from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.options import BY_NAME, OF_TEXT_FILES, check_options, with_options
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.textfiles import toml_loads
+
+OF_TEXT, OF_JSON = (".csv", ".tsv", ".txt"), (".jsonl", ".ndjson")
+DELIMITERS = (",", ";", "\t", "|")  # those that are guessed
+SAMPLE = 101  # records that a guessed delimiter must fit
+BLOCK_BYTES = 1 << 26  # of a text file, parsed at a time: no row may be longer
+CELL_BYTES = 8  # of a column that has been read
+
+MISSING = -1  # the place of a missing value
+MISSING_TEXT = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null"})  # in a text file
+MISSING_LABEL, OTHER_LABEL = "(missing)", "other"
+
+COMMONEST, SHOWN_COLUMNS, WIDTH = 3, 40, 24  # of a report: values of a column, columns, characters of a name or value
+
+Places = npt.NDArray[np.int64]
+Encoded = tuple[npt.NDArray[Any], list[str]]  # codes and labels
+Choose = Callable[[Sequence[str]], list[int]]  # from the names of all columns to the places of those to read
+
+
+# Columns: from values to codes and labels
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column, dictionary-encoded: row i holds `values[places[i]]`, or nothing if places[i] is -1."""
+
+    name: str
+    places: Places
+    values: list[Any]  # texts; None for missing ones, until `_settled`
+    declared: str = ""  # the kind of a typed column: number, text, date or true/false
+    decimal: str = "."  # the mark in numbers
+    rows: Places | None = None  # where each place was in the file, if rows were dropped
+
+    def shown(self, place: int) -> str:
+        """A value and the first row, counted from 1 without the header, that holds it."""
+        row = int(np.argmax(self.places == place))
+        return f"{self.values[place]!r} (row {(row if self.rows is None else int(self.rows[row])) + 1:,})"
+
+    def exact(self, place: int) -> Decimal | float | None:
+        """The number that a value is, without rounding: long identifiers must not become equal."""
+        value: str = self.values[place]
+        return exact_number(value if self.decimal in ("", ".") else value.replace(".", "_").replace(self.decimal, "."))
+
+    @cached_property
+    def numbers(self) -> dict[int, Decimal | float]:
+        """The values in use that are numbers."""
+        return {place: number for place in self.present if (number := self.exact(place)) is not None}
+
+    @cached_property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many rows hold each value; the last are the missing ones."""
+        return np.bincount(self.places + (self.places < 0) * (len(self.values) + 1), minlength=len(self.values) + 1)
+
+    @cached_property
+    def present(self) -> list[int]:
+        """The places in use: not all of them, once rows were dropped."""
+        return np.flatnonzero(self.counts[:-1]).tolist()
+
+    @property
+    def kind(self) -> str:
+        """What the values are, whatever becomes of them."""
+        numeric = "number" if len(self.numbers) == len(self.present) else "text"
+        return self.declared or (numeric if self.present else "empty")
+
+
+def exact_number(text: str) -> Decimal | float | None:
+    """The number that a text is, if it is one; not a number is none."""
+    try:
+        number = float(text) if "_" not in text else math.nan
+        return None if math.isnan(number) else Decimal(text) if math.isfinite(number) else number
+    except (ValueError, InvalidOperation):  # the latter of an exponent beyond all bounds
+        return None
+
+
+def _plainest(spellings: list[str]) -> str:
+    """`1` of 1, 1.0, 01, +1 and 1e0."""
+    return min(spellings, key=lambda s: ("e" in s.lower(), re.match(r"\+|-?0\d", s) is not None, len(s), s))
+
+
+def _unused(label: str, labels: Sequence[str]) -> str:
+    while label in labels:
+        label = f"({label})"
+    return label
+
+
+def _finish(column: Column, code_of_place: dict[int, int], labels: list[str]) -> Encoded:
+    """Codes of all rows; missing values, if any, become the last category."""
+    if column.counts[-1]:
+        code_of_place = {**code_of_place, MISSING: len(labels)}
+        labels = [*labels, _unused(MISSING_LABEL, labels)]
+    if len(labels) < MIN_DOMAIN:
+        raise _unusable(column.name, f"has one value only, {labels[0]!r}; an attribute needs at least {MIN_DOMAIN}")
+    _check_few(column.name, len(labels))
+    codes = np.zeros(len(column.values) + 1, np.int64)  # place -1 is the last
+    codes[list(code_of_place)] = list(code_of_place.values())
+    return codes[column.places], labels
+
+
+def _unusable(name: str, why: str) -> InputError:
+    return InputError(f"column {name!r} {why}: leave it out (exclude={name})")
+
+
+def _check_few(name: str, count: int) -> None:
+    if count > MAX_DOMAIN:
+        helps = f"; bins={name}=10 or group_rare=0.5% makes fewer of them"
+        raise _unusable(name, f"has {count:,} values; at most {MAX_DOMAIN:,} are valid{helps}")
+
+
+def encode_values(column: Column, rare: float | None) -> Encoded:
+    """The domain is what the data hold: numbers in their order, else text in its own.
+
+    In a column of untyped text that is all numbers, spellings of the same number are one value.  `rare`: values of
+    fewer than this share of the rows become one value, if there are two or more of them.
+    """
+    name, present, values = column.name, column.present, column.values
+    sizes = column.numbers if len(column.numbers) == len(present) else {}
+    found: dict[Any, list[int]] = {}
+    for place in present:
+        found.setdefault(place if column.declared or not sizes else sizes[place], []).append(place)
+    least = 0 if rare is None else rare * len(column.places)
+    few = [places for places in found.values() if column.counts[places].sum() < least]
+    out = {places[0] for places in few} if len(few) > 1 else set()
+    groups = [places for places in found.values() if places[0] not in out]
+    _check_few(name, len(groups))  # before they are sorted, which takes long
+    groups.sort(key=lambda places: (sizes.get(places[0], 0), values[places[0]]))
+    labels = [_plainest([values[place] for place in places]) for places in groups]
+    if out:
+        groups.append([place for places in few for place in places])
+        labels.append(_unused(OTHER_LABEL, labels))
+    return _finish(column, {place: code for code, places in enumerate(groups) for place in places}, labels)
+
+
+def encode_domain(column: Column, domain: list[str], where: Path) -> Encoded:
+    """The domain is given: values that nobody holds are allowed, values outside it are not."""
+    codes, times = {value: code for code, value in enumerate(domain)}, Counter(map(exact_number, domain))
+    by_number = {number: code for value, code in codes.items() if times[number := exact_number(value)] == 1}
+    code_of_place: dict[int, int] = {}
+    for place in column.present:
+        number = column.exact(place)
+        code = codes.get(column.values[place], None if number is None else by_number.get(number))  # 07, 7: as spelled
+        if code is None:
+            known = f"not in its domain in {where}: {_shorten(domain)}"
+            raise InputError(f"column {column.name!r} holds {column.shown(place)}, {known}")
+        code_of_place[place] = code
+    return _finish(column, code_of_place, domain)
+
+
+def encode_bins(column: Column, bins: str) -> Encoded:
+    """Numbers in intervals [low, high), the last one closed: of equal width, quantiles, or with given edges."""
+    name, borders = column.name, _given_edges(column.name, bins)
+    low, high = (borders[0], borders[-1]) if borders else (-math.inf, math.inf)
+    numbers = np.full(len(column.values), np.nan)
+    for place in column.present:
+        number = numbers[place] = float(column.numbers.get(place, math.nan))
+        if not low <= number <= high or (not borders and math.isinf(number)):
+            within = f" from {low:g} to {high:g}" if borders else ""
+            raise InputError(f"bins of {name!r} need numbers{within}, but the column holds {column.shown(place)}")
+    held = numbers[column.places[column.places != MISSING]]
+    if not borders:
+        if not len(held) or held.min() == held.max():
+            raise _unusable(name, f"has {len(column.present)} different numbers; bins need at least 2")
+        low, high, count = float(held.min()), float(held.max()), int(bins.rstrip("q"))
+        shares = np.linspace(0, 1, count + 1)
+        edges = np.quantile(held, shares) if bins.endswith("q") else np.linspace(low, high, count + 1)
+        inner = np.unique(edges[1:-1])
+        inner = inner[inner > low]  # values that many users share can swallow a quantile: no bin without a user
+        borders = [low, *(inner.tolist() or [float(np.min(held[held > low]))]), high]
+    codes = np.searchsorted(borders[1:-1], numbers, side="right")
+    return _finish(column, {place: int(codes[place]) for place in column.present}, _interval_labels(borders))
+
+
+def _given_edges(name: str, bins: str) -> list[float]:
+    """The edges of `0:18:65`; none if their number is given, `10` or `10q`."""
+    if re.fullmatch(r"\d{1,6}q?", bins) and MIN_DOMAIN <= int(bins.rstrip("q")) <= MAX_DOMAIN:
+        return []
+    edges = [exact_number(part) for part in bins.split(":")]
+    given = [float(edge) for edge in edges if edge is not None]
+    if len(given) < max(len(edges), MIN_DOMAIN + 1) or any(a >= b for a, b in pairwise(given)):
+        valid = f"a number up to {MAX_DOMAIN:,}, such as 10, or 10q for quantiles, or rising edges such as 0:18:65:inf"
+        raise InputError(f"bins of {name!r}={bins!r} must be {valid}")
+    return given
+
+
+def _interval_labels(edges: list[float]) -> list[str]:
+    """`[17, 24.3)` … `[82.7, 90]`, with as many digits as it takes to tell the edges apart."""
+    for digits in (6, 9, 12, 17):
+        text = [f"{edge:.{digits}g}" for edge in edges]
+        if len(set(text[:-1])) == len(edges) - 1 and (text[-1] != text[-2] or edges[-1] == edges[-2]):
+            break
+    labels = [f"[{a}, {b})" for a, b in pairwise(text)]
+    return [*labels[:-1], f"{labels[-1][:-1]}]"]
+
+
+def _shorten(values: Iterable[str]) -> str:
+    """The first twenty of some values or names, in one line."""
+    shown = [value if value.isprintable() else repr(value) for value in values]
+    return ", ".join(shown[:20]) + (f", … ({len(shown):,} in all)" if len(shown) > 20 else "")
+
+
+# Readers: the chosen columns of a file or frame
+
+
+def _check_size(path: Path, size: int, limit: int) -> None:
+    if size > limit:
+        raise InputError(f"{path} has more than {limit:,} bytes, unpacked; give a larger max_bytes, or fewer columns")
+
+
+def _content(path: Path, options: Mapping[str, Any]) -> bytes:
+    """The content of a file, unpacked if its name ends in .gz."""
+    blocks, size = [], 0
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        while block := file.read(1 << 24):
+            size += len(block)
+            _check_size(path, size, options["max_bytes"])
+            blocks.append(block)
+    return b"".join(blocks)
+
+
+def _text_columns(path: Path, options: dict[str, Any], choose: Choose) -> Iterator[Column]:
+    """All cells as text: whether a column is numeric is decided by all of its values, not by the first block's.
+
+    Columns are called by their places, since a header may have a name twice; it is read as a row, and left out.
+    """
+    import pyarrow
+    import pyarrow.csv as reader
+
+    csv.field_size_limit(BLOCK_BYTES)  # for this process, and no harm
+    content, encoding = _content(path, options), options["encoding"]
+    records = partial(_records, content, encoding)
+    delimiter = options["delimiter"] = options["delimiter"] or _guess(path, records)
+    names = [name.strip() for name in next(records(delimiter), [])]
+    kept = {str(place): names[place] for place in choose(names)}
+    types = dict.fromkeys(kept, pyarrow.dictionary(pyarrow.int32(), pyarrow.string()))
+    every, found = [str(place) for place in range(len(names))], None
+    with contextlib.suppress(pyarrow.ArrowException):  # its message quotes the row
+        found = reader.read_csv(
+            pyarrow.BufferReader(content),
+            reader.ReadOptions(column_names=every, block_size=BLOCK_BYTES, encoding=encoding),
+            reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            reader.ConvertOptions(include_columns=list(kept), column_types=types, null_values=[]),
+        )
+    if found is None or b'"' in content:  # Arrow takes an open quotation mark for one that ends the file
+        rows = _count_records(path, records(delimiter), delimiter)
+        if found is None or found.num_rows != rows:
+            raise InputError(f"{path} can't be read: a row is longer than {BLOCK_BYTES:,} bytes, or quoted wrongly")
+    for place, name in kept.items():
+        held, texts = _dictionary(found.column(place).slice(1))
+        yield Column(name, held, [text.strip() for text in texts.to_pylist()])
+
+
+def _records(content: bytes, encoding: str, delimiter: str) -> Iterator[list[str]]:
+    """The records that are not blank."""
+    stream = io.TextIOWrapper(io.BytesIO(content), "utf-8-sig" if encoding == "utf-8" else encoding, newline="")
+    return (record for record in csv.reader(stream, delimiter=delimiter, strict=True) if record)
+
+
+def _count_records(path: Path, records: Iterator[list[str]], delimiter: str) -> int:
+    """How many there are, with the header; one that is cut otherwise than it is refused."""
+    number, width = -1, 0
+    try:
+        for number, record in enumerate(records):
+            width = width or len(record)
+            if len(record) != width:
+                cut = f"but the header has {width}, cut at {_show_delimiter(delimiter)}"
+                raise InputError(f"{path} can't be read: row {number:,} has {len(record)} fields, {cut}")
+    except csv.Error as error:
+        raise InputError(f"{path} can't be read: row {number + 1:,} has wrong quotation marks: {error}") from None
+    return number + 1
+
+
+def _guess(path: Path, records: Callable[[str], Iterator[list[str]]]) -> str:
+    """The only delimiter that cuts the header and the first rows into equally many fields, two or more.
+
+    If none does, the only one that cuts them all; else a comma.
+    """
+    even: dict[str, bool] = {}
+    for delimiter in DELIMITERS:
+        widths: list[int] = []
+        with contextlib.suppress(csv.Error):
+            widths.extend(map(len, islice(records(delimiter), SAMPLE)))
+        if widths and min(widths) > 1:
+            even[delimiter] = min(widths) == max(widths)
+    found = [delimiter for delimiter, fits in even.items() if fits] or list(even) or [","]
+    if len(found) > 1:
+        shown = " or ".join(map(_show_delimiter, found))
+        raise InputError(f"{path} can be read with the delimiter {shown}; give the one that is meant (delimiter)")
+    return found[0]
+
+
+def _show_delimiter(delimiter: str) -> str:
+    return "tab" if delimiter == "\t" else repr(delimiter)
+
+
+def _json_columns(path: Path, options: dict[str, Any], choose: Choose) -> Iterator[Column | InputError]:
+    """One JSON object per line, with the types that JSON has.
+
+    Not by Arrow's reader, which rounds large numbers, takes texts for dates, orders columns as its threads come, and
+    makes a cell for every column in every row.
+    """
+    from pyarrow import ArrowException, chunked_array
+
+    rows: list[dict[str, Any]] = []
+    found: dict[str, None] = {}
+    try:
+        for line in io.TextIOWrapper(io.BytesIO(_content(path, options)), "utf-8-sig"):
+            if line.strip():
+                rows.append(json.loads(line))
+                found.update(dict.fromkeys(rows[-1].keys()))
+    except (AttributeError, RecursionError, json.JSONDecodeError) as error:
+        why = "nested too deeply" if isinstance(error, RecursionError) else getattr(error, "msg", "no object")
+        raise InputError(f"{path} is no file of JSON objects, one per line: line {len(rows) + 1:,}: {why}") from None
+    names = list(found)
+    kept = [names[place] for place in choose(names)]
+    _check_size(path, CELL_BYTES * len(rows) * len(kept), options["max_bytes"])
+    for name in kept:
+        cells = [row.get(name) for row in rows]
+        try:
+            nested = any(isinstance(cell, (list, dict)) for cell in cells)
+            yield _unusable(name, "holds lists or objects") if nested else _typed(name, chunked_array([cells]))
+        except (ArrowException, OverflowError):
+            yield _unusable(name, "holds values of several types, or numbers beyond 64 bits")
+
+
+def _parquet_columns(path: Path, options: dict[str, Any], choose: Choose) -> Iterator[Column | InputError]:
+    """Columns with the types that the file declares; only nulls and NaN are missing."""
+    import pyarrow.parquet as parquet
+    from pyarrow.types import is_string
+
+    schema = parquet.read_schema(path)
+    kept = [schema.names[place] for place in choose(schema.names)]
+    texts = [name for name in kept if is_string(schema.field(name).type)]  # so that they stay packed
+    with parquet.ParquetFile(path, read_dictionary=texts) as file:
+        sizes = [file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)]
+        _check_size(path, max(sum(sizes), CELL_BYTES * file.metadata.num_rows * len(kept)), options["max_bytes"])
+        table = file.read(columns=kept)
+    yield from (_typed(name, table.column(name)) for name in kept)
+
+
+def is_frame(table: object) -> bool:
+    """Whether a table in memory can be taken: a pandas DataFrame, or anything with the Arrow PyCapsule interface."""
+    arrow = hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__")
+    return not isinstance(table, type) and (arrow or _is_pandas(table))
+
+
+def _is_pandas(table: object) -> bool:
+    return (type(table).__module__.partition(".")[0], type(table).__name__) == ("pandas", "DataFrame")
+
+
+def _frame_columns(frame: Any, options: dict[str, Any], choose: Choose) -> Iterator[Column | InputError]:
+    """A table in memory, with the types of its columns; the index of a pandas DataFrame is left out."""
+    import pyarrow
+
+    table = pyarrow.Table.from_pandas(frame, preserve_index=False) if _is_pandas(frame) else pyarrow.table(frame)
+    yield from (_typed(table.column_names[place], table.column(place)) for place in choose(table.column_names))
+
+
+def _coded_columns(data: Dataset, options: dict[str, Any], choose: Choose) -> Iterator[Column]:
+    for j in choose(data.names):
+        labels = list(map(str, range(data.domain[j]))) if data.labels is None else list(data.labels[j])
+        yield Column(data.names[j], data.column(j, 0, data.n).astype(np.int64), labels, "codes")
+
+
+def _typed(name: str, chunks: Any) -> Column | InputError:
+    """A column of an Arrow table."""
+    from pyarrow import ArrowException, large_string, types
+
+    kind = chunks.type.value_type if types.is_dictionary(chunks.type) else chunks.type
+    numeric = types.is_floating(kind) or types.is_integer(kind)
+    try:
+        places, values = _dictionary(chunks if kind != chunks.type else chunks.dictionary_encode())
+        texts = values.to_pylist() if numeric else values.cast(large_string()).to_pylist()
+    except ArrowException:
+        return _unusable(name, f"has type {kind}; text, numbers, true/false and dates are valid")
+    if numeric:
+        texts = [None if value is None or value != value else str(value) for value in texts]
+    declared = "number" if numeric or types.is_decimal(kind) else "true/false" if types.is_boolean(kind) else "text"
+    return Column(name, places, texts, "date" if types.is_temporal(kind) else declared)
+
+
+def _dictionary(chunks: Any) -> tuple[Places, Any]:
+    """(places, distinct values) of a dictionary-encoded column."""
+    whole = chunks.unify_dictionaries().combine_chunks()
+    return whole.indices.cast("int64").fill_null(MISSING).to_numpy(zero_copy_only=False), whole.dictionary
+
+
+# All of it together
+
+
+@with_options
+def load_table(table: Any, *, name: str | None = None, **options: Any) -> Dataset:
+    """Load a data set from a file, a data frame or an Arrow table.
+
+    Parameters
+    ----------
+    table : path, DataFrame or Arrow table
+        .csv, .tsv, .txt, .jsonl, .ndjson (these also with .gz) or .parquet; or a pandas DataFrame, or any object with
+        the Arrow PyCapsule interface.
+    name : str, optional
+        Name of the data set.  Default: the file's, or `data`.
+    **options
+        See docs/data.md.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    InputError
+        If the table can't be used: all of its problems, each with what helps.
+    """
+    return describe(table, name=name, **options).dataset()
+
+
+@with_options
+def describe(table: Any, *, name: str | None = None, **options: Any) -> TableReport:
+    """Describe a table: its columns, their commonest values, and what must be resolved before it is used.
+
+    Parameters
+    ----------
+    table : path, DataFrame, Arrow table or Dataset
+        As in `load_table`.
+    name : str, optional
+        Name of the data set.  Default: the file's, or `data`.
+    **options
+        See docs/data.md.
+
+    Returns
+    -------
+    TableReport
+        `print` shows it in words, `to_dict` gives what JSON can hold.
+
+    Raises
+    ------
+    InputError
+        If the table can't be read at all.
+    """
+    from pyarrow import ArrowException
+
+    kind, checked = type(table).__name__, check_options(options)
+    if isinstance(table, Dataset):
+        return _made(table.name, partial(_coded_columns, table), checked, (table.name, table.source, None))
+    what = str(table) if isinstance(table, (str, os.PathLike)) else f"the {kind}"
+    try:
+        if not is_frame(table):
+            return _of_file(Path(table), name, options, checked)
+        _check_scope(what, "", options)
+        return _made(what, partial(_frame_columns, table), checked, (name or "data", f"{kind} in memory", None))
+    except (ArrowException, TypeError, OSError, EOFError, MemoryError, zlib.error, csv.Error) as error:
+        why = str(error.args[-1] if error.args else error).partition("\n")[0]  # of a frame, the last names the column
+        raise InputError(f"{what} can't be read: {why}") from None
+    except UnicodeError:
+        raise InputError(f"{what} is not {checked['encoding']} text; give its encoding, such as cp1252") from None
+
+
+def _of_file(path: Path, name: str | None, given: Mapping[str, Any], options: dict[str, Any]) -> TableReport:
+    _check_file(path)
+    source = os.fsencode(path.name).decode(errors="replace")  # in any locale
+    inner = Path(source[:-3] if source.lower().endswith(".gz") else source)
+    suffix = inner.suffix.lower() if inner.suffix.lower() in (*OF_TEXT, *OF_JSON) else path.suffix.lower()
+    if suffix not in (*OF_TEXT, *OF_JSON, ".parquet"):
+        known = f"available: {', '.join((*OF_TEXT, *OF_JSON))} (also with .gz) and .parquet"
+        raise InputError(f"{path} has the unknown suffix {path.suffix!r}; {known}; else give load_table a data frame")
+    _check_scope(str(path), suffix, given)
+    read = _text_columns if suffix in OF_TEXT else _json_columns if suffix in OF_JSON else _parquet_columns
+    named = (inner.stem if name is None else name, source, str(path))
+    report = _made(str(path), partial(read, path), options, named)
+    if report.data is not None:  # it then knows how another process can load it from the same file
+        kept = {key: value for key, value in given.items() if value is not None}
+        if "domain_file" in kept:
+            kept["domain_file"] = os.path.abspath(kept["domain_file"])
+        report.data.origin = (os.path.abspath(path), {**kept, "name": named[0]})
+    return report
+
+
+def _check_file(path: Path) -> None:
+    if not path.is_file():
+        raise InputError(f"{path} is not a file" if path.exists() else f"no such file: {path}")
+
+
+def _check_scope(what: str, suffix: str, given: Mapping[str, Any]) -> None:
+    for name in OF_TEXT_FILES:
+        if suffix not in OF_TEXT and BY_NAME[name].given(given.get(name)):
+            raise InputError(f"{name} is for text files ({', '.join(OF_TEXT)}); {what} is none")
+
+
+def _chosen(what: str, options: Mapping[str, Any], owners: Iterable[str], names: Sequence[str]) -> list[int]:
+    """The places of the columns to read: none without a name; `owners` are more columns that must be there."""
+    if len(names) > MAX_ATTRIBUTES:
+        raise InputError(f"{what} has {len(names):,} columns; at most {MAX_ATTRIBUTES:,} are valid")
+    there, wanted, excluded = Counter(filter(None, names)), options["columns"], options["exclude"] or ()
+    for name in (*(wanted or ()), *excluded, *options["bins"], *owners):
+        if name not in there:
+            raise InputError(f"{what} has no column {name!r}; columns: {_shorten(there)}")
+    chosen = [name for name in (there if wanted is None else dict.fromkeys(wanted)) if name not in excluded]
+    if twice := [name for name in chosen if there[name] > 1]:
+        raise InputError(f"column {twice[0]!r} is twice in {what}: leave it out (exclude={twice[0]}), or rename it")
+    if not chosen:
+        raise InputError(f"no columns chosen of {what}; columns: {_shorten(there)}")
+    place = {name: j for j, name in enumerate(names)}
+    return [place[name] for name in chosen]
+
+
+def _settled(column: Column, marks: Iterable[tuple[str, str, str]], decimal: str) -> Column:
+    """The column without its missing values: texts that mean missing everywhere, or in this column."""
+    missing = {text for owner, equals, text in marks if not equals or owner == column.name}
+    missing |= set() if column.declared else MISSING_TEXT
+    merged: dict[str, int] = {}
+    moved = np.full(len(column.values) + 1, MISSING, np.int64)  # the last one for places that are missing already
+    for place, text in enumerate(column.values):
+        if text is not None and text.strip() not in missing:
+            moved[place] = merged.setdefault(text, len(merged))
+    return replace(column, places=moved[column.places], values=list(merged), decimal="" if column.declared else decimal)
+
+
+def _made(
+    what: str, read: Callable[..., Iterator[Any]], options: dict[str, Any], named: tuple[str, str, str | None]
+) -> TableReport:
+    """Reads and encodes the chosen columns; `named`: name and source of the data set, and its file."""
+    domains = {} if options["domain_file"] is None else _read_domains(options["domain_file"])
+    marks = [entry.rpartition("=") for entry in options["missing_values"] or ()]  # `n.a.`, or `rhesus=-`
+    owners = [*domains, *(owner for owner, equals, _ in marks if equals)]
+    found = list(read(options, partial(_chosen, what, options, owners)))
+    problems = [str(column) for column in found if isinstance(column, InputError)]
+    columns = [_settled(column, marks, options["decimal"]) for column in found if isinstance(column, Column)]
+    rows = len(columns[0].places) if columns else 0
+    if not rows:
+        raise InputError("\n  ".join(problems) or f"{what} has no rows; at least one is needed")
+    if options["missing"] == "drop":
+        keep = np.flatnonzero(np.all([column.places != MISSING for column in columns], axis=0))
+        if not len(keep):
+            raise InputError(f"{what} has no row without a missing value: missing=drop leaves nobody of {rows:,}")
+        columns = [replace(column, places=column.places[keep], rows=keep) for column in columns]
+    reports: list[ColumnReport] = []
+    made: list[Encoded] = []
+    for column in columns:
+        counts, labels, k = column.counts[:-1], column.values, len(column.present)
+        try:
+            codes, labels = _encoded(column, options, domains)
+            counts, k = np.bincount(codes, minlength=len(labels)), len(labels)
+            made.append((codes.astype(np.uint16), labels))
+        except InputError as error:
+            problems.append(str(error))
+        common = _commonest(counts, labels, len(column.places))
+        reports.append(ColumnReport(column.name, column.kind, k, int(column.counts[-1]), common))
+    data, texts = None, [labels for _, labels in made]
+    if not problems:
+        table, names = np.stack([codes for codes, _ in made], axis=1), [column.name for column in columns]
+        data = Dataset(table, map(len, texts), names, named[0], texts, source=named[1])
+    users = len(columns[0].places)
+    return TableReport(*named, rows, users, options["delimiter"], tuple(reports), tuple(problems), data)
+
+
+def _encoded(column: Column, options: Mapping[str, Any], domains: Mapping[str, list[str]]) -> Encoded:
+    name, missing = column.name, int(column.counts[-1])
+    if options["missing"] == "error" and missing:
+        raise InputError(f"column {name!r} has {missing:,} missing values; missing=category or drop would accept them")
+    if column.declared == "codes":
+        return column.places, column.values
+    if name in options["bins"]:
+        return encode_bins(column, options["bins"][name])
+    if name in domains:
+        return encode_domain(column, domains[name], options["domain_file"])
+    return encode_values(column, options["group_rare"])
+
+
+def _read_domains(path: Path) -> dict[str, list[str]]:
+    _check_file(path)
+    found: dict[str, list[str]] = {}
+    try:
+        written = path.read_text(encoding="utf-8-sig")
+        content = toml_loads(written) if path.suffix.lower() == ".toml" else json.loads(written)
+        for column, values in content.items():
+            if not isinstance(values, list) or not all(isinstance(value, (str, int, float)) for value in values):
+                raise ValueError(f"{column!r} has no list of texts, numbers, true and false")
+            found[column] = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
+    except (AttributeError, ValueError, RecursionError) as error:
+        raise InputError(f"domain file {path} is not valid: {error}; it maps each column to its values") from None
+    return found
+
+
+# Reports
+
+
+@dataclass(frozen=True)
+class ColumnReport:
+    """One column: its values as the options make them, or as they are if the column can't be used."""
+
+    name: str
+    kind: str  # number, text, date, true/false, mixed, empty or codes
+    k: int  # different values, `(missing)` among them if it is one
+    missing: int
+    commonest: tuple[tuple[str, int, float], ...]  # label, users, share
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """What `describe` finds in a table; `print` shows it in words."""
+
+    name: str
+    source: str
+    file: str | None  # as it was given
+    rows: int
+    users: int  # rows that are left, with missing=drop
+    delimiter: str | None  # of a text file
+    columns: tuple[ColumnReport, ...]
+    problems: tuple[str, ...] = ()  # each must be resolved before the table can be used
+    data: Dataset | None = field(default=None, repr=False, compare=False)  # None if there are problems
+
+    def dataset(self) -> Dataset:
+        """The data set; all problems of the table in one error, a line each."""
+        if self.data is None:
+            raise InputError("\n  ".join(self.problems))
+        return self.data
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as JSON has it."""
+        return {key: value for key, value in asdict(replace(self, data=None)).items() if key != "data"}
+
+    def __str__(self) -> str:
+        how = f"; delimiter {_show_delimiter(self.delimiter)}" if self.delimiter else ""
+        users = f" ({self.users:,} without missing values)" if self.users != self.rows else ""
+        d = len(self.columns)
+        rows = [("column", "kind", "k", "missing", "commonest values")]
+        for column in self.columns[:SHOWN_COLUMNS]:
+            values = ", ".join(f"{_cut(label)} {_percent(share)}" for label, _, share in column.commonest)
+            missing = _percent(column.missing / self.users) if column.missing else "–"
+            rows.append((_cut(column.name), column.kind, f"{column.k:,}", missing, values))
+        a, b, c, e = (max(len(row[i]) for row in rows) for i in range(4))
+        lines = [f"{self.file or self.name}: {self.rows:,} rows{users}, {d:,} column{'s' * (d != 1)}{how}", ""]
+        lines += [f"{row[0]:<{a}}  {row[1]:<{b}}  {row[2]:>{c}}  {row[3]:>{e}}  {row[4]}".rstrip() for row in rows]
+        lines += [f"… and {d - SHOWN_COLUMNS:,} more columns"] if d > SHOWN_COLUMNS else []
+        lines += ["", "Resolve before use:", *(f"  {text}" for text in self.problems)] if self.problems else []
+        return "\n".join(lines)
+
+
+def _commonest(counts: npt.NDArray[np.int64], labels: Sequence[str], users: int) -> tuple[tuple[str, int, float], ...]:
+    places = np.argsort(-counts, kind="stable")[:COMMONEST]
+    return tuple((labels[place], int(counts[place]), float(counts[place] / users)) for place in places if counts[place])
+
+
+def _percent(share: float) -> str:
+    return "<0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}%"
+
+
+def _cut(text: str) -> str:
+    shown = text if text.isprintable() else repr(text)[1:-1]
+    return shown if len(shown) <= WIDTH else f"{shown[: WIDTH - 1]}…"

@@ -1,1 +1,0 @@
-"""Users' tables: files of values or of codes."""
