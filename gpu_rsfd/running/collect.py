@@ -27,7 +27,7 @@ from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import SAVE_EVERY, Spec
 from gpu_rsfd.store import contents as store
 from gpu_rsfd.store.contents import Contents, Gap, Source, journal_of, open_file, open_journal, open_results
-from gpu_rsfd.store.files import locked, remove_leftovers
+from gpu_rsfd.store.files import locked
 from gpu_rsfd.store.hdf5 import Described, document_of
 from gpu_rsfd.store.identity import conflicts, key_of, lacking, union
 from gpu_rsfd.store.journal import Journal
@@ -117,8 +117,6 @@ def collect(run: Run, output: Path, engine: Engine, **options: Any) -> Results:
     """
     target, collection = store.check_output(output), _Collection(run, output, engine, **options)
     with locked(target if collection.part is None else collection.journal):
-        if collection.part is None:
-            remove_leftovers(target)
         return collection.run()
 
 
@@ -360,7 +358,6 @@ def merge(output: Path, others: Sequence[Path] = ()) -> Results:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # every part is open at once
     with locked(target), contextlib.ExitStack() as stack:
-        remove_leftovers(target)
         parts = {path: cut for place in (target, *others) for path, cut in store.parts_beside(place).items()}
         journals = [stack.enter_context(open_journal(path)) for path in (journal_of(target), *parts)]
         file = stack.enter_context(open_file(output))

@@ -444,31 +444,6 @@ def test_pipes_are_not_waited_for(tmp_path):
             work(tmp_path / "r.h5")
 
 
-def test_an_unused_array_is_not_read(tmp_path):
-    codes = np.arange(20).reshape(10, 2) % 3
-    np.savez_compressed(tmp_path / "t.npz", codes=codes, unused=np.zeros(1 << 25))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert gpu_rsfd.load_table(tmp_path / "t.npz").n == 10
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 128 << 10
-
-
-@pytest.mark.parametrize("trick,words", [
-    (lambda file: file.update(codes=h5py.ExternalLink("mine.h5", "codes")), "codes is a link"),
-    (lambda file: file.create_dataset("codes", (20,), "i8", external=[("mine.bin", 0, 160)]), "stored in other files"),
-    (lambda file: file.create_dataset("codes", (10**8, 2), "i8", chunks=(1024, 2)), "declares 1,600,000,000 bytes"),
-])  # fmt: skip
-def test_data_is_read_from_its_own_file(tmp_path, trick, words):
-    codes = np.arange(20).reshape(10, 2) % 3
-    with h5py.File(tmp_path / "mine.h5", "w") as file:
-        file["codes"] = codes
-    (tmp_path / "mine.bin").write_bytes(codes.tobytes())
-    assert gpu_rsfd.load_table(tmp_path / "mine.h5").n == 10
-    with h5py.File(tmp_path / "given.h5", "w") as file:
-        trick(file)
-    with pytest.raises(InputError, match=rf"given\.h5 is not a readable HDF5 file .*{words}"):
-        gpu_rsfd.load_table(tmp_path / "given.h5")
-
-
 # -------------------------------------------------------------------------------------------------------- terminals
 
 
