@@ -137,7 +137,7 @@ class Walker:
     """Runs commands in children, disturbs them, and looks at what they leave."""
 
     def __init__(self, work: Path, library: Path) -> None:
-        from gpu_rsfd import open_results
+        from gpu_rsfd import files, open_results
         from gpu_rsfd.cli import main
         from gpu_rsfd.measure import view
         from gpu_rsfd.running import collect

@@ -179,18 +179,14 @@ class _Collection:
 
     def _check(self, source: Source) -> None:
         have, command = source.have, self.what.measurement.command
-        if not (lines := self._conflicts(source)):
-            return
-        where = f"output={self.output}" if source.path == self.output else str(source.path)
-        hint = "give another --output, or --overwrite to replace it"
-        if have["measurement"] != self.want.spec["measurement"]:
-            raise InputError(f"{where} {lines[0].removeprefix('it ')}; {hint}")
-        what = f"holds another {command}; {hint}"
-        if lines == lacking(have, self.want.spec):
-            again = command_of(union(have, self.want.spec), command, self.output)
-            hint = f"this extends it:\n  {again}" if again else "ask for that as well"
-            what = f"holds more than this command asks for; {hint}"
-        raise InputError("\n  ".join([f"{where} {what}", *lines]))
+        if lines := self._conflicts(source):
+            where = f"output={self.output}" if source.path == self.output else str(source.path)
+            what = f"another {command}; give another --output, or --overwrite to replace it"
+            if lines == lacking(have, self.want.spec):
+                again = command_of(union(have, self.want.spec), command, self.output)
+                hint = f"this extends it:\n  {again}" if again else "ask for that as well"
+                what = f"more than this command asks for; {hint}"
+            raise InputError("\n  ".join([f"{where} holds {what}", *lines]))
 
     def _pack(self, contents: Contents, file: Source) -> None:
         """Puts the journal into the file, if there is anything that the file does not say yet."""
@@ -381,8 +377,9 @@ def _remove(journal: Source, own: Path) -> None:
     with (
         contextlib.suppress(OSError, InputError),
         contextlib.nullcontext() if journal.path == own else locked(journal.path, 0),
+        open_journal(journal.path) as now,
     ):
-        if journal.path.stat().st_size == journal.end:
+        if now.end == journal.end:
             journal.path.unlink()
 
 
