@@ -27,7 +27,7 @@ from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import SAVE_EVERY, Spec
 from gpu_rsfd.store import contents as store
 from gpu_rsfd.store.contents import Contents, Gap, Source, journal_of, open_file, open_journal, open_results
-from gpu_rsfd.store.files import locked, remove_leftovers
+from gpu_rsfd.store.files import locked
 from gpu_rsfd.store.hdf5 import Described, document_of
 from gpu_rsfd.store.identity import conflicts, key_of, lacking, union
 from gpu_rsfd.store.journal import Journal
@@ -117,8 +117,6 @@ def collect(run: Run, output: Path, engine: Engine, **options: Any) -> Results:
     """
     target, collection = store.check_output(output), _Collection(run, output, engine, **options)
     with locked(target if collection.part is None else collection.journal):
-        if collection.part is None:
-            remove_leftovers(target)
         return collection.run()
 
 
@@ -181,18 +179,14 @@ class _Collection:
 
     def _check(self, source: Source) -> None:
         have, command = source.have, self.what.measurement.command
-        if not (lines := self._conflicts(source)):
-            return
-        where = f"output={self.output}" if source.path == self.output else str(source.path)
-        hint = "give another --output, or --overwrite to replace it"
-        if have["measurement"] != self.want.spec["measurement"]:
-            raise InputError(f"{where} {lines[0].removeprefix('it ')}; {hint}")
-        what = f"holds another {command}; {hint}"
-        if lines == lacking(have, self.want.spec):
-            again = command_of(union(have, self.want.spec), command, self.output)
-            hint = f"this extends it:\n  {again}" if again else "ask for that as well"
-            what = f"holds more than this command asks for; {hint}"
-        raise InputError("\n  ".join([f"{where} {what}", *lines]))
+        if lines := self._conflicts(source):
+            where = f"output={self.output}" if source.path == self.output else str(source.path)
+            what = f"another {command}; give another --output, or --overwrite to replace it"
+            if lines == lacking(have, self.want.spec):
+                again = command_of(union(have, self.want.spec), command, self.output)
+                hint = f"this extends it:\n  {again}" if again else "ask for that as well"
+                what = f"more than this command asks for; {hint}"
+            raise InputError("\n  ".join([f"{where} holds {what}", *lines]))
 
     def _pack(self, contents: Contents, file: Source) -> None:
         """Puts the journal into the file, if there is anything that the file does not say yet."""
@@ -360,7 +354,6 @@ def merge(output: Path, others: Sequence[Path] = ()) -> Results:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # every part is open at once
     with locked(target), contextlib.ExitStack() as stack:
-        remove_leftovers(target)
         parts = {path: cut for place in (target, *others) for path, cut in store.parts_beside(place).items()}
         journals = [stack.enter_context(open_journal(path)) for path in (journal_of(target), *parts)]
         file = stack.enter_context(open_file(output))
@@ -384,8 +377,9 @@ def _remove(journal: Source, own: Path) -> None:
     with (
         contextlib.suppress(OSError, InputError),
         contextlib.nullcontext() if journal.path == own else locked(journal.path, 0),
+        open_journal(journal.path) as now,
     ):
-        if journal.path.stat().st_size == journal.end:
+        if now.end == journal.end:
             journal.path.unlink()
 
 

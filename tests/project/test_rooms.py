@@ -19,7 +19,6 @@ ROOMS = (
         "checks",
         "options",
         "textfiles",
-        "untrusted",
         "cache",
         "domain",
         "tape",
