@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 from command import call, refusal, start
-from gpu_rsfd.store.folder import folder_of
-from gpu_rsfd.store.output import shares
 
 import gpu_rsfd
 from gpu_rsfd import merge, sweep
