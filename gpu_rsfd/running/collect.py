@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from gpu_rsfd.backends.engine import Engine
+from gpu_rsfd.command import command_of
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.files import StoreError
@@ -23,7 +24,6 @@ from gpu_rsfd.measure import Measurement
 from gpu_rsfd.measure.view import View, finished, measured
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.results.result import Header, Result, Results
-from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import SAVE_EVERY, Spec
 from gpu_rsfd.store import contents as store
 from gpu_rsfd.store.contents import Contents, Gap, Source, journal_of, open_file, open_journal, open_results

@@ -24,7 +24,7 @@ ROOMS = (
         "tape",
         "protocols",
     ),
-    *("datasets", "spec", "planning", "backends", "results", "measure", "store", "running"),
+    *("datasets", "spec", "planning", "backends", "results", "measure", "command", "store", "running"),
     *("theory", "contract", "show", "doctor", "cli"),
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
