@@ -11,20 +11,8 @@ import gpu_rsfd
 
 PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
-    *(
-        "version",
-        "errors",
-        "late",
-        "files",
-        "checks",
-        "options",
-        "textfiles",
-        "cache",
-        "domain",
-        "tape",
-        "protocols",
-    ),
-    *("datasets", "spec", "planning", "backends", "results", "measure", "command", "store", "running"),
+    *("version", "errors", "late", "files", "checks", "textfiles", "options", "cache", "domain", "tape"),
+    *("protocols", "datasets", "spec", "planning", "backends", "results", "measure", "command", "store", "running"),
     *("theory", "contract", "show", "doctor", "cli"),
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
