@@ -11,7 +11,7 @@ import gpu_rsfd
 
 PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
-    *("version", "errors", "late", "files", "checks", "textfiles", "options", "cache", "domain", "tape"),
+    *("version", "errors", "late", "files", "checks", "domain", "textfiles", "options", "cache", "tape"),
     *("protocols", "datasets", "spec", "planning", "backends", "results", "measure", "command", "store", "running"),
     *("theory", "contract", "show", "doctor", "cli"),
 )
