@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gpu_rsfd.command import command_of, own_data, reads_files
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.planning import Look
