@@ -9,19 +9,15 @@ from json import dumps
 import typer
 
 from gpu_rsfd.cli.commands import MAINTAIN
-from gpu_rsfd.cli.options import with_options
+from gpu_rsfd.cli.options import switch, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import Option
 
 OWN = (
-    Option("self_test", "", "Compare each backend and device with the reference, integer by integer.", panel=None,
-           kind=bool, default=False),
-    Option("speed", "", "With --self-test: positions per second; for CUDA devices also of each kernel.", panel=None,
-           kind=bool, default=False),
-    Option("json", "", "Print one JSON object; progress goes to standard error.", panel=None, kind=bool,
-           default=False),
-)  # fmt: skip
+    switch("self_test", "Compare each backend and device with the reference, integer by integer."),
+    switch("speed", "With --self-test: positions per second; for CUDA devices also of each kernel."),
+    switch("json", "Print one JSON object; progress goes to standard error."),
+)
 
 
 @app.command(rich_help_panel=MAINTAIN, epilog="Examples:  gpu-rsfd doctor  ·  gpu-rsfd doctor --self-test --speed")

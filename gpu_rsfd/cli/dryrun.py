@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from gpu_rsfd.cli.progress import amount, duration
 from gpu_rsfd.datasets import Dataset
 from gpu_rsfd.measure.view import measured
+from gpu_rsfd.options import amount, duration
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.results.result import Header
 from gpu_rsfd.running.collect import Block, Run, shares

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
@@ -10,9 +9,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_seed, check_users, integer
+from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_seed
 from gpu_rsfd.cli import options as declared
 from gpu_rsfd.cli.terminal import escaped
+from gpu_rsfd.command import name_by_size
 from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, describe, is_table, load_datasets
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.datasets.options import parse_options
@@ -22,8 +22,7 @@ from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Measurement
 from gpu_rsfd.measure.base import options_of
-from gpu_rsfd.options import entries, expanded, split_list, unknown_name, whole
-from gpu_rsfd.running.command import name_by_size
+from gpu_rsfd.options import entries, expanded, read_domain, read_sizes, read_users, split_list, unknown_name, whole
 from gpu_rsfd.spec import FIELDS, Spec
 from gpu_rsfd.textfiles import toml_loads
 
@@ -130,9 +129,11 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
     domains: list[tuple[Domain, int | None]]
     if grid:
         ds = read_sizes("attributes", options["attributes"], 1, MAX_ATTRIBUTES)
-        domains = [(Domain.of([k] * d), k) for d in ds for k in read_sizes("values", options["values"])]
+        domains = [
+            (Domain.of([k] * d), k) for d in ds for k in read_sizes("values", options["values"], MIN_DOMAIN, MAX_DOMAIN)
+        ]
     else:
-        domains = [(_domain(options["domain"]), None)]
+        domains = [(read_domain(options["domain"]), None)]
     distribution, seed = str(options.get("distribution", "uniform")), _data_seed(options)
     found: list[Dataset] = []
     for n, (domain, k) in product(read_users(options["users"]), domains):
@@ -166,32 +167,6 @@ def _named(options: Mapping[str, Any], quiet: bool) -> list[Dataset]:
         if not quiet:
             print(escaped(f"{report}\n"), file=sys.stderr)
     return found
-
-
-def read_users(value: Any) -> list[int]:
-    """Numbers of users."""
-    return [check_users(whole("users", text)) for text in split_list(entries(value), "users")]
-
-
-def read_sizes(name: str, value: Any, low: int = MIN_DOMAIN, high: int = MAX_DOMAIN) -> list[int]:
-    """Numbers of attributes, or of values."""
-    return [integer(name, whole(name, text), low, high) for text in split_list(entries(value), name)]
-
-
-def _domain(value: Any) -> Domain:
-    """Domain sizes: 10,10,20, or 10x5 for five times 10, or both mixed."""
-    sizes: list[int] = []
-    for text in split_list(entries(value), "domain"):
-        match = re.fullmatch(r"([0-9]{1,9})(?:x([0-9]{1,9}))?", text)
-        size, times = (int(part or 1) for part in match.groups()) if match else (0, 0)
-        if match is None or times < 1:
-            raise InputError(
-                f"domain={text} must be domain sizes such as 10,10,20 or 10x5 (five attributes of 10 values)"
-            )
-        if times > MAX_ATTRIBUTES:
-            raise InputError(f"domain={text} has {times:,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
-        sizes += [size] * times
-    return Domain.of(sizes)
 
 
 def _refuse(options: Mapping[str, Any], keys: Sequence[str], why: str) -> None:

@@ -117,6 +117,11 @@ def option(
     )
 
 
+def switch(name: str, help: str, default: bool = False) -> Option:
+    """An option without a value."""
+    return Option(name, "", help, panel=None, kind=bool, default=default, default_text=name if default else "")
+
+
 def completed(known: Sequence[str], incomplete: str) -> list[str]:
     """What may follow, in a list as well: `rsfd-grr,sm` is completed to `rsfd-grr,smp-adp` and others."""
     before, comma, last = incomplete.rpartition(",")

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from gpu_rsfd.cli.commands import DECIDE
-from gpu_rsfd.cli.inputs import datasets_of, read_options, read_users, spec_of
-from gpu_rsfd.cli.options import SPEC_FILE, inputs_of, with_options
+from gpu_rsfd.cli.inputs import datasets_of, read_options, spec_of
+from gpu_rsfd.cli.options import SPEC_FILE, inputs_of, switch, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import Option
+from gpu_rsfd.options import Option, read_users
 
 OWN = (
     Option("target", "", "Margins to reach, in points, of every column or by name; 95 % of its estimates are within "
@@ -22,12 +22,11 @@ OWN = (
            default_text="users", known=("users", "population")),
     Option("postprocess", "", "none or clip.", panel=None, kind=str, default="none", default_text="none",
            known=("none", "clip")),
-    Option("attack", "", "Simulate an attacker's guesses.", panel=None, kind=bool, default=True,
-           default_text="attack"),
+    switch("attack", "Simulate an attacker's guesses.", default=True),
     Option("plot", "FILE", "Figure to write: margins against epsilon and n, errors against losses.", "plan.png",
            panel=None, kind=Path),
-    Option("json", "", "JSON instead of text.", panel=None, kind=bool, default=False),
-    Option("quiet", "", "Don't print the report on your own table.", panel=None, kind=bool, default=False),
+    switch("json", "JSON instead of text."),
+    switch("quiet", "Don't print the report on your own table."),
 )  # fmt: skip
 
 
@@ -59,8 +58,8 @@ def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, **options: An
         given = {"users": "10000", **given, "sampler": "marginals"}
     elif "users" in given:  # these frequencies, another n
         users = list(dict.fromkeys(read_users(given.pop("users"))))
-    target = (options[key] for key in ("target", "target_rmse", "against", "postprocess"))
-    asked = Question(users, *target, attack, free)
+    errors = options["against"], options["postprocess"]
+    asked = Question(users, options["target"], options["target_rmse"], *errors, attack, free)
     data = datasets_of(given, quiet)
     if plot is not None and (len(data) > 1 or (users is not None and len(users) > 1)):
         raise InputError("--plot draws one data set and one number of users; give one of each")

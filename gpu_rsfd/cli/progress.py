@@ -7,28 +7,11 @@ import sys
 import time
 
 from gpu_rsfd.cli.terminal import escaped
+from gpu_rsfd.options import amount, duration
 from gpu_rsfd.running.collect import Silent
 
 PLAIN_EVERY, LIVE_EVERY = 5.0, 0.1  # seconds between lines
 BAR = 30  # characters
-
-
-def amount(number: float) -> str:
-    """1.2e+08 as `120 M`."""
-    for unit, size in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if float(f"{number:.3g}") >= size:  # as it is shown: 999.9 is 1 k
-            return f"{number / size:.3g} {unit}"
-    return f"{number:.0f}"
-
-
-def duration(seconds: float) -> str:
-    """60342697 as `698 days`: the unit that people would take."""
-    if seconds < 90:
-        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
-    for unit, size, most in (("min", 60, 90), ("h", 3600, 48), ("days", 86_400, 730)):
-        if seconds < size * most:
-            return f"{seconds / size:.1f} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"
-    return f"{seconds / (365.25 * 86_400):,.0f} years"
 
 
 class Lines(Silent):

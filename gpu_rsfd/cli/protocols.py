@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gpu_rsfd.checks import MAX_ATTRIBUTES, check_users
+from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_users
 from gpu_rsfd.cli.commands import DECIDE
-from gpu_rsfd.cli.inputs import own_or_known, own_protocols, read_sizes
-from gpu_rsfd.cli.options import PROTOCOL_FROM, given, with_options
+from gpu_rsfd.cli.inputs import own_or_known, own_protocols
+from gpu_rsfd.cli.options import PROTOCOL_FROM, given, switch, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import Option, read_epsilons, split_list, whole
+from gpu_rsfd.options import Option, read_epsilons, read_sizes, split_list, whole
 from gpu_rsfd.protocols import PAPER
 from gpu_rsfd.spec import FIELDS, Spec
 
@@ -20,11 +20,10 @@ OWN = (
     Option("attributes", "D", "Attributes d.", panel=None, kind=str, default="5", default_text="5"),
     Option("values", "K", "Values k of each.", panel=None, kind=str, default="10", default_text="10"),
     Option("users", "N", "Users n, for the error.", panel=None, kind=str, default="10000", default_text="10,000"),
-    Option("json", "", "JSON instead of a table.", panel=None, kind=bool, default=False),
-    Option("markdown", "", "A table in Markdown.", panel=None, kind=bool, default=False),
-    Option("check", "", "Test each: reports, estimates and loss, on every backend.", panel=None, kind=bool,
-           default=False),
-)  # fmt: skip
+    switch("json", "JSON instead of a table."),
+    switch("markdown", "A table in Markdown."),
+    switch("check", "Test each: reports, estimates and loss, on every backend."),
+)
 CHOSEN = (
     *(replace(f, default_text="all") for f in FIELDS if f.name == "protocols"),
     *(f for f in FIELDS if f.name == "guarantee"),
@@ -62,7 +61,7 @@ def protocols(json: bool, markdown: bool, check: bool, **options: Any) -> None:
             test(protocol, echo=lambda line: print(f"  {line}", flush=True))
         return
     epsilons, ds = read_epsilons(options["epsilon"]), read_sizes("attributes", options["attributes"], 1, MAX_ATTRIBUTES)
-    ks = read_sizes("values", options["values"])
+    ks = read_sizes("values", options["values"], MIN_DOMAIN, MAX_DOMAIN)
     for name, numbers in (("epsilon", epsilons), ("attributes", ds), ("values", ks)):
         if len(numbers) != 1:
             raise InputError(f"{name} has {len(numbers)} numbers; one is needed here")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import math
 import os
 import shlex
 import shutil
 import sys
 import time
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -31,11 +28,11 @@ from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.measure import MEASUREMENTS, Frequencies, Measurement
 from gpu_rsfd.measure.base import check_kind, check_measurement
 from gpu_rsfd.options import SIMULATION, counted, entries, split_list, unknown_name, whole
-from gpu_rsfd.protocols.own import execute, told
 from gpu_rsfd.results.result import Results
 from gpu_rsfd.running import experiments
 from gpu_rsfd.running.collect import Run, check_part, collect
 from gpu_rsfd.store.contents import check_output, journal_of
+from gpu_rsfd.textfiles import imported, telling
 
 QUICK_REPETITIONS = 10
 OTHERS = typer.Argument(
@@ -66,7 +63,7 @@ for _kind in MEASUREMENTS.values():
 def _of_class(kind: type[Measurement]) -> Callable[..., None]:
     @with_options("run", *running_of("run", kind))
     def command(measurement: Class, **options: Any) -> None:
-        with _told(str(Path(measurement.rpartition(":")[0]))):
+        with telling(str(Path(measurement.rpartition(":")[0]))):
             carry_out("run", load_class(measurement), options)
 
     command.__doc__ = kind.__doc__
@@ -132,7 +129,7 @@ def load_class(text: str) -> type[Measurement]:
     file, _, name = text.rpartition(":")
     if not file or not name:
         raise InputError(f"measurement={text} must be a Python file and a class in it, such as mine.py:Growing")
-    found = vars(_module(Path(file)))
+    found = vars(imported(Path(file)))
     classes = [key for key, value in found.items() if isinstance(value, type) and value.__module__ == found["__name__"]]
     if name not in found:
         raise InputError(f"{file}: {unknown_name(name, classes, 'class')}")
@@ -141,37 +138,6 @@ def load_class(text: str) -> type[Measurement]:
         raise InputError(f"{text} is not a subclass of gpu_rsfd.Measurement")
     check_kind(kind, [o.name for o in running_of("sweep", Frequencies)])
     return kind
-
-
-def _module(path: Path) -> ModuleType:
-    """A Python file as a module that other processes can import by its name; if another has that name, they can't."""
-    place, name = str(path.resolve()), path.stem
-    sys.path.append(os.path.dirname(place))  # for as long as this process lives, and for those that it starts
-    known = None
-    with contextlib.suppress(ImportError, ValueError):
-        known = importlib.util.find_spec(name)
-    taken = known is None or known.origin != place
-    module = ModuleType(f"{name} ({place})" if taken else name)
-    module.__file__ = place
-    sys.modules[module.__name__] = module  # where dataclasses look for it
-    execute(path, module.__dict__)
-    if taken:
-        del sys.modules[module.__name__]  # pickle refuses what is in no module: it is run in this process, then
-    return module
-
-
-@contextlib.contextmanager
-def _told(file: str) -> Iterator[None]:
-    """What goes wrong in somebody's file is told in one line, with its line number."""
-    try:
-        yield
-    except (InputError, RunError, MemoryError):
-        raise
-    except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        if all(frame.filename != file for frame in frames):
-            raise
-        raise InputError(told(error, file)) from error
 
 
 # --------------------------------------------------------------------------------------------------------- what they do

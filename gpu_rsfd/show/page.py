@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gpu_rsfd.command import command_of, own_data, reads_files
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.planning import Look
@@ -22,7 +23,6 @@ from gpu_rsfd.protocols import DEFAULT_SETTINGS
 from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED
 from gpu_rsfd.results.metrics import as_metric, average, first_line, metric_names, mse, name_of
 from gpu_rsfd.results.result import Result, Results
-from gpu_rsfd.running.command import command_of, own_data, reads_files
 from gpu_rsfd.show import charts, rows
 from gpu_rsfd.show.plots import AXES, check_target, exact_losses, loss_notes, sizes_of, varying_in
 from gpu_rsfd.show.rows import Cells, How, is_error, part_of, run_of, shown, source_of

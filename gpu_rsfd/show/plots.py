@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpu_rsfd.command import Size, size_of
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import Mechanism
@@ -17,7 +18,6 @@ from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.results.estimate import Floats
 from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.result import Result, Results
-from gpu_rsfd.running.command import Size, size_of
 from gpu_rsfd.show.panels import Page, epsilon_ticks, lettered, log_ticks, size_ticks
 from gpu_rsfd.show.rows import Cells, How, caveats, place_name, shown, unusual
 from gpu_rsfd.show.tables import values_of

@@ -16,13 +16,13 @@ import gpu_rsfd
 from gpu_rsfd.cli.commands import load
 from gpu_rsfd.cli.documented import documented
 from gpu_rsfd.cli.inputs import spec_of
+from gpu_rsfd.command import command_of
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import MEASUREMENTS, Frequencies, Inference, Measurement
 from gpu_rsfd.measure.base import options_of
 from gpu_rsfd.options import Option, unknown_name
 from gpu_rsfd.protocols import DEFAULT_SETTINGS
 from gpu_rsfd.running.collect import Run
-from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import FIELDS, Spec
 
 ROOT = Path(__file__).parents[2]
@@ -202,7 +202,7 @@ def test_the_command_makes_the_same_file(tmp_path, monkeypatch, command, data):
 
 
 def test_no_command_says_it():
-    of = lambda datasets, **fields: command_of(Run.of(Frequencies(), Spec.of(**fields), datasets).want)  # noqa: E731
+    of = lambda datasets, **fields: command_of(Run.of(Frequencies(), Spec.of(**fields), datasets).want.spec)  # noqa: E731
     synthetic = gpu_rsfd.SyntheticDataset
     assert of([DATA]) is not None
     assert of([gpu_rsfd.Dataset([[0], [1]], (2,))]) is None
@@ -212,7 +212,7 @@ def test_no_command_says_it():
     assert of([DATA, synthetic(60, (3,), name="uniform-n60-d1")]) is None
     assert of([DATA, gpu_rsfd.load_dataset("nursery")]) is None
     assert of([DATA], protocols="rsrfd-grr", prior=[[0.5, 0.25, 0.25], [0.5, 0.5]]) is None
-    spec = Run.of(Inference(), Spec.of(repetitions=10), [DATA]).want
+    spec = Run.of(Inference(), Spec.of(repetitions=10), [DATA]).want.spec
     assert "--repetitions 10" in command_of(spec)
     assert command_of(spec).startswith("gpu-rsfd attack --users 60 --domain 3,2 ")
     assert command_of({**spec, "protocols": ["somebody's"]}) is None

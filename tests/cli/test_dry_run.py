@@ -11,7 +11,8 @@ import pytest
 from command import PAUSE, call, paused, start, stopped
 
 import gpu_rsfd
-from gpu_rsfd.cli.progress import Lines, amount, duration
+from gpu_rsfd.cli.progress import Lines
+from gpu_rsfd.options import amount, duration
 
 SMALL = ["sweep", "--users", "3000", "--domain", "10x4", "--backend", "numpy", "--workers", "1"]
 

@@ -15,12 +15,12 @@ import pytest
 from command import call, refusal
 
 import gpu_rsfd
+from gpu_rsfd.command import command_of, reads_files
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.results.estimate import POSTPROCESS, STORED
 from gpu_rsfd.results.metrics import metric_names
 from gpu_rsfd.results.result import Results
-from gpu_rsfd.running.command import command_of, reads_files
 from gpu_rsfd.show import charts
 from gpu_rsfd.show.page import ANY, ONE, decision_of, document, page, title_of
 from gpu_rsfd.show.rows import How, error_cells
