@@ -7,7 +7,7 @@
 
 Needs Linux and a C compiler (CC, default cc).  faults.c is built and preloaded; commands run in forked children.  The
 Nth call on a file of the output's folder fails, is cut short, or kills the process.  Checked afterwards: the results
-file can be read and holds a prefix of the true integers; no block that was finished is lost; a file of the user is
+file can be read and holds a prefix of the true integers; no repetition that was finished is lost; a file of the user is
 untouched; no traceback, no hang, no failure without a word, nothing left over; and the same command again completes the
 work with the same integers and no other file.  Violations are printed, then a line of figures; exit code 1 if there are
 any.
@@ -50,7 +50,7 @@ GROWING = ("openw", "write", "trunc", "mkdir", "rename")
 CHANGING = (*GROWING, "unlink", "rmdir", "chmod")
 HUNG = 120.0  # seconds
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
-BLOCK = re.compile(r"([0-9a-f]{12})-(\d+)-(\d+)-[0-9a-f]{12}\.h5")
+JOURNAL = re.compile(r"r\.h5\.(journal|part-\d+-of-\d+)")
 MINE = "not yours\n"
 
 
@@ -98,17 +98,20 @@ class Scenario(NamedTuple):
     command: list[str]
     after: list[list[str]] = []
     files: tuple[str, ...] = ("r.h5",)
-    large: bool = False  # read and written as a file is that is too large for memory: piece by piece
+    large: bool = False  # read and written as a large file is: piece by piece
+    killed: tuple[str, int] | None = None  # the command was killed before, at this call
 
 
 SCENARIOS = {  # two blocks each, as a rule: one is done when something happens to the other
     "sweep": Scenario([], sweep(1, users="300,400")),
     "large sweep": Scenario([], sweep(1), large=True),
     "mse": Scenario([], sweep(2, "--keep", "mse")),
+    "resume": Scenario([], sweep(3), killed=("sync", 4)),
+    "pack": Scenario([], sweep(2), killed=("rename", 1)),
     "extend": Scenario([sweep(1)], sweep(3)),
     "large extend": Scenario([sweep(1)], sweep(2), large=True),
     "grow": Scenario([sweep(1)], sweep(2, "--protocol", "spl-grr")),
-    "overwrite": Scenario([sweep(1, "--seed", "5")], sweep(1, "--overwrite")),
+    "overwrite": Scenario([sweep(1, "--seed", "5")], sweep(2, "--overwrite")),
     "part": Scenario([sweep(3, "--part", f"{i}/3") for i in (1, 3)], sweep(3, "--part", "2/3"), [["merge", "r.h5"]]),
     "merge": Scenario([sweep(3, "--part", f"{i}/3") for i in (1, 2, 3)], ["merge", "r.h5"]),
     "large merge": Scenario([sweep(2, "--part", f"{i}/2") for i in (1, 2)], ["merge", "r.h5"], large=True),
@@ -134,17 +137,22 @@ class Walker:
     """Runs commands in children, disturbs them, and looks at what they leave."""
 
     def __init__(self, work: Path, library: Path) -> None:
-        from gpu_rsfd.store.folder import short
-
-        from gpu_rsfd import open_results, untrusted
+        from gpu_rsfd import files, open_results
         from gpu_rsfd.cli import main
+        from gpu_rsfd.measure import view
         from gpu_rsfd.running import collect
-        from gpu_rsfd.store import files
+        from gpu_rsfd.store import contents, journal
 
         collect.SHORTEST_BLOCK = 0.0  # a block for each repetition
         self.work, self.faults = work, ctypes.CDLL(str(library))
-        self.main, self.open_results, self.short = main, open_results, short
-        self.collect, self.files, self.untrusted = collect, files, untrusted
+        self.main, self.open_results = main, open_results
+        self.collect, self.view, self.contents, self.journal, self.files = (
+            collect,
+            view,
+            contents,
+            journal,
+            files,
+        )
         self.violations: dict[tuple[str, str], list[str]] = collections.OrderedDict()
         self.injected: collections.Counter[str] = collections.Counter()
         self.known: dict[str, Known] = {}
@@ -153,7 +161,7 @@ class Walker:
 
     def steady(self) -> None:
         """Has the children that follow do the same calls in the same order, whatever the machine does."""
-        self.collect.time = Clock()  # type: ignore[attr-defined]
+        self.collect.time = self.view.time = Clock()  # type: ignore[attr-defined]
         self.collect.ThreadPoolExecutor = AtOnce  # type: ignore[attr-defined, misc]
 
     def warm_up(self) -> None:
@@ -210,7 +218,7 @@ class Walker:
         code = 70
         try:
             if large:
-                self.files.IN_MEMORY, self.untrusted.BUFFERED = 0, 4096
+                self.files.BUFFERED, self.journal.AT_ONCE, self.journal.TOGETHER = 4096, 4096, 0
             os.chdir(folder)
             signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
             signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -231,7 +239,6 @@ class Walker:
                 code = end.code if isinstance(end.code, int) else int(end.code is not None)
             sys.stdout.flush()
             sys.stderr.flush()
-            self.files.clean_up()  # at the end of a process, which a forked child does not come to
         except BaseException:
             traceback.print_exc()
         finally:
@@ -251,7 +258,14 @@ class Walker:
             ended = self.run(base, argv)
             if ended.code != 0:
                 raise SystemExit(f"{name}: {argv} failed:\n{ended.said}")
+        if scenario.killed is not None:
+            kind, nth = scenario.killed
+            self.run(base, scenario.command, fault=Fault(KILL, (kind,)), nth=nth)
         shutil.rmtree(sure, ignore_errors=True)
+        shutil.copytree(base, sure)
+        self.run(sure, scenario.command, scenario.large, Fault(KILL, ("rename",)), 1)  # a part moves nothing
+        had, blocks = self.covered(base), [block - self.covered(base) for block in self.blocks(sure)]
+        shutil.rmtree(sure)
         shutil.copytree(base, sure)
         began = time.monotonic()
         ended = self.run(sure, scenario.command, scenario.large)
@@ -260,13 +274,23 @@ class Walker:
             self.violated(name, "fails without a fault", f"exit code {ended.code}", ended.said.strip()[-300:])
             return None
         self.in_order(name, ended.calls)
+        whole = self.covered(sure)
         for argv in scenario.after:
             self.run(sure, argv)
         truth = self.content(sure / "r.h5")
         before = self.content(base / "r.h5") if (base / "r.h5").exists() else None
-        kept = self.covered(base) if name != "overwrite" else {}
         calls = collections.Counter(call[1] for call in ended.calls)
-        self.known[name] = Known(base, truth, before, kept, calls, seconds)
+        self.known[name] = Known(
+            base,
+            truth,
+            before,
+            {p.name for p in base.iterdir()},
+            had,
+            whole,
+            [block for block in blocks if block],
+            calls,
+            seconds,
+        )
         print(f"{name}: {sum(calls.values())} calls ({', '.join(f'{n} {k}' for k, n in calls.items())})", flush=True)
         return self.known[name]
 
@@ -295,7 +319,7 @@ class Walker:
         path = os.path.relpath(ended.calls[at][2], folder) if at < len(ended.calls) else "there was none"
         killed = fault.mode in (KILL, KILL_AFTER, TORN)
         cleaned = not killed and what not in STUCK and kind not in ("unlink", "rmdir")
-        finished = [call[3] for call in ended.calls[:at] if call[1] == "rename"]
+        finished = synced(ended.calls[:at])
         codes = (-signal.SIGKILL,) if killed else ()
         self.check(name, f"{what}, {kind} {nth}: {path}", folder, ended, codes, cleaned, finished)
 
@@ -305,12 +329,11 @@ class Walker:
         ended = self.run(folder, SCENARIOS[name].command, signalled=(number, delay))
         what = signal.Signals(number).name
         self.injected[what] += 1
-        renames = [c[3] for c in ended.calls if c[1] == "rename"]
-        codes = (-number, 128 + number)
-        self.check(name, f"{what} after {delay:.3f} s", folder, ended, codes, number != signal.SIGKILL, renames[:-1])
+        codes, finished = (-number, 128 + number), max(0, synced(ended.calls) - 1)
+        self.check(name, f"{what} after {delay:.3f} s", folder, ended, codes, number != signal.SIGKILL, finished)
 
     def check(self, name: str, where: str, folder: Path, ended: Ended, codes: Sequence[int], cleaned: bool,
-              finished: Sequence[str]) -> None:  # fmt: skip
+              finished: int) -> None:  # fmt: skip
         """All that is promised, after a command and after it has run again."""
         known, scenario = self.known[name], SCENARIOS[name]
         said = " | ".join(ended.said.strip().splitlines()[-3:])[-300:]
@@ -322,10 +345,12 @@ class Walker:
             self.violated(name, f"exit code {ended.code}", where, said)
         elif ended.code in (1, 2) and not said:
             self.violated(name, "failed without a word", where)
-        files = {p.name for p in (*folder.iterdir(), *folder.glob("r.h5.blocks/*"))}
+        files = {p.name for p in folder.iterdir()}
         if ended.code == 0 and not scenario.after and not set(scenario.files) <= files:
             self.violated(name, "exit code 0 without its output", where, str(sorted(files)))
-        if cleaned and (stray := sorted(f for f in files if f.endswith((".tmp", ".lock")))):
+        if ended.code == 0 and name not in ("plot", "page", "show") and not (known.whole <= self.covered(folder)):
+            self.violated(name, "exit code 0 with less than was asked for", where)
+        if cleaned and (stray := sorted(f for f in files - known.names if f.endswith((".tmp", ".lock")))):
             self.violated(name, "left over after an error", where, str(stray))
         if (folder / "mine.txt").read_text() != MINE:
             self.violated(name, "a file of the user changed", where)
@@ -339,11 +364,12 @@ class Walker:
 
     def wrong_now(self, path: Path, known: Known) -> Iterator[tuple[str, str]]:
         """What is wrong with the file that was left."""
-        if path.exists():
+        if path.exists() or path.with_name("r.h5.journal").exists():
             try:
                 content = self.content(path)
             except Exception as error:
-                yield "unreadable", repr(error)
+                if path.exists() or "does not exist" not in str(error):  # nothing to see yet
+                    yield "unreadable", repr(error)
                 return
             if not any(truth is not None and prefix(content, truth) for truth in (known.truth, known.before)):
                 yield "other numbers", ""
@@ -361,50 +387,43 @@ class Walker:
         except Exception as error:
             yield "run again: unreadable", repr(error)
         left = {str(p.relative_to(folder)) for p in folder.rglob("*") if "other" not in p.parts}
-        if stray := left - {*scenario.files, "mine.txt"}:
+        # a lock that could not be removed is removed when its part is run again
+        if stray := {f for f in left if not re.fullmatch(r".*\.part-\d-of-\d\.lock", f)} - {
+            *scenario.files,
+            "mine.txt",
+        }:
             yield "left over after running again", str(sorted(stray))
         if "f.html" in left and not (folder / "f.html").read_text().rstrip().endswith("</html>"):
             yield "torn page", ""
 
-    def check_kept(self, name: str, where: str, folder: Path, known: Known, finished: Sequence[str]) -> None:
-        wanted: dict[str, set[int]] = collections.defaultdict(set)
-        for key, numbers in known.kept.items():
-            wanted[key] |= numbers
-        for path in finished:
-            if (match := BLOCK.fullmatch(os.path.basename(path))) and "/other/" not in path:
-                wanted[match[1]] |= set(range(int(match[2]), int(match[3])))
-        have = self.covered(folder)
-        for key, numbers in wanted.items():
-            if lost := numbers - have[key]:
-                self.violated(name, "finished repetitions lost", where, f"{key}: {sorted(lost)}")
+    def check_kept(self, name: str, where: str, folder: Path, known: Known, finished: int) -> None:
+        wanted = known.had.union(*known.blocks[:finished])
+        if lost := wanted - self.covered(folder):
+            self.violated(name, "finished repetitions lost", where, str(sorted(lost)))
 
-    def covered(self, folder: Path) -> dict[str, set[int]]:
-        """Repetitions on disk, in the file or in blocks."""
-        found: dict[str, set[int]] = collections.defaultdict(set)
-        with contextlib.suppress(Exception):
-            for name, result in self.open_results(folder / "r.h5").items():
-                found[self.short(name)] |= set(range(len(result.repetitions)))
-        for path in folder.glob("r.h5.blocks/*-*-*.h5"):
-            if (match := BLOCK.fullmatch(path.name)) and path.stat().st_size:
-                found[match[1]] |= set(range(int(match[2]), int(match[3])))
+    def blocks(self, folder: Path) -> list[set[Cell]]:
+        """Cells and repetitions of the blocks in journals, in their order."""
+        found = []
+        for path in sorted(folder.iterdir()):
+            if JOURNAL.fullmatch(path.name):
+                with self.contents.open_journal(path) as journal:
+                    found += [cells_of(piece) for piece in journal.pieces]
         return found
+
+    def covered(self, folder: Path) -> set[Cell]:
+        """Cells and repetitions on disk, in the file or in journals."""
+        with self.contents.open_file(folder / "r.h5") as file:
+            return set().union(*map(cells_of, file.pieces), *self.blocks(folder))
 
     def content(self, path: Path) -> dict[str, list[Any]]:
         """The numbers in a file, [protocol, epsilon, repetition, …], per data set."""
         import numpy as np
 
-        found = {}
-        for name, result in self.open_results(path).items():
-            if hasattr(result, "reporters"):
-                arrays = [np.array(result.reporters), np.array(result.errors)]
-                arrays += [np.array(result.counts)] if result.has_counts else []
-            else:
-                arrays = [np.array(result.sampled_success), np.array(result.value_success)]
-            found[name] = arrays
-        return found
+        results = self.open_results(path).items()
+        return {name: [np.array(result[array]) for array in result.arrays] for name, result in results}
 
     def in_order(self, name: str, calls: Sequence[Sequence[str]]) -> None:
-        """A file is synced before it is moved, and its folder before any block is removed."""
+        """A journal and a file are synced before the file is moved, and its folder before a journal is removed."""
         dirty: set[str] = set()
         moved: set[str] = set()
         for _, kind, path, to in calls:
@@ -414,11 +433,13 @@ class Walker:
                 dirty.discard(path)
                 moved = {p for p in moved if os.path.dirname(p) != path}
             elif kind == "rename":
-                if path in dirty:
-                    self.violated(name, "moved before it was synced", path)
+                for late in dirty & {path, *(p for p in dirty if JOURNAL.fullmatch(os.path.basename(p)))}:
+                    self.violated(name, "moved before it was synced", late)
                 moved.add(to)
-            elif kind == "unlink" and BLOCK.fullmatch(os.path.basename(path)) and moved:
-                self.violated(name, "blocks removed before the folder was synced", path)
+            elif kind == "unlink" and JOURNAL.fullmatch(os.path.basename(path)) and moved:
+                self.violated(name, "journal removed before the folder was synced", path)
+        for path in (path for path in dirty if JOURNAL.fullmatch(os.path.basename(path)) and os.path.exists(path)):
+            self.violated(name, "journal not synced", path)
         for path in moved:
             self.violated(name, "folder not synced after a move", path)
 
@@ -428,13 +449,28 @@ class Walker:
         self.violations.setdefault((scenario, what), []).append(f"{where}: {detail}")
 
 
+Cell = tuple[str, str, float, int]  # data set, protocol, epsilon, repetition
+
+
+def cells_of(piece: Any) -> set[Cell]:
+    return {(piece.dataset, *cell, r) for cell in piece.cells for r in range(piece.first, piece.stop)}
+
+
+def synced(calls: Sequence[Sequence[str]]) -> int:
+    """Blocks that are on disk for good: every sync of a journal but the first, which is of its head."""
+    return max(0, sum(c[1] == "sync" and bool(JOURNAL.fullmatch(os.path.basename(c[2]))) for c in calls) - 1)
+
+
 class Known(NamedTuple):
     """What is known of a scenario."""
 
     base: Path
     truth: dict[str, list[Any]]
     before: dict[str, list[Any]] | None
-    kept: dict[str, set[int]]
+    names: set[str]  # of files
+    had: set[Cell]
+    whole: set[Cell]
+    blocks: list[set[Cell]]  # that the command adds, in their order
     calls: collections.Counter[str]
     seconds: float
 
@@ -470,9 +506,10 @@ def digest_of(folder: Path) -> str:
     """Of names, modes and content; temporary files of dead processes are all alike but for their content."""
     lines = []
     for path in sorted(folder.rglob("*")):
-        name = re.sub(r"-\d+-[0-9a-f]{8}\.gpu-rsfd\.tmp$", ".tmp", str(path.relative_to(folder)))
+        name = re.sub(r"\.[0-9a-f]{16}\.gpu-rsfd\.tmp$", ".tmp", str(path.relative_to(folder)))
         about = path.lstat()
-        content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        plain = path.is_file() and path.suffix != ".lock"  # which says who held it, and when
+        content = hashlib.sha256(path.read_bytes()).hexdigest() if plain else ""
         lines.append(f"{name} {about.st_mode:o} {content}")
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 

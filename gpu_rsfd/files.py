@@ -1,24 +1,36 @@
-"""Files on disk: ours are written whole beside their place, then moved into it."""
+"""Files on disk: ours are written whole beside their place, then moved into it; others' must be regular ones."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import glob
 import io
 import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from gpu_rsfd.errors import RunError
+from gpu_rsfd.errors import InputError, RunError
 
 FIGURES = (".png", ".pdf", ".svg")  # drawn beside a results file
 NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+BUFFERED = 1 << 16  # bytes that are read at a time: HDF5 asks for a few hundred
 
 
 class StoreError(RunError):
     """A file can't be written or read now; what it held before is safe."""
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A regular file; a pipe, a device or a folder is refused, and never waited for."""
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(number).st_mode):
+        return os.fdopen(number, "rb", BUFFERED)
+    os.close(number)
+    raise InputError(f"{path} is not a regular file")
 
 
 def replace_file(path: Path, content: bytes | memoryview) -> None:
@@ -33,10 +45,13 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
 
     `check` may look at it, and refuse it, before it is moved into its place.
     """
+    _remove_leftovers(path)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.gpu-rsfd.tmp")
     try:
         mode = stat.S_IMODE(path.lstat().st_mode) & 0o666 if path.exists() else None
         with os.fdopen(os.open(beside, NEW, 0o666 if mode is None else 0o600), "w+b", buffering=0) as file:
+            with contextlib.suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as long as it is written
             image = FileImage(file)
             yield image
             image.check()
@@ -54,6 +69,15 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
         if isinstance(error, OSError):
             raise StoreError(f"can't write {path}: {error.strerror or error}") from error
         raise
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Removes temporary files that nobody writes any more: their writers were killed."""
+    with contextlib.suppress(OSError):
+        for other in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.gpu-rsfd.tmp"):
+            with open_regular(other) as file, contextlib.suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                other.unlink()
 
 
 def sync_folder(folder: Path) -> None:

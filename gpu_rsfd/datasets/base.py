@@ -126,8 +126,7 @@ class Dataset:
         if self.origin is None:
             return found
         path, options = self.origin  # kept so that the command can be told later
-        name = os.fsencode(Path(path).name).decode(errors="replace")  # in any locale
-        return {**found, "loaded": {"file": name, **stored(options)}}
+        return {**found, "loaded": {"file": os.fsencode(Path(path).name).decode(errors="replace"), **stored(options)}}
 
     def __repr__(self) -> str:
         sizes = ", ".join(map(str, self.domain[:10])) + (", …" if self.d > 10 else "")

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from gpu_rsfd.backends.engine import Engine
+from gpu_rsfd.command import command_of
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.files import StoreError
@@ -23,11 +24,10 @@ from gpu_rsfd.measure import Measurement
 from gpu_rsfd.measure.view import View, finished, measured
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.results.result import Header, Result, Results
-from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import SAVE_EVERY, Spec
 from gpu_rsfd.store import contents as store
 from gpu_rsfd.store.contents import Contents, Gap, Source, journal_of, open_file, open_journal, open_results
-from gpu_rsfd.store.files import locked, remove_leftovers
+from gpu_rsfd.store.files import locked
 from gpu_rsfd.store.hdf5 import Described, document_of
 from gpu_rsfd.store.identity import conflicts, key_of, lacking, union
 from gpu_rsfd.store.journal import Journal
@@ -38,6 +38,7 @@ PACKED_EARLY = 64 << 20  # bytes of a journal that are still packed when a run i
 FIRST_SPEED = 5e6  # positions in the first block and second, until some have been timed
 SHORTEST_BLOCK = 0.2  # seconds of work, once the speed is known: a sync takes a part of that
 MOST_PARTS = 100_000
+LARGE = 1 << 30  # positions of a repetition: some 10 s of one worker
 
 S = TypeVar("S")
 
@@ -117,8 +118,6 @@ def collect(run: Run, output: Path, engine: Engine, **options: Any) -> Results:
     """
     target, collection = store.check_output(output), _Collection(run, output, engine, **options)
     with locked(target if collection.part is None else collection.journal):
-        if collection.part is None:
-            remove_leftovers(target)
         return collection.run()
 
 
@@ -181,18 +180,14 @@ class _Collection:
 
     def _check(self, source: Source) -> None:
         have, command = source.have, self.what.measurement.command
-        if not (lines := self._conflicts(source)):
-            return
-        where = f"output={self.output}" if source.path == self.output else str(source.path)
-        hint = "give another --output, or --overwrite to replace it"
-        if have["measurement"] != self.want.spec["measurement"]:
-            raise InputError(f"{where} {lines[0].removeprefix('it ')}; {hint}")
-        what = f"holds another {command}; {hint}"
-        if lines == lacking(have, self.want.spec):
-            again = command_of(union(have, self.want.spec), command, self.output)
-            hint = f"this extends it:\n  {again}" if again else "ask for that as well"
-            what = f"holds more than this command asks for; {hint}"
-        raise InputError("\n  ".join([f"{where} {what}", *lines]))
+        if lines := self._conflicts(source):
+            where = f"output={self.output}" if source.path == self.output else str(source.path)
+            what = f"another {command}; give another --output, or --overwrite to replace it"
+            if lines == lacking(have, self.want.spec):
+                again = command_of(union(have, self.want.spec), command, self.output)
+                hint = f"this extends it:\n  {again}" if again else "ask for that as well"
+                what = f"more than this command asks for; {hint}"
+            raise InputError("\n  ".join([f"{where} holds {what}", *lines]))
 
     def _pack(self, contents: Contents, file: Source) -> None:
         """Puts the journal into the file, if there is anything that the file does not say yet."""
@@ -241,7 +236,8 @@ class _Collection:
     def _blocks(self, todo: Sequence[Sequence[Gap]]) -> Iterator[tuple[Block, Mapping[str, Any], dict[str, Any]]]:
         measurement, spec = self.what.measurement, self.what.spec
         cut = ((b, self.what.datasets[b.number], spec.repetitions[b.first : b.stop]) for b in self._cut(todo))
-        if self.engine.stream is not None:
+        few = sum(g.stop - g.first for gaps in todo for g in gaps) < self.engine.batch_multiple(1)
+        if self.engine.stream is not None and not (few and max(self.sizes) > LARGE):  # else workers share the users
             jobs = ((data, measured, (measurement, b, spec.seed, repetitions)) for b, data, repetitions in cut)
             for (_, block, *_), (arrays, about) in self.engine.stream(jobs):
                 self._timed(block, about["seconds"])
@@ -360,7 +356,6 @@ def merge(output: Path, others: Sequence[Path] = ()) -> Results:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # every part is open at once
     with locked(target), contextlib.ExitStack() as stack:
-        remove_leftovers(target)
         parts = {path: cut for place in (target, *others) for path, cut in store.parts_beside(place).items()}
         journals = [stack.enter_context(open_journal(path)) for path in (journal_of(target), *parts)]
         file = stack.enter_context(open_file(output))
@@ -384,8 +379,9 @@ def _remove(journal: Source, own: Path) -> None:
     with (
         contextlib.suppress(OSError, InputError),
         contextlib.nullcontext() if journal.path == own else locked(journal.path, 0),
+        open_journal(journal.path) as now,
     ):
-        if journal.path.stat().st_size == journal.end:
+        if now.end == journal.end:
             journal.path.unlink()
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from gpu_rsfd.command import own_data
 from gpu_rsfd.results.metrics import as_metric, average, mse
 from gpu_rsfd.results.result import Result, Results
-from gpu_rsfd.running.command import own_data
 from gpu_rsfd.show.privacy import GOALS
 from gpu_rsfd.show.selection import part_of
 from gpu_rsfd.theory.decision import recommended

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from gpu_rsfd.command import Size, command_of, reads_files
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.planning import Look
@@ -22,7 +23,6 @@ from gpu_rsfd.protocols import DEFAULT_SETTINGS
 from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED
 from gpu_rsfd.results.metrics import as_metric, first_line, metric_names, name_of
 from gpu_rsfd.results.result import Result, Results
-from gpu_rsfd.running.command import Size, command_of, reads_files
 from gpu_rsfd.show import charts, headline
 from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.decided import baselines, decision_of, guess_baselines

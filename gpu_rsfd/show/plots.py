@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from gpu_rsfd.command import Size, size_of
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.results.estimate import DEFAULT, Floats, PostprocessLike, as_postprocess
 from gpu_rsfd.results.metrics import MetricLike, as_metric, name_of
 from gpu_rsfd.results.result import Result, Results
-from gpu_rsfd.running.command import Size, size_of
 from gpu_rsfd.show.details import values_of
 from gpu_rsfd.show.lettering import lettered
 from gpu_rsfd.show.panels import Page, epsilon_ticks, log_ticks, size_ticks

@@ -23,16 +23,15 @@ import h5py
 import numpy as np
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.files import FIGURES, StoreError, replaced
+from gpu_rsfd.files import FIGURES, StoreError, open_regular, replaced
 from gpu_rsfd.measure import MEASUREMENTS
 from gpu_rsfd.planning import Flags
 from gpu_rsfd.results.result import CELL, Header, Result, Results
 from gpu_rsfd.store import hdf5
-from gpu_rsfd.store.hdf5 import FORMAT, Described, attribute, described, member
+from gpu_rsfd.store.hdf5 import FORMAT, Described, attribute, described, member, stored_fault
 from gpu_rsfd.store.identity import conflicts, digest_of, key_of
 from gpu_rsfd.store.journal import Reading
 from gpu_rsfd.tape import STREAM_VERSION
-from gpu_rsfd.untrusted import open_regular, stored_fault
 from gpu_rsfd.version import __version__
 
 AT_ONCE = 32 << 20  # bytes of a data set that are read when it is opened
@@ -404,10 +403,10 @@ def results_of(contents: Contents, path: Path) -> Results:
         result = results[name] = Result.made(header, range(*spec["repetitions"])[:end], plain, own, late)
         if sum(8 * math.prod(contents.empty(name, array, end)[0]) for array in layout.arrays) <= AT_ONCE:
             result.__dict__["_read"] = {array: contents.read(name, array, end) for array in layout.arrays}
-            if kind is not None:
-                options = {option: spec[option] for option in kind.__dataclass_fields__ if option in spec}
-                if (wrong := kind(**options).check(result)) is not None:
-                    raise InputError(f"{path} is damaged: {name}/{wrong[0]} {wrong[1]}; {AGAIN}")
+            options = {} if kind is None else {name: spec[name] for name in kind.__dataclass_fields__ if name in spec}
+            with refusing(path):
+                if kind is not None and (wrong := kind(**options).check(result)) is not None:
+                    raise ValueError(f"{name}/{wrong[0]} {wrong[1]}")
     return results
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import json
 import os
 import platform
@@ -14,10 +13,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.files import FIGURES, replace_file
-from gpu_rsfd.untrusted import open_regular
+from gpu_rsfd.files import FIGURES, open_regular, replace_file
 
-__all__ = ["FIGURES", "locked", "remove_leftovers", "replace_file"]
+__all__ = ["FIGURES", "locked", "replace_file"]
 
 LOCK_SECONDS = 0.5  # so long somebody else's lock is waited for: its holder may be about to end
 MARK = b"gpu-rsfd"  # a lock of ours begins with it; an empty one is ours as well
@@ -74,10 +72,3 @@ def _holder(beside: Path) -> str:
         return f" (process {int(said['process'])} on {said['host']}, since {said['since']})"
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-
-
-def remove_leftovers(path: Path) -> None:
-    """Removes temporary files of a killed writer; only whoever holds the lock of a file may call this."""
-    with contextlib.suppress(OSError):
-        for other in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.gpu-rsfd.tmp"):
-            other.unlink()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
-from h5py import h5l, h5t
+from h5py import h5d, h5l, h5t
 
 from gpu_rsfd.checks import MAX_USERS, check_epsilon, integer
 from gpu_rsfd.datasets.base import check_labels
@@ -34,6 +34,7 @@ LIBVER = "v110"  # from here on HDF5 has checksums for its own structures, too
 CHUNK = 1 << 17  # numbers in a chunk: a megabyte
 PACKED: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
 MOST_ROWS = 1024  # repetitions in a chunk
+MOST_PACKED = 1032  # numbers to a byte: no stream of deflate is denser
 MOST_TEXT = 1 << 30  # bytes of an attribute
 SMALL = 1000  # numbers; smaller arrays are not compressed
 SUM_TOLERANCE = 1e-6  # frequencies of an attribute sum to 1
@@ -206,6 +207,18 @@ def attribute(node: Any, name: str) -> int | str:
         raise ValueError(f"{name} is not a number or a text of fixed length")
     value = node.attrs[name]
     return value.decode() if isinstance(value, bytes) else int(value)
+
+
+def stored_fault(node: Any, size: int) -> str | None:
+    """Why an array can't be read safely from a file of so many bytes; None if it can."""
+    made = node.id.get_create_plist()
+    if made.get_layout() == h5d.VIRTUAL or made.get_external_count():
+        return "is stored in other files"
+    stored = min(node.id.get_storage_size(), size)
+    declared = max(node.size, math.prod(node.chunks or ())) * node.dtype.itemsize if node.size else 0
+    if declared > MOST_PACKED * stored:
+        return f"declares {declared:,} bytes, but the file has only {stored:,} for them"
+    return None
 
 
 # ------------------------------------------------------------------------------------------------------------- writing

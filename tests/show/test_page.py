@@ -14,10 +14,10 @@ from command import call, refusal
 from files import describe, store, with_errors
 
 import gpu_rsfd
+from gpu_rsfd.command import command_of, reads_files
 from gpu_rsfd.results.estimate import POSTPROCESS, STORED
 from gpu_rsfd.results.metrics import metric_names
 from gpu_rsfd.results.result import Results
-from gpu_rsfd.running.command import command_of, reads_files
 from gpu_rsfd.show import headline
 from gpu_rsfd.show.comparison import among_best
 from gpu_rsfd.show.details import values_of
