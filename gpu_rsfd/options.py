@@ -13,7 +13,8 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
-from gpu_rsfd.checks import check_epsilon
+from gpu_rsfd.checks import MAX_ATTRIBUTES, check_epsilon, check_users, integer
+from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -298,6 +299,32 @@ def _epsilon(text: str) -> float:
     return check_epsilon(value)
 
 
+def read_users(value: Any) -> list[int]:
+    """Numbers of users."""
+    return [check_users(whole("users", text)) for text in split_list(entries(value), "users")]
+
+
+def read_sizes(name: str, value: Any, low: int, high: int) -> list[int]:
+    """Numbers of attributes, or of values."""
+    return [integer(name, whole(name, text), low, high) for text in split_list(entries(value), name)]
+
+
+def read_domain(value: Any) -> Domain:
+    """Domain sizes: 10,10,20, or 10x5 for five times 10, or both mixed."""
+    sizes: list[int] = []
+    for text in split_list(entries(value), "domain"):
+        match = re.fullmatch(r"([0-9]{1,9})(?:x([0-9]{1,9}))?", text)
+        size, times = (int(part or 1) for part in match.groups()) if match else (0, 0)
+        if match is None or times < 1:
+            raise InputError(
+                f"domain={text} must be domain sizes such as 10,10,20 or 10x5 (five attributes of 10 values)"
+            )
+        if times > MAX_ATTRIBUTES:
+            raise InputError(f"domain={text} has {times:,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
+        sizes += [size] * times
+    return Domain.of(sizes)
+
+
 def counted(number: int, noun: str) -> str:
     """`1 repetition`, `2 repetitions`."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
@@ -321,3 +348,21 @@ def one_of(name: str, known: Sequence[str] | Callable[[], Sequence[str]]) -> Cal
         return str(value)
 
     return check
+
+
+def amount(number: float) -> str:
+    """1.2e+08 as `120 M`."""
+    for unit, size in (("E", 1e18), ("P", 1e15), ("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if float(f"{number:.3g}") >= size:  # as it is shown: 999.9 is 1 k
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.0f}"
+
+
+def duration(seconds: float) -> str:
+    """60342697 as `698 days`: the unit that people would take."""
+    if seconds < 90:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    for unit, size, most in (("min", 60, 90), ("h", 3600, 48), ("days", 86_400, 730)):
+        if seconds < size * most:
+            return f"{seconds / size:.1f} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"
+    return f"{seconds / (365.25 * 86_400):,.0f} years"

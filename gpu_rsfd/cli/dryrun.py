@@ -7,76 +7,67 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
+import numpy as np
 
-from gpu_rsfd.cli.progress import amount, duration
-from gpu_rsfd.datasets import Dataset, SyntheticDataset
+from gpu_rsfd.datasets import Dataset
 from gpu_rsfd.measure.view import measured
+from gpu_rsfd.options import amount, duration
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.results.result import Header
 from gpu_rsfd.running.collect import Block, Run, shares
-from gpu_rsfd.show.tables import WIDTH
 
 ALL_TIMING = 2.0  # seconds, for all data sets; those that are left are taken to be as fast as the ones before
-LONG_ENOUGH = 0.05  # seconds that tell a speed
-FIRST_USERS = 1 << 12
+FIRST_USERS, MOST_USERS, MORE = 1 << 12, 1 << 21, 8  # users that are tried, the next time MORE times as many
+GROWN = 2.0  # times the seconds of fewer users: these tell what a user takes
 
 
-def seconds_of(run: Run, engine: Any, data: Dataset, plan: Plan) -> float:
-    """Expected for a repetition: some repetitions of some of the users are measured."""
-    repetitions = run.spec.repetitions[: max(engine.drawn_at_once(plan), engine.batch_multiple(data.n))]
-    users = data.n if run.spec.sampler != "users" else min(data.n, FIRST_USERS)
+def seconds_of(run: Run, engine: Any, data: Dataset, plan: Plan, repetitions: int) -> float:
+    """Expected for some repetitions of a data set: a few of them are measured, for more and more of the users."""
+    few = run.spec.repetitions[: max(engine.drawn_at_once(plan), engine.batch_multiple(data.n))]
+    block, users = Block(0, 0, len(few), plan), min(data.n, FIRST_USERS) if data.has_rows else data.n
+    slope, before = 0.0, 0.0
     while True:
-        some = data if users == data.n else _first(data, users)
-        block = Block(0, 0, len(repetitions), plan)
-        measured(engine, some, run.measurement, block, run.spec.seed, repetitions[:1])  # what is done once only
         started = time.perf_counter()
-        measured(engine, some, run.measurement, block, run.spec.seed, repetitions)
-        seconds = time.perf_counter() - started
-        if seconds >= LONG_ENOUGH or users == data.n:
-            return seconds * data.n / users / len(repetitions)
-        users = min(data.n, 8 * users)
+        some = data if users == data.n else _first(data, users)
+        counted = some.counts.sum() and time.perf_counter() - started  # of the users themselves: done once
+        measured(engine, some, run.measurement, block, run.spec.seed, few[:1])  # and what else is done once
+        started = time.perf_counter()
+        measured(engine, some, run.measurement, block, run.spec.seed, few)
+        each = (time.perf_counter() - started) / len(few)
+        if before and each > GROWN * before:
+            slope = (each - before) / (users - users / MORE)
+        if slope or users >= min(data.n, MOST_USERS):
+            return counted * data.n / users + repetitions * (each + slope * (data.n - users))
+        before, users = each, min(data.n, MORE * users)
 
 
 def _first(data: Dataset, users: int) -> Dataset:
-    if isinstance(data, SyntheticDataset):
-        return SyntheticDataset(users, data.domain, name=data.name)
-    import numpy as np
-
     return Dataset(np.stack([data.column(j, 0, users) for j in range(data.d)], axis=1), data.domain, name=data.name)
 
 
 def dry_run(run: Run, engine: Any, output: Path, part: tuple[int, int]) -> None:
     """Print what would be done."""
-    console = Console(width=WIDTH, highlight=False, markup=False)
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    for name in ("data set", "users", "d", "values", "cells", "positions", "expected time"):
-        table.add_column(name, justify="left" if name == "data set" else "right", no_wrap=True)
-    protocols, epsilons, total = len(run.spec.protocols), len(run.spec.epsilons), len(run.spec.repetitions)
+    spec, (number, parts) = run.spec, part
+    protocols, epsilons, total = len(spec.protocols), len(spec.epsilons), len(spec.repetitions)
     sizes = [plan.positions(data.n) for data, plan in zip(run.datasets, run.plans, strict=True)]
     own = [stop - first for first, stop in shares(sizes, total, *part)]
-    began, known, cells, positions, disk, all_seconds = time.perf_counter(), 0.0, 0, 0, 0, 0.0
+    began, known, disk, rows = time.perf_counter(), 0.0, 0, []
     for data, plan, size, repetitions in zip(run.datasets, run.plans, sizes, own, strict=True):
-        if not known or time.perf_counter() - began < ALL_TIMING:
-            known = seconds_of(run, engine, data, plan) / size
-        header = Header.of(data, plan)
+        if repetitions and (not known or time.perf_counter() - began < ALL_TIMING):
+            known = seconds_of(run, engine, data, plan, repetitions) / (size * repetitions)
+        header = Header.of(_first(data, 1) if data.has_rows else data, plan)  # sizes follow from the domain
         layout = run.measurement.layout(header)
-        each, seconds = protocols * epsilons * repetitions, known * size * repetitions
-        disk += 8 * each * sum(math.prod(layout.sizes(header, array)) for array in layout.arrays)
-        cells, positions, all_seconds = cells + each, positions + size * repetitions, all_seconds + seconds
-        row = (f"{data.n:,}", str(data.d), f"{plan.values:,}", f"{each:,}", amount(size * repetitions))
-        table.add_row(data.name, *row, duration(seconds))
-    console.print(table)
-    number, parts = part
-    console.print(
-        f"{protocols} protocols x {epsilons} epsilons x {total} repetitions"
-        f"{f', part {number} of {parts}' if parts > 1 else ''}: "
-        f"{cells:,} cells, {amount(positions)} positions (users x values)"
-    )
-    console.print(f"backend {engine.name} ({engine.device}): {engine.reason}")
+        row = protocols * epsilons * repetitions, size * repetitions, known * size * repetitions
+        disk += 8 * row[0] * sum(math.prod(layout.sizes(header, array)) for array in layout.arrays)
+        rows.append(row)
+        shape = f"{data.name}: {data.n:,} users, {data.d} attributes, {plan.values:,} values"
+        print(f"{shape}; {row[0]:,} cells, {amount(row[1])} positions, about {duration(row[2])}")
+    cells, positions, seconds = map(sum, zip(*rows, strict=True))
+    which = f", part {number} of {parts}" if parts > 1 else ""
+    grid = f"{protocols} protocols x {epsilons} epsilons x {total} repetitions{which}"
+    print(f"{grid}: {cells:,} cells, {amount(positions)} positions (users x values)")
+    print(f"backend {engine.name} ({engine.device}): {engine.reason}")
     old = output.stat().st_size if output.exists() else 0
     peak = f"{amount(2 * disk + old)}B of disk space at most (the old file, the journal, the new file)"
     whole = "for this part" if parts > 1 else "in all"
-    console.print(f"expected: about {duration(all_seconds)} {whole}, {peak}; nothing was written")
+    print(f"expected: about {duration(seconds)} {whole}, {peak}; nothing was written")

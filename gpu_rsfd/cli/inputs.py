@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_seed
 from gpu_rsfd.cli import options as declared
-from gpu_rsfd.cli import parse
 from gpu_rsfd.cli.terminal import escaped
 from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, describe, is_table, load_datasets
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
@@ -21,7 +21,7 @@ from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Measurement
 from gpu_rsfd.measure.base import options_of
-from gpu_rsfd.options import entries, expanded, split_list, unknown_name, whole
+from gpu_rsfd.options import entries, expanded, read_domain, read_sizes, read_users, split_list, unknown_name, whole
 from gpu_rsfd.running.command import name_by_size
 from gpu_rsfd.spec import FIELDS, Spec
 from gpu_rsfd.textfiles import toml_loads
@@ -31,7 +31,7 @@ BY_SIZE = ("users", "domain", "attributes", "values", "distribution")  # options
 OF_TABLES = tuple(option.key for option in TABLE)  # options of tables
 
 
-def read_options(command: str, options: Mapping[str, Any], kind: type[Measurement] | None = None) -> dict[str, Any]:
+def read_options(command: str, options: Mapping[str, Any], kind: type[Measurement] = Measurement) -> dict[str, Any]:
     """What is run, by key: the options of a TOML file (`--spec`), overridden by those of the command line."""
     valid = declared.inputs_of(command, kind)
     path, found = options.get("spec"), {}
@@ -57,7 +57,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise InputError(f"spec={path} is not a TOML file: {error}") from None
 
 
-def spec_of(options: Mapping[str, Any], command: str = "sweep", kind: type[Measurement] = Measurement) -> Spec:
+def spec_of(options: Mapping[str, Any], command: str, kind: type[Measurement] = Measurement) -> Spec:
     """The spec of a command and what it measures."""
     fields = {field.name: field.read(options[field.key], ()) for field in FIELDS if field.key in options}
     if own := own_protocols(options):
@@ -91,6 +91,10 @@ def own_protocols(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def measurement_of(options: Mapping[str, Any], kind: type[Measurement]) -> Measurement:
     """What a command measures, with its options."""
+    needed = {f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING}
+    for option in options_of(kind):
+        if option.name in needed and option.key not in options:
+            raise InputError(f"{kind.name} needs --{option.key}")
     return kind(**{o.name: o.read(options[o.key], ()) for o in options_of(kind) if o.key in options})
 
 
@@ -122,18 +126,17 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
     _refuse(options, ["data-dir"], "needs a data set of the paper (--dataset adult)")
     if options.get("sampler") == "marginals":
         _refuse(options, ["data-seed"], "has no use with --sampler marginals, which takes expected counts")
-    domains = (
-        [
-            (Domain.of([k] * d), k)
-            for d in parse.sizes("attributes", entries(options["attributes"]), 1, MAX_ATTRIBUTES)
-            for k in parse.sizes("values", entries(options["values"]), MIN_DOMAIN, MAX_DOMAIN)
+    domains: list[tuple[Domain, int | None]]
+    if grid:
+        ds = read_sizes("attributes", options["attributes"], 1, MAX_ATTRIBUTES)
+        domains = [
+            (Domain.of([k] * d), k) for d in ds for k in read_sizes("values", options["values"], MIN_DOMAIN, MAX_DOMAIN)
         ]
-        if grid
-        else [(parse.domain(entries(options["domain"])), None)]
-    )
+    else:
+        domains = [(read_domain(options["domain"]), None)]
     distribution, seed = str(options.get("distribution", "uniform")), _data_seed(options)
     found: list[Dataset] = []
-    for n, (domain, k) in product(parse.users(entries(options["users"])), domains):
+    for n, (domain, k) in product(read_users(options["users"]), domains):
         name = name_by_size(n, domain, distribution, k)
         if options.get("sampler") == "marginals":  # needs no users: their expected counts, whatever n is
             found.append(CountedDataset.of_distribution(n, domain, distribution, name=name))

@@ -14,7 +14,7 @@ from gpu_rsfd.backends import BACKENDS
 from gpu_rsfd.datasets import available
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.measure import MEASUREMENTS, Measurement
+from gpu_rsfd.measure import Measurement
 from gpu_rsfd.measure.base import options_of
 from gpu_rsfd.options import MACHINE, OUTPUT, SIMULATION, F, Option, read_whole
 from gpu_rsfd.results.estimate import ALIASES, POSTPROCESS
@@ -61,8 +61,7 @@ RUN = (
            kind=float, default_text="never", in_python=False),
     Option("part", "PART", "Compute only this part, for `gpu-rsfd merge`.", "3/16", panel=MACHINE),
     Option("output", "FILE", "Results file; the same command resumes it.", "syn3.h5", panel=OUTPUT, kind=Path,
-           default=Path("results.h5"), default_text="results.h5",
-           defaults={"paper": Path("paper.h5"), "attack": Path("attack.h5")}),
+           default=Path("results.h5"), default_text="results.h5", defaults={"paper": Path("paper.h5")}),
     Option("overwrite", "", "Replace the results file.", panel=OUTPUT, kind=bool, default=False),
     Option("plot", "", "Draw the figure beside the results file.", panel=OUTPUT, kind=bool, default=True,
            default_text="plot", in_python=False),
@@ -88,19 +87,21 @@ SHOWN_METRIC = Option(
 )  # fmt: skip
 
 
-COMMANDS = {kind.command: kind for kind in MEASUREMENTS.values()} | {"paper": MEASUREMENTS["frequencies"]}
-
-
-def inputs_of(command: str, kind: type[Measurement] | None = None) -> tuple[Option, ...]:
+def inputs_of(command: str, kind: type[Measurement] = Measurement) -> tuple[Option, ...]:
     """The options that say what is run, which a spec file may have, too."""
-    kind = kind or COMMANDS.get(command, Measurement)
-    known = (*SELECTION, *FIELDS, PROTOCOL_FROM, *options_of(kind))
-    return tuple(o for o in known if command not in o.unused and o.name not in kind.unused)
+    return _own((*SELECTION, *FIELDS, PROTOCOL_FROM, *options_of(kind)), command, kind)
 
 
-def running_of(command: str, kind: type[Measurement] | None = None) -> tuple[Option, ...]:
+def running_of(command: str, kind: type[Measurement]) -> tuple[Option, ...]:
     """All options of a command that runs a measurement."""
-    return (*inputs_of(command, kind), *(o for o in (SPEC_FILE, *RUN) if command not in o.unused))
+    return (*inputs_of(command, kind), *_own((SPEC_FILE, *RUN), command, kind))
+
+
+def _own(declared: Sequence[Option], command: str, kind: type[Measurement]) -> tuple[Option, ...]:
+    """Those that a command and its measurement have a use for, with the measurement's defaults."""
+    used = (o for o in declared if command not in o.unused and o.name not in kind.unused)
+    own = kind.defaults
+    return tuple(replace(o, defaults={**o.defaults, command: own[o.name]}) if o.name in own else o for o in used)
 
 
 def option(
@@ -116,6 +117,11 @@ def option(
     )
 
 
+def switch(name: str, help: str, default: bool = False) -> Option:
+    """An option without a value."""
+    return Option(name, "", help, panel=None, kind=bool, default=default, default_text=name if default else "")
+
+
 def completed(known: Sequence[str], incomplete: str) -> list[str]:
     """What may follow, in a list as well: `rsfd-grr,sm` is completed to `rsfd-grr,smp-adp` and others."""
     before, comma, last = incomplete.rpartition(",")
@@ -126,27 +132,25 @@ def completed(known: Sequence[str], incomplete: str) -> list[str]:
 def _parameter(declared: Option, command: str) -> inspect.Parameter:
     text = (list[str] if declared.many else str) if declared.kind is None else declared.kind
     default = None if declared.kind is None else declared.value(command)
-    shown = option(
-        declared.flag,
-        declared.help_line(command),
-        declared.panel,
-        declared.metavar,
-        (lambda: declared.values) if declared.known else None,
-    )
-    optional: Any = text if default is not None else text | None
-    annotation: Any = Annotated[optional, shown]
-    name, kind = declared.key.replace("-", "_"), inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+    known = (lambda: declared.values) if declared.known else None
+    shown = option(declared.flag, declared.help_line(command), declared.panel, declared.metavar, known)
+    annotation: Any = Annotated[text if default is not None else text | None, shown]
+    return inspect.Parameter(_word(declared), inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _word(declared: Option) -> str:
+    """What the parameter of a command is called."""
+    return declared.key.replace("-", "_")
 
 
 def with_options(command: str, *declared: Option) -> Callable[[F], F]:
-    """A command whose `**options` are these, in the place of that parameter."""
+    """A command whose options are these: parameters of these names, and `**options` for the others."""
 
     def made(function: F) -> F:
         signature = inspect.signature(function, eval_str=True)
-        fixed = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        fixed = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in fixed]
-        parameters = [*fixed, *(_parameter(each, command) for each in declared)]
+        found = {each.name: each for each in (_parameter(option, command) for option in declared)}
+        others = (p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD and p.name not in found)
+        parameters = [*(p.replace(kind=p.KEYWORD_ONLY) for p in others), *found.values()]
         function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         function.__annotations__ = {p.name: p.annotation for p in parameters}
         return function
@@ -155,8 +159,9 @@ def with_options(command: str, *declared: Option) -> Callable[[F], F]:
 
 
 def given(options: Mapping[str, Any], declared: Sequence[Option]) -> dict[str, Any]:
-    """What was given of the options that are texts, by their keys; an empty text is an error."""
-    found = {o.key: options[o.key.replace("-", "_")] for o in declared if o.kind is None}
+    """What was given of the options that are texts or switches, by their keys; an empty text is an error."""
+    found = {o.key: options[_word(o)] for o in declared if o.kind is None}
+    found |= {o.key: options[_word(o)] for o in declared if o.kind is bool and options[_word(o)] != o.value()}
     found = {key: value for key, value in found.items() if value not in (None, [])}
     for key, value in found.items():
         if value == "" or (isinstance(value, str) and key != "delimiter" and not value.strip()):

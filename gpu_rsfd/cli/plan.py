@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from gpu_rsfd.cli import parse
 from gpu_rsfd.cli.commands import DECIDE
 from gpu_rsfd.cli.inputs import datasets_of, read_options, spec_of
-from gpu_rsfd.cli.options import SPEC_FILE, inputs_of, option, with_options
+from gpu_rsfd.cli.options import SPEC_FILE, inputs_of, switch, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import entries
+from gpu_rsfd.options import Option, read_users
+
+OWN = (
+    Option("target", "", "Margins to reach, in points, of every column or by name; 95 % of its estimates are within "
+           "it.  Without --epsilon: by the smallest epsilon.", "'sex=1%,city=0.5%'", panel=None),
+    Option("target_rmse", "", "The users needed for this error over all columns.", "0.01", panel=None, kind=float),
+    Option("against", "", "What errors are measured against: the frequencies of these users (users), or of the "
+           "population that they are drawn from (population).", "population", panel=None, kind=str, default="users",
+           default_text="users", known=("users", "population")),
+    Option("postprocess", "", "none or clip.", panel=None, kind=str, default="none", default_text="none",
+           known=("none", "clip")),
+    switch("attack", "Simulate an attacker's guesses.", default=True),
+    Option("plot", "FILE", "Figure to write: margins against epsilon and n, errors against losses.", "plan.png",
+           panel=None, kind=Path),
+    switch("json", "JSON instead of text."),
+    switch("quiet", "Don't print the report on your own table."),
+)  # fmt: skip
 
 
 @app.command(
@@ -22,43 +37,8 @@ from gpu_rsfd.options import entries
     "gpu-rsfd plan --dataset adult --epsilon 1 --json  ·  "
     "gpu-rsfd plan --dataset people.csv --bins age=10 --users 1e6 --against population --plot plan.png",
 )
-@with_options("plan", *inputs_of("plan"), SPEC_FILE)
-def plan(
-    target: Annotated[
-        str | None,
-        option(
-            "--target",
-            "Margins to reach, in points, of every column or by name; 95 % of its estimates are within it.  Without "
-            "--epsilon: by the smallest epsilon.  --target 'sex=1%,city=0.5%'",
-        ),
-    ] = None,
-    target_rmse: Annotated[
-        float | None, option("--target-rmse", "The users needed for this error over all columns.  --target-rmse 0.01")
-    ] = None,
-    against: Annotated[
-        str,
-        option(
-            "--against",
-            "What errors are measured against: the frequencies of these users (users), or of the population that "
-            "they are drawn from (population).  --against population  (default: users)",
-            known=lambda: ("users", "population"),
-        ),
-    ] = "users",
-    postprocess: Annotated[
-        str, option("--postprocess", "none or clip.  (default: none)", known=lambda: ("none", "clip"))
-    ] = "none",
-    attack: Annotated[
-        bool, option("--attack/--no-attack", "Simulate an attacker's guesses.  (default: attack)")
-    ] = True,
-    plot: Annotated[
-        Path | None,
-        option("--plot", "Figure to write: margins against epsilon and n, errors against losses.  --plot plan.png",
-               None, "FILE"),
-    ] = None,
-    json: Annotated[bool, option("--json", "JSON instead of text.")] = False,
-    quiet: Annotated[bool, option("--quiet", "Don't print the report on your own table.")] = False,
-    **options: Any,
-) -> None:  # fmt: skip
+@with_options("plan", *OWN, *inputs_of("plan"), SPEC_FILE)
+def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, **options: Any) -> None:
     """Which protocol and epsilon, how accurate, how risky: in sentences, by column, as a table of all protocols.
 
     With --dataset, --users plans for another number of users with the same frequencies.
@@ -77,8 +57,9 @@ def plan(
     if "dataset" not in given:  # any n will do: no user is needed
         given = {"users": "10000", **given, "sampler": "marginals"}
     elif "users" in given:  # these frequencies, another n
-        users = list(dict.fromkeys(parse.users(entries(given.pop("users")))))
-    asked = Question(users, target, target_rmse, against, postprocess, attack, free)
+        users = list(dict.fromkeys(read_users(given.pop("users"))))
+    errors = options["against"], options["postprocess"]
+    asked = Question(users, options["target"], options["target_rmse"], *errors, attack, free)
     data = datasets_of(given, quiet)
     if plot is not None and (len(data) > 1 or (users is not None and len(users) > 1)):
         raise InputError("--plot draws one data set and one number of users; give one of each")

@@ -14,25 +14,19 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from gpu_rsfd.cli.helptext import Group
-from gpu_rsfd.cli.signals import ended_by_signals
-from gpu_rsfd.cli.terminal import escaped, guarded
+from gpu_rsfd.cli.commands import Group
+from gpu_rsfd.cli.terminal import ended_by_signals, escaped, guarded
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.version import __version__
 
 # What the machine refuses, whatever the program does: full, read-only or broken disks, permissions, limits.
 REFUSALS = {
     *(errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM),
-    *(errno.ENAMETOOLONG, errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN),
-    *([errno.EDQUOT] if hasattr(errno, "EDQUOT") else []),
+    *(errno.ENAMETOOLONG, errno.ELOOP, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EDQUOT),
 }
 
 app = typer.Typer(
-    name="gpu-rsfd",
-    cls=Group,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    name="gpu-rsfd", cls=Group, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich"
 )
 
 
@@ -79,10 +73,8 @@ def main() -> None:
         with ended_by_signals() as came, guarded():
             code = app(standalone_mode=False)
             sys.stdout.flush()
-    except InputError as error:
-        fail(str(error), 2)
-    except RunError as error:
-        fail(str(error), 1)
+    except (InputError, RunError) as error:
+        fail(str(error), 2 if isinstance(error, InputError) else 1)
     except BrokenPipeError:  # `gpu-rsfd show … | head`
         _give_up_output()
         raise SystemExit(1) from None

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_users
-from gpu_rsfd.cli import parse
 from gpu_rsfd.cli.commands import DECIDE
 from gpu_rsfd.cli.inputs import own_or_known, own_protocols
-from gpu_rsfd.cli.options import PROTOCOL_FROM, given, option, with_options
+from gpu_rsfd.cli.options import PROTOCOL_FROM, given, switch, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import read_epsilons, split_list, whole
+from gpu_rsfd.options import Option, read_epsilons, read_sizes, split_list, whole
 from gpu_rsfd.protocols import PAPER
 from gpu_rsfd.spec import FIELDS, Spec
 
-CHOSEN = tuple(
-    replace(field, default_text="all") if field.name == "protocols" else field
-    for field in FIELDS
-    if field.name in ("protocols", "guarantee")
+OWN = (
+    Option("epsilon", "EPS", "Privacy budget.", "ln3", panel=None, kind=str, default="1", default_text="1"),
+    Option("attributes", "D", "Attributes d.", panel=None, kind=str, default="5", default_text="5"),
+    Option("values", "K", "Values k of each.", panel=None, kind=str, default="10", default_text="10"),
+    Option("users", "N", "Users n, for the error.", panel=None, kind=str, default="10000", default_text="10,000"),
+    switch("json", "JSON instead of a table."),
+    switch("markdown", "A table in Markdown."),
+    switch("check", "Test each: reports, estimates and loss, on every backend."),
+)
+CHOSEN = (
+    *(replace(f, default_text="all") for f in FIELDS if f.name == "protocols"),
+    *(f for f in FIELDS if f.name == "guarantee"),
+    PROTOCOL_FROM,
 )
 
 
@@ -28,17 +36,8 @@ CHOSEN = tuple(
     epilog="Examples:  gpu-rsfd protocols  ·  gpu-rsfd protocols --epsilon ln3 --attributes 10 --values 100  ·  "
     "gpu-rsfd protocols --protocol 'smp-*' --markdown  ·  gpu-rsfd protocols --protocol-from mine.py --check",
 )
-@with_options("protocols", *CHOSEN, PROTOCOL_FROM)
-def protocols(
-    epsilon: Annotated[str, option("--epsilon", "Privacy budget.  --epsilon ln3  (default: 1)", None, "EPS")] = "1",
-    attributes: Annotated[str, option("--attributes", "Attributes d.  (default: 5)", None, "D")] = "5",
-    values: Annotated[str, option("--values", "Values k of each.  (default: 10)", None, "K")] = "10",
-    users: Annotated[str, option("--users", "Users n, for the error.  (default: 10,000)", None, "N")] = "10000",
-    json: Annotated[bool, option("--json", "JSON instead of a table.")] = False,
-    markdown: Annotated[bool, option("--markdown", "A table in Markdown.")] = False,
-    check: Annotated[bool, option("--check", "Test each: reports, estimates and loss, on every backend.")] = False,
-    **options: Any,
-) -> None:
+@with_options("protocols", *OWN, *CHOSEN)
+def protocols(json: bool, markdown: bool, check: bool, **options: Any) -> None:
     """List the protocols: what each sends, its budget, bits, expected error and exact loss; or test them.
 
     With --protocol-from, those of a Python file alone.
@@ -50,7 +49,7 @@ def protocols(
 
     if json + markdown + check > 1:
         raise InputError("--json, --markdown and --check exclude each other")
-    chosen = given(options, [*CHOSEN, PROTOCOL_FROM])
+    chosen = given(options, CHOSEN)
     own = own_protocols(chosen)
     names = split_list(chosen["protocol"], "protocol") if "protocol" in chosen else [*own] or ["all"]
     spec = Spec.of(protocols=own_or_known(names, own), guarantee=chosen.get("guarantee", "paper"))
@@ -61,13 +60,12 @@ def protocols(
             print(f"{protocol.name:<11} {protocol.label:<13}  {protocol.summary}")
             test(protocol, echo=lambda line: print(f"  {line}", flush=True))
         return
-    at = catalogue.Setting(
-        _one("epsilon", read_epsilons(epsilon)),
-        _one("attributes", parse.sizes("attributes", [attributes], 1, MAX_ATTRIBUTES)),
-        _one("values", parse.sizes("values", [values], MIN_DOMAIN, MAX_DOMAIN)),
-        check_users(whole("users", users)),
-        spec.guarantee,
-    )
+    epsilons, ds = read_epsilons(options["epsilon"]), read_sizes("attributes", options["attributes"], 1, MAX_ATTRIBUTES)
+    ks = read_sizes("values", options["values"], MIN_DOMAIN, MAX_DOMAIN)
+    for name, numbers in (("epsilon", epsilons), ("attributes", ds), ("values", ks)):
+        if len(numbers) != 1:
+            raise InputError(f"{name} has {len(numbers)} numbers; one is needed here")
+    at = catalogue.Setting(epsilons[0], ds[0], ks[0], check_users(whole("users", options["users"])), spec.guarantee)
     found = [catalogue.entry(protocol, at) for protocol in spec.protocols]
     if json:
         print(catalogue.as_json(found, at))
@@ -85,9 +83,3 @@ def protocols(
         print(f"loss: exact, between users who differ in one attribute, or in any way{first}")
     if problems := [entry for entry in found if entry.problem]:
         print(f"– {len(problems)} can't be run here; {problems[0].name}: {problems[0].problem}")
-
-
-def _one(name: str, numbers: list[Any]) -> Any:
-    if len(numbers) != 1:
-        raise InputError(f"{name} has {len(numbers)} numbers; one is needed here")
-    return numbers[0]

@@ -144,14 +144,26 @@ def _derived(field: Field[Any]) -> Option:
     )
 
 
+def check_kind(kind: type[Measurement], taken: Collection[str]) -> None:
+    """Refuses a class whose fields can't be options; `taken`: names of options that every run has."""
+    if kind.measure is Measurement.measure:
+        raise InputError(f"{kind.__name__} has no method `measure`")
+    own = any("ClassVar" not in str(annotation) for annotation in kind.__annotations__.values())
+    if own and "__dataclass_fields__" not in vars(kind):
+        raise InputError(f"{kind.__name__} has fields, but is no dataclass; put @dataclass(frozen=True) before it")
+    for f in fields(kind):
+        if f.name in taken or f.name in {option.name for option in FIELDS}:
+            raise InputError(
+                f"the field {f.name!r} of {kind.__name__} is named like an option of sweep; give it another name"
+            )
+
+
 def check_measurement(measurement: Measurement, taken: Collection[str]) -> None:
     """Refuses a measurement that can't be run or stored; `taken`: names of options that every run has."""
     kind = type(measurement).__name__
     if not isinstance(measurement, Measurement):
         raise InputError(f"measurement={measurement!r} must be an instance of a subclass of gpu_rsfd.Measurement")
-    for f in fields(measurement):
-        if f.name in taken or f.name in {option.name for option in FIELDS}:
-            raise InputError(f"the field {f.name!r} of {kind} is named like an option of sweep; give it another name")
+    check_kind(type(measurement), taken)
     arrays, coords = measurement.recorded(), measurement.coords()
     if not arrays:
         raise InputError(f"{kind}.arrays is empty; at least one array is needed")

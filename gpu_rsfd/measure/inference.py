@@ -55,7 +55,7 @@ class Inference(Measurement):
         "sampled_success": Column("share of users whose sampled attribute is guessed", baseline=_one_in_d),
         "value_success": Column("share of values that are guessed", baseline=_most_frequent),
     }
-    defaults = {"repetitions": 10}
+    defaults = {"repetitions": 10, "output": "attack.h5"}
     unused = ("sampler",)
     examples = (
         "gpu-rsfd attack --dataset nursery --epsilon 1,2,4",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -33,12 +32,6 @@ def sends(protocol: Protocol) -> str:
             text = text.replace("fake values", "uniform messages")
         kinds.append(text + ", drawn from a prior" * variant.prior)
     return "; or ".join(dict.fromkeys(kinds))
-
-
-def lines() -> Iterator[tuple[str, str, str]]:
-    """(name, label, one sentence) of each protocol."""
-    for entry in REGISTRY.values():
-        yield entry.name, entry.label, entry.summary
 
 
 def protocols_table() -> str:

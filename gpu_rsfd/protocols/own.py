@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import sys
 import traceback
 import zlib
 from collections.abc import Callable, Sequence
@@ -23,6 +22,7 @@ from gpu_rsfd.protocols.form import Bits, Keep, Noise, Unsampled
 from gpu_rsfd.protocols.noise import PGR, NoiseRule, bits_loss, keep_loss, message_sets, one_bit_each, towards_privacy
 from gpu_rsfd.protocols.registry import REGISTRY, Protocol, as_protocol
 from gpu_rsfd.tape import KEEP_ONE
+from gpu_rsfd.textfiles import execute
 
 # solution -> what is sent for attributes that were not sampled, and the paper's budget
 SOLUTIONS: dict[str, tuple[Unsampled, Budget]] = {
@@ -176,20 +176,8 @@ def load_protocols(path: str | os.PathLike[str]) -> dict[str, Protocol]:
         If the file can't be read or run (with its line number), or defines no protocol.
     """
     path = Path(path)
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"protocols of {path} can't be read: {error.strerror}") from None
     space: dict[str, Any] = {"__name__": path.stem, "__file__": str(path)}
-    sys.path.insert(0, str(path.resolve().parent))  # its own helpers
-    try:
-        exec(compile(text, str(path), "exec"), space)
-    except SyntaxError as error:
-        raise InputError(f"{error.filename}, line {error.lineno}: {error.msg}") from None
-    except (Exception, SystemExit) as error:
-        raise InputError(_told(error, str(path))) from None
-    finally:
-        sys.path.remove(str(path.resolve().parent))
+    execute(path, space)
     found: dict[str, Protocol] = {}
     for value in space.values():
         if not isinstance(value, Protocol) or REGISTRY.get(value.name) is value:
@@ -199,15 +187,6 @@ def load_protocols(path: str | os.PathLike[str]) -> dict[str, Protocol]:
     if not found:
         raise InputError(f"{path} defines no protocol; one is made with gpu_rsfd.protocol(name, solution=…, bits=…)")
     return found
-
-
-def _told(error: BaseException, path: str | None = None) -> str:
-    """An error in somebody's file as one line: where (the last line of `path`, or the last of all), and what."""
-    frames = traceback.extract_tb(error.__traceback__)
-    inside = [frame for frame in frames if path is None or frame.filename == path]
-    place = f"{inside[-1].filename}, line {inside[-1].lineno}: " if inside else ""
-    words = " ".join(str(error).split())
-    return f"{place}{words}" if isinstance(error, InputError) else f"{place}{type(error).__name__}: {words}"
 
 
 def _check_name(name: object) -> None:

@@ -1,11 +1,10 @@
-"""Closed streams, locales without UTF-8, Ctrl-C during imports, and parts that are none."""
+"""Closed streams, locales without UTF-8, and parts that are none."""
 
 import os
 import subprocess
-import sys
 
 import pytest
-from command import COMMAND, call, refusal
+from command import COMMAND, refusal
 
 import gpu_rsfd
 
@@ -17,17 +16,6 @@ def test_parts_that_are_none(text, monkeypatch, capsys, tmp_path):
     (line,) = refusal(monkeypatch, capsys, tmp_path, [*SWEEP, "--part", text])
     assert line == f"gpu-rsfd: part={text} must be a part and the number of parts, 1 to 100,000"
     assert not list(tmp_path.iterdir())
-
-
-def test_dry_run_of_a_part(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    shown = {}
-    for part in ("1/1", "2/4"):
-        assert call(monkeypatch, *SWEEP[:8], "40", "--backend", "numpy", "--part", part, "--dry-run") == 0
-        shown[part] = capsys.readouterr().out
-    assert "40 repetitions: 240 cells, 14 k positions" in shown["1/1"]
-    assert "40 repetitions, part 2 of 4: 60 cells, 3.5 k positions" in shown["2/4"]
-    assert "for this part; nothing was written" in shown["2/4"]
 
 
 @pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
@@ -54,23 +42,3 @@ def test_a_locale_without_utf8(tmp_path):
     assert "K\\xf6ln 50.0%" in shown
     result = gpu_rsfd.open_results(tmp_path / "r.h5")["café"]
     assert result.names == ("größe", "stadt")
-
-
-@pytest.mark.parametrize("module", ["gpu_rsfd.cli.program", "gpu_rsfd.cli.running"])
-def test_ctrl_c_during_imports(module, tmp_path):
-    """As quiet as later: exit code 130, and no traceback."""
-    code = f"""
-import sys
-
-class Interrupt:
-    def find_spec(self, name, path=None, target=None):
-        if name == {module!r}:
-            raise KeyboardInterrupt
-
-sys.meta_path.insert(0, Interrupt())
-sys.argv = ["gpu-rsfd", "sweep"]
-from gpu_rsfd.cli import main
-main()
-"""
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

@@ -11,7 +11,6 @@ from command import COMMAND, refusal, run
 import gpu_rsfd
 from gpu_rsfd.cli import program as cli
 from gpu_rsfd.errors import RunError
-from gpu_rsfd.protocols.describe import lines as protocol_lines
 
 COMMANDS = ["sweep", "paper", "plan", "show", "plot", "doctor"]
 
@@ -35,20 +34,12 @@ def test_help_shows_no_types(command, columns, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_help_lists_protocols_and_examples(columns, capsys, monkeypatch):
+def test_help_ends_with_examples(columns, capsys, monkeypatch):
     lines = help_of(["sweep"], columns, capsys, monkeypatch).splitlines()
-    known = {name: sentence for name, _, sentence in protocol_lines()}
-    for name in gpu_rsfd.PAPER:  # gpu-rsfd protocols lists them all
-        sentence = known.pop(name)
-        (line,) = (line for line in lines if line.endswith(sentence) and f" {name} " in line)
-        assert gpu_rsfd.label(name) in line
-        assert len(line) <= 80
-    assert f" All {len(gpu_rsfd.PROTOCOLS)}, with their bits, errors and losses: gpu-rsfd protocols" in lines
-    assert not any(line.split()[:1] == [name] for name in known for line in lines)
-    examples = lines[lines.index(" Examples:") + 1 :]
+    examples = [line for line in lines[lines.index(" Examples:") + 1 :] if line.strip()]
     assert examples[0] == "   gpu-rsfd sweep"
-    assert all(line.startswith("   gpu-rsfd sweep") for line in examples if line.strip())
-    assert len([line for line in examples if line.strip()]) >= 4
+    assert all(line.startswith("   gpu-rsfd sweep") for line in examples)
+    assert len(examples) >= 4
 
 
 def test_plain_help_has_the_examples_too(tmp_path):

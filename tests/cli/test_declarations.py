@@ -13,19 +13,17 @@ import pytest
 from command import call, refusal
 
 import gpu_rsfd
-from gpu_rsfd.cli import app
 from gpu_rsfd.cli.commands import load
 from gpu_rsfd.cli.documented import documented
 from gpu_rsfd.cli.inputs import spec_of
-from gpu_rsfd.cli.options import running_of
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.measure import Frequencies, Inference
+from gpu_rsfd.measure import MEASUREMENTS, Frequencies, Inference, Measurement
+from gpu_rsfd.measure.base import options_of
 from gpu_rsfd.options import Option, unknown_name
 from gpu_rsfd.protocols import DEFAULT_SETTINGS
-from gpu_rsfd.running.collect import describe
+from gpu_rsfd.running.collect import Run
 from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import FIELDS, Spec
-from gpu_rsfd.store.identity import SHARED
 
 ROOT = Path(__file__).parents[2]
 DATA = gpu_rsfd.SyntheticDataset(60, (3, 2), name="uniform-n60-d2")
@@ -64,7 +62,7 @@ def test_signatures_and_docstrings_name_every_field(function, command):
 
 def test_the_same_from_text_keywords_and_a_spec_file(tmp_path, monkeypatch):
     texts = {f.key: OTHER[f.name] for f in FIELDS}
-    spec = spec_of(texts)
+    spec = spec_of(texts, "sweep")
     assert spec == Spec.of(**{f.name: f.read(OTHER[f.name], ()) for f in FIELDS})
     for f in FIELDS:
         assert getattr(spec, f.name) != getattr(Spec(), f.name), f.name
@@ -98,31 +96,30 @@ def test_a_checked_spec_stays_as_it_is():
 
 def test_defaults_agree_with_those_of_protocols():
     assert (Spec().first_report, Spec().guarantee) == (DEFAULT_SETTINGS.first_report, DEFAULT_SETTINGS.guarantee)
-    assert len(Spec.default("attack").repetitions) == 10
-    assert Spec.default("paper").assignment == "balanced"
     differ = {(f.name, command) for f in FIELDS for command in f.defaults}
-    assert differ == {("repetitions", "attack"), ("assignment", "paper"), ("guarantee", "plan")}
+    assert differ == {("assignment", "paper"), ("guarantee", "plan")}
 
 
 def test_what_a_file_can_hold_once_only():
     """A new field keeps files apart unless it says otherwise: nothing is mixed silently."""
-    assert {f.name for f in FIELDS if f.shared} | {"keep", "knowledge"} == SHARED.keys() - {
-        "stream_version",
-        "numpy_version",
-    }
     apart = {"protocols", "epsilons", "repetitions", "first_report", "prior", "prior_seed"}
     assert {f.name for f in FIELDS if not f.shared} == apart
     assert Option("new", "N", "").shared
 
 
-def test_every_field_is_an_option_of_every_command():
-    for command in ("sweep", "paper", "attack", "plan"):
-        made = next(c for c in app.registered_commands if c.callback.__name__ == command)
-        named = inspect.signature(made.callback).parameters
-        for f in FIELDS:
-            assert (f.key.replace("-", "_") in named) == (command not in f.unused)
-    flags = [o.key for o in running_of("sweep")]
-    assert len(flags) == len(set(flags))
+@pytest.mark.parametrize("command,kind", [
+    *((kind.command, kind) for kind in MEASUREMENTS.values()), ("run", Measurement), ("paper", Frequencies),
+    ("plan", Measurement),
+])  # fmt: skip
+def test_every_field_is_an_option_of_every_command(command, kind):
+    """With its help and default; a measurement brings its own."""
+    known = {p.name: p for p in load(command).params}
+    for f in (*FIELDS, *options_of(kind)):
+        wanted = command not in f.unused and f.name not in kind.unused
+        assert (f.key.replace("-", "_") in known) == wanted, f.name
+        if wanted and f.default_text:
+            text = known[f.key.replace("-", "_")].help
+            assert text.endswith(f"(default: {kind.defaults.get(f.name, f.defaults.get(command, f.default_text))})")
 
 
 def test_declarations_import_no_numpy():
@@ -143,15 +140,16 @@ def test_the_docs_are_up_to_date():
     assert all(f"`--{f.key} " in page for f in FIELDS)
 
 
-@pytest.mark.parametrize("command", ["sweep", "paper", "attack", "plan"])
+@pytest.mark.parametrize("command", ["sweep", "paper", "attack", "run", "plan"])
 def test_the_docs_say_which_commands_have_an_option(command):
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
     known = {f"--{p.name.replace('_', '-')}" for p in load(command).params}
-    inputs, running = page.split("## Execution and output (`plan --help` has those of `plan`)")
-    for part in (inputs, running):
-        for flag, refused in re.findall(r"^\| `(--[\w-]+)[^|]*\|.*\|([^|]*)\|$", part, re.M):
-            if command != "plan" or part is inputs:
-                assert (flag in known) == (f"`{command}`" not in refused), flag
+    sections = re.split(r"^## ", page, flags=re.M)[1:]
+    titles = [section.partition("\n")[0] for section in sections]
+    assert titles[3:-1] == ["What `sweep` records", "What `attack` records"]
+    for section in (*sections[:3], *(sections[-1:] if command != "plan" else ())):
+        for flag, refused in re.findall(r"^\| `(--[\w-]+)[^|]*\|.*\|([^|]*)\|$", section, re.M):
+            assert (flag in known) == (f"`{command}`" not in refused or "| not in |" not in section), flag
 
 
 def test_names_that_nobody_knows():
@@ -204,7 +202,7 @@ def test_the_command_makes_the_same_file(tmp_path, monkeypatch, command, data):
 
 
 def test_no_command_says_it():
-    of = lambda datasets, **fields: command_of(describe(datasets, Spec.of(**fields), Frequencies()))  # noqa: E731
+    of = lambda datasets, **fields: command_of(Run.of(Frequencies(), Spec.of(**fields), datasets).want.spec)  # noqa: E731
     synthetic = gpu_rsfd.SyntheticDataset
     assert of([DATA]) is not None
     assert of([gpu_rsfd.Dataset([[0], [1]], (2,))]) is None
@@ -214,7 +212,7 @@ def test_no_command_says_it():
     assert of([DATA, synthetic(60, (3,), name="uniform-n60-d1")]) is None
     assert of([DATA, gpu_rsfd.load_dataset("nursery")]) is None
     assert of([DATA], protocols="rsrfd-grr", prior=[[0.5, 0.25, 0.25], [0.5, 0.5]]) is None
-    spec = describe([DATA], Spec.default("attack"), Inference())
+    spec = Run.of(Inference(), Spec.of(repetitions=10), [DATA]).want.spec
     assert "--repetitions 10" in command_of(spec)
     assert command_of(spec).startswith("gpu-rsfd attack --users 60 --domain 3,2 ")
     assert command_of({**spec, "protocols": ["somebody's"]}) is None

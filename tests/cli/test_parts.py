@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 from command import call, refusal, start
-from gpu_rsfd.store.folder import folder_of
-from gpu_rsfd.store.output import shares
 
 import gpu_rsfd
+from gpu_rsfd import merge, sweep
 from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.running.experiments import merge, sweep
+from gpu_rsfd.running.collect import shares
 from gpu_rsfd.store.files import locked
 
 DATA = [
@@ -69,15 +68,6 @@ def test_what_is_missing_is_named(tmp_path):
     same(merge(path))
 
 
-def test_a_whole_sweep_takes_up_the_parts(tmp_path):
-    path = tmp_path / "r.h5"
-    done = part(path, 2, 3).computed
-    results = sweep(DATA, repetitions=20, output=path, **OPTIONS)
-    assert results.computed == 40 - done
-    same(results)
-    assert [p.name for p in tmp_path.iterdir()] == ["r.h5"]
-
-
 def test_parts_from_other_folders(tmp_path):
     for number in (1, 2, 3):
         (tmp_path / str(number)).mkdir()
@@ -85,13 +75,13 @@ def test_parts_from_other_folders(tmp_path):
     others = [tmp_path / "2" / "r.h5", tmp_path / "3" / "r.h5"]
     with pytest.raises(RunError, match="part 2, 3 of 3"):
         merge(tmp_path / "1" / "r.h5")
-    same(merge(tmp_path / "1" / "r.h5", others))
     with pytest.raises(RunError, match="part 1 of 3"):
         merge(tmp_path / "new.h5", others)
-    (tmp_path / "4").mkdir()
-    part(tmp_path / "4" / "r.h5", 1, 3, seed=9)
-    with pytest.raises(InputError, match=r"(?s)has blocks of another run than .*seed"):
-        merge(tmp_path / "new.h5", [tmp_path / "4" / "r.h5"])
+    same(merge(tmp_path / "1" / "r.h5", others))
+    part(tmp_path / "1" / "r.h5", 1, 2, repetitions=30)
+    part(tmp_path / "2" / "r.h5", 2, 2, repetitions=30, seed=9)
+    with pytest.raises(InputError, match="seed"):
+        merge(tmp_path / "1" / "r.h5", others)
 
 
 def test_a_part_extends_a_finished_sweep(tmp_path):
@@ -105,24 +95,22 @@ def test_a_part_extends_a_finished_sweep(tmp_path):
 def test_parts_of_another_sweep_are_refused(tmp_path):
     path = tmp_path / "r.h5"
     part(path, 1, 3)
-    with pytest.raises(InputError, match="holds blocks of another run"):
-        part(path, 2, 3, seed=1)
+    with pytest.raises(InputError, match=r"(?s)part-1-of-3 holds another sweep.*seed: 0 in the file, 1 asked for"):
+        part(path, 1, 3, seed=1)
     with pytest.raises(InputError, match="other parts may be under way"):
         part(path, 2, 3, overwrite=True)
 
 
-def test_a_part_under_way_is_left_alone(tmp_path):
+def test_a_part_under_way_is_read_and_left_alone(tmp_path):
     path = tmp_path / "r.h5"
-    part(path, 1, 3)
-    lock = folder_of(path) / "part-2-of-3.lock"
-    with locked(path, lock):
-        with pytest.raises(InputError, match="is in use by a part of a sweep"):
-            sweep(DATA, repetitions=20, output=path, overwrite=True, **OPTIONS)
+    for number in (1, 2):
+        part(path, number, 2)
+    running = tmp_path / "r.h5.part-2-of-2"
+    with locked(running):
         with pytest.raises(InputError, match="is in use by another gpu-rsfd"):
-            part(path, 2, 3)
-        same(sweep(DATA, repetitions=20, output=path, **OPTIONS))
-        assert lock.exists()
-    lock.touch()  # as a kill leaves it
+            part(path, 2, 2)
+        same(merge(path))
+        assert running.exists()
     same(merge(path))
     assert [p.name for p in tmp_path.iterdir()] == ["r.h5"]
 
@@ -155,8 +143,8 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     (["sweep", *SMALL, "--part", "4/3"], "part=4/3 must be a part and the number of parts"),
     (["sweep", *SMALL, "--part", "three"], "part=three must be a part and the number of parts, such as 3/16"),
     (["sweep", *SMALL, "--part", "1/3", "--overwrite"], "overwrite can't be used with a part"),
-    (["merge", "missing.h5"], "missing.h5 has no blocks beside it"),
-    (["merge", "missing.h5", "other.h5"], "other.h5.blocks does not exist, or has no blocks"),
+    (["merge", "missing.h5"], "missing.h5 has no parts beside it"),
+    (["merge", "missing.h5", "other.h5"], "missing.h5 has no parts beside it"),
 ])  # fmt: skip
 def test_bad_input(tmp_path, monkeypatch, capsys, arguments, message):
     line = refusal(monkeypatch, capsys, tmp_path, arguments)[-1]
@@ -169,7 +157,7 @@ def test_parts_at_the_same_time(tmp_path):
     """As an array of jobs starts them; one is killed and run again."""
     command = ["--users", "20000", "--domain", "10x3", "--repetitions", "80", "--workers", "1", "--save-every", "0.05"]
     parts = [start("sweep", *command, "--part", f"{i}/3", "--quiet", cwd=tmp_path) for i in (1, 2, 3)]
-    while not any(folder_of(tmp_path / "results.h5").glob("*-*.h5")) and parts[0].poll() is None:
+    while not (tmp_path / "results.h5.part-1-of-3").exists() and parts[0].poll() is None:
         pass
     parts[0].kill()
     for process in parts:

@@ -1,5 +1,6 @@
 """`gpu-rsfd sweep`: a fresh run, a resumed run, a killed run, a second run that does no work."""
 
+import re
 import resource
 import signal
 
@@ -82,14 +83,13 @@ def test_killed_again_and_again(tmp_path):
     command = ["sweep", "--users", "2000", "--domain", "4x2", "--repetitions", "9", "--workers", "1", "--no-plot"]
     truth = gpu_rsfd.simulate(gpu_rsfd.SyntheticDataset(2000, (4, 4)), repetitions=9)
     output = tmp_path / "results.h5"
-    for after, save_every, saved in ((0, 0, False), (2, 1000, False), (2, 0, True), (3, 0, True)):
+    for after, save_every in ((0, 0), (2, 1000), (2, 0), (3, 0)):
         process = start(*command, "--save-every", save_every, cwd=tmp_path, first=stopped(after, DIE))
         process.communicate()
         assert process.returncode == -signal.SIGKILL
-        assert output.exists() == saved
-        if saved:
-            (result,) = gpu_rsfd.open_results(output).values()
-            assert len(result.repetitions) < 9
+        if after:
+            (result,) = gpu_rsfd.open_results(output).values()  # from the journal beside it
+            assert 0 < len(result.repetitions) < 9
             assert np.array_equal(result.counts, truth.counts[:, :, : len(result.repetitions)])
     run(*command, "--quiet", cwd=tmp_path)
     (result,) = gpu_rsfd.open_results(output).values()
@@ -114,13 +114,13 @@ def test_full_disk_loses_nothing(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (140_000, 140_000))
 
     failed = run(*command, cwd=tmp_path, code=1, preexec_fn=small_files, first=stopped(-1, "never"))
-    assert "can't write results.h5: File too large" in failed.stderr
+    assert re.search(
+        r"gpu-rsfd: can't write results\.h5(\.journal)?: File too large; what is done is kept in ", failed.stderr
+    )
     assert "to continue:\n  gpu-rsfd sweep" in failed.stderr
     assert "Traceback" not in failed.stderr
     kept = gpu_rsfd.open_results(tmp_path / "results.h5")
     assert 0 < len(next(iter(kept.values())).repetitions) < 12
-    assert "what is done is kept in results.h5 and results.h5.blocks; to continue" in failed.stderr
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["results.h5", "results.h5.blocks"]  # what had no room
     run(*command, "--quiet", cwd=tmp_path)
     assert gpu_rsfd.open_results(tmp_path / "results.h5").complete
     assert [p.name for p in tmp_path.iterdir()] == ["results.h5"]
@@ -136,15 +136,6 @@ def test_spec_file(tmp_path):
     a, b = (gpu_rsfd.open_results(tmp_path / name) for name in ("a.h5", "b.h5"))
     assert a.spec == b.spec
     assert same_counts(a, b)
-
-
-@pytest.mark.slow
-def test_dry_run_writes_nothing(tmp_path):
-    done = run("sweep", "--dataset", "syn1,syn6", "--dry-run", cwd=tmp_path)
-    assert "syn6" in done.stdout
-    assert "7,200 cells" in done.stdout
-    assert "MiB in all; nothing was written" in done.stdout
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

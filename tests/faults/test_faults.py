@@ -14,7 +14,7 @@ from command import call
 
 import gpu_rsfd
 import gpu_rsfd.running.experiments
-from gpu_rsfd.cli.signals import Terminated, ended_by_signals
+from gpu_rsfd.cli.terminal import Terminated, ended_by_signals
 
 SCRIPT = Path(gpu_rsfd.__file__).parents[1] / "benchmarks" / "faults.py"
 COMPILER = os.environ.get("CC", "cc")
@@ -95,7 +95,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("name", ["gpu_rsfd.cli.sweep", "gpu_rsfd.cli.program", "typer"])
+@pytest.mark.parametrize("name", ["gpu_rsfd.cli.run", "gpu_rsfd.cli.program", "typer"])
 def test_ctrl_c_while_it_is_imported(tmp_path, name):
     done = subprocess.run([sys.executable, "-c", INTERRUPTED.format(name=name)], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

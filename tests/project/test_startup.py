@@ -7,6 +7,7 @@ import pytest
 
 import gpu_rsfd
 from gpu_rsfd.cli.commands import COMMANDS, load
+from gpu_rsfd.measure import MEASUREMENTS
 
 HEAVY = {"numpy", "h5py", "matplotlib", "pyarrow", "cupy", "pandas", "xarray", "distributed", "filelock"}
 
@@ -26,7 +27,7 @@ def test_importing_the_package_imports_nothing_else():
 
 @pytest.mark.parametrize("option,own", [
     ("--version", "version late cli"),
-    ("--help", "version late cli cli.program cli.commands cli.helptext cli.signals cli.terminal checks errors options"),
+    ("--help", "version late cli cli.program cli.commands cli.terminal checks errors options"),
 ])  # fmt: skip
 def test_version_and_help_import_little(option, own):
     found = loaded("from gpu_rsfd.cli import main; main()", option)
@@ -45,6 +46,12 @@ def test_help_says_what_the_command_says(name):
     panel, sentence = COMMANDS[name]
     assert " ".join(command.help.split("\n\n")[0].split()) == sentence
     assert command.rich_help_panel == panel
+
+
+def test_every_measurement_has_a_command():
+    """Whose name and sentence are in its own file."""
+    sentences = {kind.command: kind.__doc__.partition("\n\n")[0] for kind in MEASUREMENTS.values()}
+    assert sentences.items() <= {name: sentence for name, (_, sentence) in COMMANDS.items()}.items()
 
 
 def test_every_public_name_is_found():
