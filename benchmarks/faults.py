@@ -239,6 +239,8 @@ class Walker:
                 code = end.code if isinstance(end.code, int) else int(end.code is not None)
             sys.stdout.flush()
             sys.stderr.flush()
+        except KeyboardInterrupt:  # before the command has begun
+            code = 128 + signal.SIGINT
         except BaseException:
             traceback.print_exc()
         finally:
@@ -412,8 +414,10 @@ class Walker:
 
     def covered(self, folder: Path) -> set[Cell]:
         """Cells and repetitions on disk, in the file or in journals."""
-        with self.contents.open_file(folder / "r.h5") as file:
-            return set().union(*map(cells_of, file.pieces), *self.blocks(folder))
+        found = set().union(*self.blocks(folder))
+        with contextlib.suppress(Exception), self.contents.open_file(folder / "r.h5") as file:
+            found.update(*map(cells_of, file.pieces))
+        return found
 
     def content(self, path: Path) -> dict[str, list[Any]]:
         """The numbers in a file, [protocol, epsilon, repetition, …], per data set."""
