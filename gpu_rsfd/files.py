@@ -128,6 +128,9 @@ class FileImage(io.RawIOBase):
         self._size = max(self._size, self._at)
         return len(view)
 
+    def flush(self) -> None:
+        """There is no buffer.  In Python, so that a signal that comes meanwhile is held back."""
+
     def truncate(self, size: int | None = None) -> int:
         self._size = self._at if size is None else size
         self._try(self._file.truncate, self._size)
