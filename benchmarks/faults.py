@@ -171,7 +171,7 @@ class Walker:
         from gpu_rsfd.show import charts, page, plots  # noqa: F401
 
         charts.bundle = lambda: "/* Vega */"  # its engine can't be forked
-        charts.altair()
+        charts.vega()
         folder, here = self.work / "warm", os.getcwd()
         folder.mkdir()
         os.chdir(folder)

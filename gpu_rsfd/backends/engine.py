@@ -46,7 +46,7 @@ class Local(Engine):
         self._pool: Pool | None = None
         self._chosen = backend, workers, devices, sampler, noises
         self.workers = cores() if workers is None else integer("workers", workers, 1, 1024)
-        self.reason = f"a backend is opened where counts are needed; {self.workers} processes"
+        self.reason = "a backend is opened when something is counted"
         self.say: Callable[[str], None] = lambda line: None
         if isinstance(backend, str):
             check_backend(backend, sampler, devices)
@@ -71,7 +71,7 @@ class Local(Engine):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        return "processes" if self._opened is None else self._opened.name
+        return "auto" if self._opened is None else self._opened.name
 
     @property
     def device(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_seed
 from gpu_rsfd.cli import options as declared
 from gpu_rsfd.cli.terminal import escaped
+from gpu_rsfd.command import name_by_size
 from gpu_rsfd.datasets import CountedDataset, Dataset, SyntheticDataset, describe, is_table, load_datasets
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.datasets.options import parse_options
@@ -22,7 +23,6 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Measurement
 from gpu_rsfd.measure.base import options_of
 from gpu_rsfd.options import entries, expanded, read_domain, read_sizes, read_users, split_list, unknown_name, whole
-from gpu_rsfd.running.command import name_by_size
 from gpu_rsfd.spec import FIELDS, Spec
 from gpu_rsfd.textfiles import toml_loads
 

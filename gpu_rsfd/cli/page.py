@@ -35,23 +35,19 @@ def page(
 ) -> None:
     """Write one HTML file to explore and share; it opens offline in any browser.  Needs the extra `page`."""
     from gpu_rsfd.show import charts, plots
-    from gpu_rsfd.show.decided import title_of
-    from gpu_rsfd.show.page import check_page, write_page
+    from gpu_rsfd.show.page import page as made
+    from gpu_rsfd.show.page import title_of, write_page
     from gpu_rsfd.store.contents import open_results
 
     target = output or plots.beside(file, suffix=".html")
     if target.exists() and file.exists() and target.samefile(file):
         raise InputError(f"page={target} is the results file itself; give another --output")
-    check_page(target, overwrite)
+    plots.check_target(target, overwrite, what="page")
     metric = options["metric"] or "mse"
     as_metric(metric)
     attacks = None if attack is None else open_results(attack)
-    if attacks is not None and attacks.has_errors:
-        raise InputError(f"attack={attack} holds a sweep; a results file of gpu-rsfd attack is needed")
-    charts.altair()  # fails before the work of reading
+    charts.vega()  # fails before the work of reading
     results = render.selected(file, options)
-    if not results.has_errors:
-        raise InputError(f"{file} holds an attack; give the file of the sweep, and this one as --attack")
     name = os.fsencode(file.name).decode(errors="replace")
-    write_page(results, target, title_of(results, name), overwrite, attacks, metric)
+    write_page(target, made(results, title_of(results, name), attacks, metric), overwrite)
     print(f"{target} written ({target.stat().st_size / 1e6:.1f} MB)")

@@ -8,24 +8,22 @@ from typing import Annotated, Any
 
 import typer
 
-from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, check_users
 from gpu_rsfd.cli import render
 from gpu_rsfd.cli.commands import LOOK
 from gpu_rsfd.cli.options import FILTERS, SHOWN_METRIC, SHOWN_POSTPROCESS, option, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import read_epsilons, split_list, whole
+from gpu_rsfd.options import split_list
 from gpu_rsfd.results.estimate import as_postprocess
 from gpu_rsfd.results.metrics import as_metric
 
-AXES = ("auto", "epsilon", "n", "d", "k")
+AXES = ("auto", "epsilon", "n", "d", "k")  # and axes of a measurement's own
 
 
 @app.command(
     rich_help_panel=LOOK,
     epilog="Examples:  gpu-rsfd plot results.h5  ·  gpu-rsfd plot results.h5 --postprocess none --output fig.pdf  ·  "
-    "gpu-rsfd plot attack.h5 --protocol rsfd-adp,smp-adp  ·  "
-    "gpu-rsfd plot --surface --epsilon 1 --attributes 2-30 --output surface.svg",
+    "gpu-rsfd plot attack.h5 --protocol rsfd-adp,smp-adp",
 )
 @with_options("plot", SHOWN_POSTPROCESS, SHOWN_METRIC, *FILTERS)
 def plot(
@@ -49,22 +47,6 @@ def plot(
         option("--attribute", "Estimated and true frequencies of an attribute's values instead.  --attribute sex"),
     ] = None,
     each: Annotated[bool, option("--each", "A figure for each data set: FILE-NAME.png.")] = False,
-    surface: Annotated[
-        bool,
-        option(
-            "--surface",
-            "The paper's surface VAR1 - VAR2 over d and k instead; --epsilon is the sampled attribute's budget; "
-            "without FILE.  --surface --epsilon ln3",
-        ),
-    ] = False,
-    users: Annotated[str | None, option("--users", "Of the surface: users n.  (default: 20,000)", None, "N")] = None,
-    attributes: Annotated[
-        str | None,
-        option("--attributes", "Of the surface: range of d.  --attributes 2-30  (default: 2-10)", None, "D-D"),
-    ] = None,
-    values: Annotated[
-        str | None, option("--values", "Of the surface: range of k.  --values 2-100  (default: 2-20)", None, "K-K")
-    ] = None,
     tradeoff: Annotated[
         bool, option("--tradeoff", "Error against the exact privacy loss instead, a curve per protocol over epsilon.")
     ] = False,
@@ -91,64 +73,28 @@ def plot(
         raise InputError("--attribute and --each exclude each other; --dataset NAME selects a data set")
     if tradeoff and (attribute is not None or x != "auto"):
         raise InputError(f"--tradeoff and --{'x' if attribute is None else 'attribute'} exclude each other")
-    if surface:
-        others = (value for key, value in options.items() if key != "epsilon")
-        if file is not None or attribute is not None or x != "auto" or each or tradeoff or any(others):
-            raise InputError(
-                "--surface needs no results file and no other option but --epsilon, --users, --attributes, --values "
-                "and --output; it is drawn from formulas"
-            )
-        shape = _surface(options["epsilon"], users, attributes, values)
-        written = [plots.check_target(path, overwrite) for path in targets or [Path("surface.png")]]
-        figure = plots.surface(**shape)
-        for path in written:
+    if file is None:
+        raise InputError("plot needs a results file: gpu-rsfd plot results.h5")
+    for path in targets:  # before the work of reading
+        if path.exists() and file.exists() and path.samefile(file):
+            raise InputError(f"figure={path} is the results file itself; give another --output")
+        plots.check_target(path, overwrite or each)
+    results = render.selected(file, options)
+    given = split_list(options["dataset"] or [], "dataset", exact=results)
+    names = list(dict.fromkeys(given)) or list(results)
+    pages = {name: [name] for name in names} if each else {"-".join(names if given else []): names}
+    if tradeoff and not targets:  # beside the sweep's own figure, not in its place
+        pages = {f"{infix}-tradeoff".removeprefix("-"): part for infix, part in pages.items()}
+    paths = {infix: _named(file, targets, infix, each) for infix in pages}
+    written = list(dict.fromkeys(path for some in paths.values() for path in some))
+    for path in written:
+        plots.check_target(path, overwrite)
+    for infix, part in pages.items():
+        shown = options["postprocess"], options["metric"], x, attribute, tradeoff
+        figure = render.figure(results.only(part), *shown)
+        for path in paths[infix]:
             plots.save_figure(figure, path, overwrite)
-    elif users or attributes or values:
-        raise InputError("--users, --attributes and --values need --surface")
-    elif file is None:
-        raise InputError("plot needs a results file (gpu-rsfd plot results.h5) or --surface")
-    else:
-        for path in targets:  # before the work of reading
-            if path.exists() and file.exists() and path.samefile(file):
-                raise InputError(f"figure={path} is the results file itself; give another --output")
-            plots.check_target(path, overwrite or each)
-        results = render.selected(file, options)
-        given = split_list(options["dataset"] or [], "dataset", exact=results)
-        names = list(dict.fromkeys(given)) or list(results)
-        pages = {name: [name] for name in names} if each else {"-".join(names if given else []): names}
-        if tradeoff and not targets:  # beside the sweep's own figure, not in its place
-            pages = {f"{infix}-tradeoff".removeprefix("-"): part for infix, part in pages.items()}
-        paths = {infix: _named(file, targets, infix, each) for infix in pages}
-        written = list(dict.fromkeys(path for some in paths.values() for path in some))
-        for path in written:
-            plots.check_target(path, overwrite)
-        for infix, part in pages.items():
-            shown = options["postprocess"], options["metric"], x, attribute, tradeoff
-            figure = render.figure(results.only(part), *shown)
-            for path in paths[infix]:
-                plots.save_figure(figure, path, overwrite)
     print("\n".join(f"{path} written" for path in written))
-
-
-def _surface(
-    epsilon: list[str] | None, users: str | None, attributes: str | None, values: str | None
-) -> dict[str, Any]:
-    """The arguments of the surface that were given."""
-    found: dict[str, Any] = {}
-    if epsilon:
-        found["budget"], *more = read_epsilons(epsilon)
-        if more:
-            raise InputError(f"epsilon={','.join(epsilon)} must be one number for --surface")
-    if users is not None:
-        found["n"] = check_users(whole("users", users))
-    for name, text, least, most in (("attributes", attributes, 1, MAX_ATTRIBUTES), ("values", values, 2, MAX_DOMAIN)):
-        if text is None:
-            continue
-        ends = [int(end) if end.strip().isdecimal() else 0 for end in text.split("-")]
-        if len(ends) != 2 or not least <= ends[0] < ends[1] <= most:
-            raise InputError(f"{name}={text} must be a range such as 2-10, from {least} to {most:,}")
-        found[name] = (ends[0], ends[1])
-    return found
 
 
 def _named(file: Path, targets: Sequence[Path], infix: str, each: bool) -> Sequence[Path]:

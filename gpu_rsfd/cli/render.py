@@ -1,20 +1,18 @@
-"""Tables and figures of results, by what was measured."""
+"""Tables and figures of results for the commands."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import read_epsilons, split_list
-from gpu_rsfd.results.estimate import DEFAULT
 from gpu_rsfd.results.result import Results
 
 
 def selected(file: Path, options: Mapping[str, Any]) -> Results:
     """The results of a file that `--dataset`, `--protocol` and `--epsilon` leave."""
-    from gpu_rsfd.show.selection import select
+    from gpu_rsfd.show.rows import select
     from gpu_rsfd.store.contents import open_results
 
     results = open_results(file)
@@ -23,40 +21,26 @@ def selected(file: Path, options: Mapping[str, Any]) -> Results:
     return select(results, names, protocols, read_epsilons(epsilons) if epsilons else [])
 
 
-def _refuse_of_attack(**given: Any) -> None:
-    """An attack has no errors."""
-    for name, value in given.items():
-        if value:
-            raise InputError(f"the file holds an attack; --{name} is for the errors of a sweep")
-
-
 def table(
     results: Results,
     form: str = "table",
     postprocess: str | None = None,
     metric: str | None = None,
-    compare: Any = None,
+    compare: Sequence[str] = (),
     per: str | None = None,
 ) -> None:
     """Print a table; `form` is table, csv, json or latex."""
-    from gpu_rsfd.show import details, tables
-    from gpu_rsfd.show.privacy import show_attacks
+    from gpu_rsfd.show import tables
+    from gpu_rsfd.show.rows import How, check_how
 
-    chosen, error = postprocess or DEFAULT, metric or "mse"
-    if not results.has_errors:
-        _refuse_of_attack(postprocess=postprocess, metric=metric, compare=compare, per=per)
-    if form == "latex":
-        from gpu_rsfd.show.latex import document
-
-        print(document(results, chosen, error))
-    elif not results.has_errors:
-        show_attacks(results, form)
-    elif compare:
-        details.compare(results, compare[0], compare[1], chosen, form, error)
+    check_how(results, postprocess=postprocess, metric=metric, per=per)
+    how = How.of(postprocess, metric)
+    if compare:
+        tables.compare(results, compare[0], compare[1], how, form)
     elif per is not None:
-        details.per(results, per, chosen, form, error)
+        tables.per(results, per, how, form)
     else:
-        tables.show(results, chosen, form, error)
+        tables.show(results, how, form)
 
 
 def figure(
@@ -68,20 +52,11 @@ def figure(
     tradeoff: bool = False,
 ) -> Any:
     """A Matplotlib figure."""
-    from gpu_rsfd.show import plots, privacy
+    from gpu_rsfd.show import plots
+    from gpu_rsfd.show.rows import How, check_how
 
-    chosen, error = postprocess or DEFAULT, metric or "mse"
-    if not results.has_errors:
-        _refuse_of_attack(
-            postprocess=postprocess,
-            metric=metric,
-            x=x not in ("auto", "epsilon"),
-            attribute=attribute,
-            tradeoff=tradeoff,
-        )
-        return privacy.attack_figure(results)
+    check_how(results, postprocess=postprocess, metric=metric, attribute=attribute)
+    how = How.of(postprocess, metric)
     if tradeoff:
-        return privacy.tradeoff(results, chosen, error)
-    if attribute is not None:
-        return plots.frequencies(results, attribute, chosen)
-    return plots.figure_of(results, chosen, x, error)
+        return plots.tradeoff(results, how)
+    return plots.figure_of(results, how, x) if attribute is None else plots.frequencies(results, attribute, how)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -125,7 +126,7 @@ class Dataset:
         if self.origin is None:
             return found
         path, options = self.origin  # kept so that the command can be told later
-        return {**found, "loaded": {"file": Path(path).name, **stored(options)}}
+        return {**found, "loaded": {"file": os.fsencode(Path(path).name).decode(errors="replace"), **stored(options)}}
 
     def __repr__(self) -> str:
         sizes = ", ".join(map(str, self.domain[:10])) + (", …" if self.d > 10 else "")

@@ -32,6 +32,9 @@ class Measurement:
         The dimensions of each array after protocol, epsilon and repetition: `value`, `attribute`, or ones of its own.
     columns : mapping of str to str or Column
         What tables and figures show: the arrays, by name, and what they are called.
+    about : str, optional
+        Its options in words, as tables state them: ``"the attacker knows the {knowledge} marginals"``.  Default: each
+        option with its value.
     version : int, optional
         Part of its identity: another number, and files that were made before are not extended.
     name, command : str
@@ -48,6 +51,7 @@ class Measurement:
 
     arrays: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     columns: ClassVar[Mapping[str, str | Column]] = {}
+    about: ClassVar[str | None] = None
     version: ClassVar[int | None] = None
     name: ClassVar[str] = ""
     command: ClassVar[str] = "run"
@@ -105,7 +109,8 @@ class Measurement:
             name: c._replace(baseline=c.baseline(header)) if callable(c.baseline) else c for name, c in shown.items()
         }
         coords = {dim: [getattr(x, "item", lambda x=x: x)() for x in values] for dim, values in self.coords().items()}
-        return Layout(self.name, self.command, dict(self.recorded()), coords, columns)
+        about = ", ".join(f"{f.name}={{{f.name}}}" for f in fields(self)) if self.about is None else self.about
+        return Layout(self.name, self.command, dict(self.recorded()), coords, columns, about)
 
 
 def options_of(kind: type[Measurement]) -> tuple[Option, ...]:

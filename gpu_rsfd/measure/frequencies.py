@@ -38,6 +38,7 @@ class Frequencies(Measurement):
     command = "sweep"
     arrays = {"counts": ("value",), "reporters": ("attribute",), "mse": ("postprocess",)}
     columns = {"error": Column("error", "smaller")}
+    about = ""
     counts_first = True
     examples = (
         "gpu-rsfd sweep",

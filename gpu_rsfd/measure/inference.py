@@ -52,9 +52,22 @@ class Inference(Measurement):
     command = "attack"
     arrays = {"sampled_success": (), "value_success": ()}
     columns = {
-        "sampled_success": Column("share of users whose sampled attribute is guessed", baseline=_one_in_d),
-        "value_success": Column("share of values that are guessed", baseline=_most_frequent),
+        "sampled_success": Column(
+            "share of users whose sampled attribute is guessed",
+            baseline=_one_in_d,
+            short="sampled attribute guessed",
+            axis="share",
+            field="sampled",
+        ),
+        "value_success": Column(
+            "share of values that are guessed",
+            baseline=_most_frequent,
+            short="value guessed",
+            axis="share",
+            field="value",
+        ),
     }
+    about = "the attacker knows the {knowledge} marginals"
     defaults = {"repetitions": 10, "output": "attack.h5"}
     unused = ("sampler",)
     examples = (

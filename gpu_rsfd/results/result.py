@@ -38,12 +38,18 @@ class Column(NamedTuple):
     of : callable, optional
         A function of the `Result` that gives numbers [protocol, epsilon, repetition, …].  Default: the array of the
         column's name.  Such a column is not shown where the measurement's class is not known.
+    short, axis, field : str, optional
+        What it is called in the title of a panel, on the axis of a figure (default: the label), and in the header of
+        CSV files and data frames (default: its name).
     """
 
     label: str
     better: str = ""
     baseline: float | Callable[[Header], float] | None = None
     of: Callable[[Result], Any] | None = None
+    short: str = ""
+    axis: str = ""
+    field: str = ""
 
 
 class Layout(NamedTuple):
@@ -54,6 +60,7 @@ class Layout(NamedTuple):
     arrays: Mapping[str, tuple[str, ...]]  # dimensions after protocol, epsilon and repetition
     coords: Mapping[str, Sequence[Any]]  # of dimensions of its own
     columns: Mapping[str, Column]
+    about: str = ""  # its options in words, with their names in braces, as tables state them
 
     def sizes(self, header: Header, array: str) -> tuple[int, ...]:
         """The shape of an array after protocol, epsilon and repetition."""

@@ -1,1 +1,1 @@
-"""How a measurement is run: `collect` is the loop, `experiments` the public functions, `command` the command line."""
+"""How a measurement is run: `collect` is the loop, `experiments` the public functions."""

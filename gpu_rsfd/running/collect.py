@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from gpu_rsfd.backends.engine import Engine
+from gpu_rsfd.command import command_of
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.files import StoreError
@@ -23,7 +24,6 @@ from gpu_rsfd.measure import Measurement
 from gpu_rsfd.measure.view import View, finished, measured
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.results.result import Header, Result, Results
-from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import SAVE_EVERY, Spec
 from gpu_rsfd.store import contents as store
 from gpu_rsfd.store.contents import Contents, Gap, Source, journal_of, open_file, open_journal, open_results
@@ -38,6 +38,7 @@ PACKED_EARLY = 64 << 20  # bytes of a journal that are still packed when a run i
 FIRST_SPEED = 5e6  # positions in the first block and second, until some have been timed
 SHORTEST_BLOCK = 0.2  # seconds of work, once the speed is known: a sync takes a part of that
 MOST_PARTS = 100_000
+LARGE = 1 << 30  # positions of a repetition: some 10 s of one worker
 
 S = TypeVar("S")
 
@@ -235,7 +236,8 @@ class _Collection:
     def _blocks(self, todo: Sequence[Sequence[Gap]]) -> Iterator[tuple[Block, Mapping[str, Any], dict[str, Any]]]:
         measurement, spec = self.what.measurement, self.what.spec
         cut = ((b, self.what.datasets[b.number], spec.repetitions[b.first : b.stop]) for b in self._cut(todo))
-        if self.engine.stream is not None:
+        few = sum(g.stop - g.first for gaps in todo for g in gaps) < self.engine.batch_multiple(1)
+        if self.engine.stream is not None and not (few and max(self.sizes) > LARGE):  # else workers share the users
             jobs = ((data, measured, (measurement, b, spec.seed, repetitions)) for b, data, repetitions in cut)
             for (_, block, *_), (arrays, about) in self.engine.stream(jobs):
                 self._timed(block, about["seconds"])

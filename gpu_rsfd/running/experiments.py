@@ -17,6 +17,7 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Frequencies, Inference, Measurement
 from gpu_rsfd.measure.base import check_measurement, options_of
 from gpu_rsfd.options import with_keywords
+from gpu_rsfd.results.estimate import errors_of
 from gpu_rsfd.results.result import Header, Result, Results
 from gpu_rsfd.running import collect
 from gpu_rsfd.running.collect import Run, Silent
@@ -179,7 +180,8 @@ def simulate(
     with engine_for(what, backend, workers, devices, cluster, None, Silent().say) as engine:
         counts, sampled = engine.count(plan, found, spec.seed, spec.repetitions, progress)
     header = Header.of(found, plan)
-    arrays = {"counts": plan.expand(counts), "reporters": plan.reporters(found.n, sampled)}
+    arrays: dict[str, Any] = {"counts": plan.expand(counts), "reporters": plan.reporters(found.n, sampled)}
+    arrays["mse"] = lambda: errors_of(plan, header.frequencies, arrays["counts"], arrays["reporters"])
     plain = {key: value for key, value in what.want.spec.items() if key != "datasets"}
     return Result.made(header, spec.repetitions, plain, measurement.layout(header), arrays)
 

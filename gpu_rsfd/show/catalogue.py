@@ -13,7 +13,7 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import PAPER, PrivacySettings, Protocol, mechanisms
 from gpu_rsfd.protocols.describe import noises, sends
-from gpu_rsfd.show.tables import PLAIN, escaped
+from gpu_rsfd.show.tables import PLAIN, escaped, finite
 from gpu_rsfd.theory.needs import plan_table
 
 
@@ -61,12 +61,7 @@ def entry(protocol: Protocol, at: Setting) -> Entry:
         return about._replace(problem=str(error))
     kind = "claimed" if row.claimed else "first" if row.first_report else "exact"
     return about._replace(
-        budget=budget,
-        bits=row.bits_per_user,
-        mse=row.mse,
-        loss_one=row.loss_one,
-        loss_all=row.loss_all,
-        loss_is=kind,
+        budget=budget, bits=row.bits_per_user, mse=row.mse, loss_one=row.loss_one, loss_all=row.loss_all, loss_is=kind
     )
 
 
@@ -95,13 +90,7 @@ def as_markdown(entries: Iterable[Entry]) -> str:
 
 def as_json(entries: Sequence[Entry], at: Setting) -> str:
     """For programs; null where there is no number."""
-    rows = [
-        {
-            key: (None if isinstance(value, float) and not math.isfinite(value) else value)
-            for key, value in e._asdict().items()
-        }
-        for e in entries
-    ]
+    rows = [finite(e._asdict()) for e in entries]
     return dumps({**at._asdict(), "protocols": rows}, indent=2, ensure_ascii=False)
 
 

@@ -7,7 +7,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -15,81 +15,50 @@ from typing import Any
 
 import numpy as np
 
+from gpu_rsfd.command import command_of, own_data, reads_files
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import DEFAULT_SETTINGS
 from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED
-from gpu_rsfd.results.metrics import as_metric, first_line, metric_names, name_of
+from gpu_rsfd.results.metrics import as_metric, average, first_line, metric_names, mse, name_of
 from gpu_rsfd.results.result import Result, Results
-from gpu_rsfd.running.command import Size, command_of, reads_files
-from gpu_rsfd.show import charts, headline
-from gpu_rsfd.show.comparison import among_best
-from gpu_rsfd.show.decided import baselines, decision_of, guess_baselines
-from gpu_rsfd.show.details import values_of
-from gpu_rsfd.show.plots import AXES, sizes_of, varying_in
-from gpu_rsfd.show.privacy import GOALS, exact_losses, loss_notes, means
-from gpu_rsfd.show.published import caveats, published
-from gpu_rsfd.show.selection import part_of
-from gpu_rsfd.show.summary import RUN, expected, promised, rough, source_of, summary
-from gpu_rsfd.show.tables import without_number
+from gpu_rsfd.show import charts, rows
+from gpu_rsfd.show.plots import AXES, check_target, exact_losses, loss_notes, sizes_of, varying_in
+from gpu_rsfd.show.rows import Cells, How, is_error, part_of, run_of, shown, source_of
+from gpu_rsfd.show.tables import values_of, without_number
 from gpu_rsfd.store.files import replace_file
+from gpu_rsfd.theory.decision import recommended
+from gpu_rsfd.theory.words import Decision, Forecast, points
 from gpu_rsfd.version import __version__
 
-MARK = '<meta name="generator" content="gpu-rsfd'
 MOST_ERRORS = 150_000  # means after all metrics and post-processings: 3 MB of text
 MOST_NUMBERS = 450_000  # of estimates and their intervals: 1.2 MB of text
+MOST_NAMES = 3  # data sets that a title names
 LEVELS = 65_535  # an estimate is kept to this part of the range of its data set
-LIGHT, DARK = "#ffffff", "#15181c"  # backgrounds that colours must stand out from
-CONTRAST = 3.0  # of lines and points, as WCAG 2.2 asks for graphics
 
-PAIRING = {  # what protocols share in a repetition, by sampler
-    "users": (
-        "the same users and the same random numbers. Differences are taken in pairs, which takes out the shared noise"
-    ),
-    "counts": (
-        "the same users, who sample the same attributes; other random numbers are their own. Differences are taken in "
-        "pairs, which takes out less noise than with the sampler users"
-    ),
-    "marginals": (
-        "the same users, but random numbers of their own. Differences are taken in pairs, which is valid but takes out "
-        "hardly any noise"
-    ),
-}
 ONE, ANY = "privacy loss, one attribute differs", "privacy loss, any two users"
 
 
-def check_page(path: Path, overwrite: bool = False) -> Path:
-    """A page that may be written: .html, in a folder that exists, over no file of somebody else's."""
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"page={path} must end in .html")
-    if not path.parent.is_dir():
-        raise InputError(f"page={path}: the folder {path.parent} does not exist")
-    if path.exists() and not path.is_file():
-        raise InputError(f"page={path} is not a regular file; give another name")
-    if path.exists() and not overwrite and MARK not in path.read_text("utf-8", errors="replace")[:2000]:
-        raise InputError(f"page={path} exists and was not made by gpu-rsfd; give another name, or --overwrite")
-    return path
+def title_of(results: Results, file: str) -> str:
+    """The names of the data, or the file's if they are many."""
+    return ", ".join(results) if 0 < len(results) <= MOST_NAMES else file
 
 
-def write_page(
-    results: Results,
-    path: Path,
-    title: str,
-    overwrite: bool = False,
-    attacks: Results | None = None,
-    metric: str = "mse",
-) -> None:
-    """The page of results, wholly or not at all."""
-    check_page(path, overwrite)
-    replace_file(path, page(results, title, attacks, metric).encode())
+def write_page(path: Path, text: str, overwrite: bool = False) -> None:
+    """A page, wholly or not at all."""
+    replace_file(check_target(path, overwrite, what="page"), text.encode())
 
 
 def page(results: Results, title: str, attacks: Results | None = None, metric: str = "mse") -> str:
     """The page as text; `metric` is the one that it shows first."""
     if not results:
         raise InputError("the results file has no finished repetitions yet; nothing to show")
-    charts.altair()
+    if not all(is_error(result, name) for result in results.values() for name in [*result.columns][:1]):
+        raise InputError(
+            "the results have no errors of estimates, which a page is about; add them to a page by --attack"
+        )
+    charts.vega()
     content = document(results, title, attacks, metric)
     folder = resources.files("gpu_rsfd.show").joinpath("resources")
     parts = {name: folder.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
@@ -110,15 +79,17 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
     first = next(iter(results.values()))
     looks, epsilons = first.plan.looks, first.epsilons
     metric = name_of(metric)
-    shown, kinds = _shown(results, metric)
+    metrics, kinds = _shown(results, metric)
     kept, sizes = _kept(results, kinds), sizes_of(results)
-    axes = varying_in(sizes)
-    for result, kind in product(results.values(), kinds):
-        if result.has_counts:
-            result.compute([as_metric(m) for m in shown], kind)
-    matched = {} if attacks is None else matching(results, attacks)
-    private = {name: _privacy(result, matched.get(name)) for name, result in results.items()}
-    losses = list(dict.fromkeys(kind for entry in private.values() for kind in entry))
+    axes, matched = varying_in(sizes), {} if attacks is None else matching(results, attacks)
+    datasets = [
+        {
+            **_dataset(results, name, (metrics, kinds, kept), matched.get(name)),
+            "size": {axis: getattr(sizes[name], axis) for axis in AXES} if name in sizes else None,
+        }
+        for name in results
+    ]
+    losses = list(dict.fromkeys(kind for entry in datasets for kind in entry["losses"]))
     return {
         "title": title,
         "version": __version__,
@@ -130,60 +101,41 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
         ],
         "metrics": [
             {"name": m, "label": known.label, "summary": known.summary, "larger": known.larger_is_better}
-            for m, known in ((m, as_metric(m)) for m in shown)
+            for m, known in ((m, as_metric(m)) for m in metrics)
         ],
         "postprocess": [{"name": name, "summary": first_line(POSTPROCESS[name])} for name in kinds],
         "kept": kept,
         "default": {"metric": metric, "postprocess": DEFAULT},
         "axes": {axis: AXES[axis] for axis in axes},
-        "headlines": _tables(shown, kinds, lambda kind, m: headline.overall(results, kind, m)),
-        "guarantee": promised(first),
+        "guarantee": rows.promised(first),
         "guaranteeName": f"Guarantee: {first.spec.get('guarantee', DEFAULT_SETTINGS.guarantee)}.",
-        "pairing": PAIRING[first.spec.get("sampler", "users")],
-        "run": {key: first.spec.get(key, usual) for key, usual in RUN.items()},
-        "datasets": [
-            {
-                **_dataset(results, name, shown, kinds, kept, private[name]),
-                "size": _size(sizes.get(name)),
-                "decision": decision_of(results, name),
-                "baselines": baselines(results[name], shown),
-                "guessBaselines": guess_baselines(matched.get(name)),
-            }
-            for name in results
-        ],
+        "run": run_of(first),
+        "datasets": datasets,
         "losses": losses,
         "lossNotes": {kind: "; ".join(loss_notes(first)) for kind in (ONE, ANY)},
         "charts": {
             **{
                 f"{x}-{y}": charts.error_chart(AXES.get(x, x), y, looks, epsilons)
-                for x in ("epsilon", *axes)
-                for y in ("log", "linear")
+                for x, y in product(("epsilon", *axes), ("log", "linear"))
             },
-            **{f"{x}-{y}": charts.loss_chart(x, y, looks) for x in losses for y in ("log", "linear")},
-            "frequencies": charts.frequency_chart(),
+            **{f"{x}-{y}": charts.loss_chart(x, y, looks) for x, y in product(losses, ("log", "linear"))},
+            "frequencies": charts.template("frequencies"),
         },
         "command": command_of(results.spec),
         "readsFiles": reads_files(results.spec),
         "spec": json.dumps(results.spec, indent=1, ensure_ascii=False),
         "made": {
             "package": results.package_version,
-            "stream": results.spec["stream_version"],
+            "stream": first.spec["stream_version"],
             "backend": " ".join(filter(None, (results.backend, f"({results.device})" if results.device else ""))),
             "seconds": round(sum(results.seconds.values()), 1),
         },
     }
 
 
-def _size(size: Size | None) -> dict[str, Any] | None:
-    """The n, d and k of a data set made by size."""
-    return None if size is None else {axis: getattr(size, axis) for axis in AXES}
-
-
-def _tables(
-    metrics: Sequence[str], kinds: Sequence[str], entry: Callable[[str, str], Any]
-) -> dict[str, dict[str, Any]]:
+def _tables(metrics: Sequence[str], kinds: Sequence[str], entry: Callable[[str, str], Any]) -> dict[str, Any]:
     """[metric][postprocess]"""
-    return {metric: {kind: entry(kind, metric) for kind in kinds} for metric in metrics}
+    return {metric: {kind: entry(metric, kind) for kind in kinds} for metric in metrics}
 
 
 def _shown(results: Results, metric: str) -> tuple[list[str], list[str]]:
@@ -194,22 +146,35 @@ def _shown(results: Results, metric: str) -> tuple[list[str], list[str]]:
     as_metric(metric)
     cells = sum(len(r.protocols) * len(r.epsilons) for r in results.values())
     metrics = list(dict.fromkeys([*metric_names(), metric]))
-    if all(result.has_counts for result in results.values()):
-        for kinds in (list(POSTPROCESS), list(STORED)):
-            if cells * len(metrics) * len(kinds) <= MOST_ERRORS:
-                return metrics, kinds
+    for kinds in (list(POSTPROCESS), list(STORED)) if all(result.has_counts for result in results.values()) else ():
+        if cells * len(metrics) * len(kinds) <= MOST_ERRORS:
+            return metrics, kinds
     return [metric], list(STORED)
 
 
-def _dataset(
-    results: Results,
-    name: str,
-    metrics: Sequence[str],
-    kinds: Sequence[str],
-    kept: Sequence[str],
-    losses: Mapping[str, Any],
-) -> dict[str, Any]:
+def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attack: Result | None) -> dict[str, Any]:
+    metrics, kinds, kept = chosen
     result = results[name]
+    for kind in kinds if result.has_counts else ():
+        result.compute([as_metric(m) for m in metrics], kind)  # estimates are processed once for all metrics
+
+    def errors(metric: str, kind: str) -> dict[str, Any]:
+        """[protocol][epsilon] each."""
+        cells = rows.error_cells(name, result, How(kind, metric))
+        return {
+            "mean": _numbers(cells.mean),
+            "error": _numbers(cells.error),
+            "theory": None if cells.theory is None else _numbers(cells.drawn_theory),
+            "published": None if cells.published is None else _numbers(cells.published),
+            "best": cells.best.astype(int).tolist(),
+        }
+
+    other = attack or result
+    guessed = [c for c in shown(name, other, How()) if c.how is None and not c.place]
+    one, any_two = exact_losses(result)
+    losses: dict[str, Any] = {**({ONE: one} if len(result.domain) > 1 else {}), ANY: any_two}
+    losses |= {_title(c): there for c in guessed if np.isfinite(there := _where(result, other, c)).any()}
+    baselines = {_title(c): c.column.baseline for c in guessed if c.column.baseline is not None}
     return {
         "name": name,
         "n": result.n,
@@ -220,47 +185,86 @@ def _dataset(
         "domain": list(result.domain),
         "labels": None if result.labels is None else [list(row) for row in result.labels],
         "truth": [_short(f) for f in result.frequencies],
-        "headlines": _tables(metrics, kinds, lambda kind, metric: headline.of_dataset(name, result, kind, metric)),
-        "errors": _tables(metrics, kinds, lambda kind, metric: _errors(name, result, kind, metric)),
+        "errors": _tables(metrics, kinds, errors),
         "estimates": {kind: _estimates(result, kind) for kind in kept},
         "losses": {kind: _numbers(values) for kind, values in losses.items()},
-        "undefined": {kind: lines for kind in kinds if (lines := list(without_number(result, kind)))},
-        "caveats": caveats([name], result.plan.looks) if published(name, result, DEFAULT) is not None else [],
+        "undefined": {kind: lines for kind in kinds if (lines := list(without_number(result, How(kind))))},
+        "caveats": rows.caveats([name], result.plan.looks) if rows.published(name, result, DEFAULT) is not None else [],
         "balanced": result.plan.assignment == "balanced",
+        "decision": decision_of(results, name),
+        "baselines": {metric: _baseline(result, metric) for metric in metrics},
+        "guessBaselines": {kind: f"Guessed without a report: {share:.3f}." for kind, share in baselines.items()},
     }
 
 
-def _errors(name: str, result: Result, postprocess: str, metric: str) -> dict[str, Any]:
-    """[protocol][epsilon] each."""
-    mean, error = summary(result, postprocess, metric)
-    closed = expected(result, postprocess, metric)
-    points = published(name, result, postprocess, metric)
+def _title(cells: Cells) -> str:
+    return cells.column.short or cells.column.label
+
+
+def _where(result: Result, other: Result, cells: Cells) -> list[list[float]]:
+    """The means of another result's column at the protocols and epsilons of this one; NaN where it has none."""
+    p, e = ({name: i for i, name in enumerate(names)} for names in (other.protocols, other.epsilons))
+    return [[cells.mean[p[a], e[b]] if a in p and b in e else math.nan for b in result.epsilons]
+            for a in result.protocols]  # fmt: skip
+
+
+def decision_of(results: Results, name: str) -> dict[str, Any] | None:
+    """The decision for a data set of one's own, as plain data; None for others, and where theory does not reach."""
+    result = results[name]
+    known = all(math.isfinite(m.p) for rows in result.plan.mechanisms for ms in rows for m in ms)
+    if name not in own_data(results.spec) or not known:
+        return None
+    guarantee = str(result.spec.get("guarantee", "paper"))
+    decision = recommended(result.plan, result.n, result.names, result.frequencies, name, guarantee)
+    titles = ("Which", "How accurate", "How risky") if decision.protocol else ("Which", "When")
+    entries = [*zip(titles, decision.sentences, strict=False), ("What more would buy", decision.more)]
+    entries += [("What to leave out", decision.left_out), ("Checked", _checked(result, decision))]
     return {
-        "mean": _numbers(mean),
-        "error": _numbers(error),
-        "theory": None if closed is None else _numbers(np.where(rough(result, postprocess), math.nan, closed)),
-        "published": None if points is None else _numbers(points),
-        "best": among_best(result, postprocess, metric).astype(int).tolist(),
+        "protocol": result.protocols.index(decision.protocol or result.protocols[0]),
+        "epsilon": result.epsilons.index(decision.epsilon),
+        "entries": [{"title": title, "text": unbroken(text)} for title, text in entries if text],
+        "columns": [_forecast(column) for column in decision.columns],
     }
 
 
-def _privacy(result: Result, attack: Result | None) -> dict[str, Any]:
-    """[protocol][epsilon] each: the exact loss, and what was guessed where there was an attack."""
-    one, any_two = exact_losses(result)
-    found: dict[str, Any] = {ONE: one, ANY: any_two} if len(result.domain) > 1 else {ANY: any_two}
-    if attack is None:
-        return found
-    for goal, words in GOALS.items():
-        mean, _ = means(attack, goal)
-        known = {
-            (protocol, epsilon): mean[p, e]
-            for p, protocol in enumerate(attack.protocols)
-            for e, epsilon in enumerate(attack.epsilons)
-        }
-        cells = [[known.get((p, e), math.nan) for e in result.epsilons] for p in result.protocols]
-        if np.isfinite(cells).any():
-            found[f"{words} guessed"] = cells
-    return found
+def _forecast(column: Forecast) -> dict[str, Any]:
+    shares = map(points, (column.margin, column.rmse, column.uniform_error, column.sample_error))
+    numbers = [f"{column.values:,}", column.noise, *shares, f"{column.hidden:,} of {column.held:,}"]
+    return {"name": column.name, "numbers": numbers, "useful": column.useful}
+
+
+def unbroken(text: str) -> str:
+    """Numbers stay on one line with their signs and units."""
+    return re.sub(r" (?=%|points)", "\u00a0", text.replace("± ", "±\u00a0"))
+
+
+def _checked(result: Result, decision: Decision) -> str:
+    """How often the simulated estimates were as close as is said; nothing without counts, or a recommendation."""
+    if not decision.protocol or not result.has_counts:
+        return ""
+    found = part_of(result, [decision.protocol])
+    away = np.abs(found.estimates("none")[0, result.epsilons.index(decision.epsilon)] - result.frequencies)
+    useful = [(s, column) for s, column in zip(result.domain.slices, decision.columns, strict=True) if column.useful]
+    shares = [np.nanmean(away[:, s] <= column.margin) for s, column in useful]
+    count = len(result.repetitions)
+    return (
+        f"In the {count:,} simulated collection{'s' * (count > 1)} of this file, {100 * np.mean(shares):.1f} % of the "
+        "estimated shares were that close to the truth, before post-processing."
+    )
+
+
+def _baseline(result: Result, metric: str) -> str:
+    """What errors are to be compared with: those of guesses, and of a sample without privacy."""
+    known = as_metric(metric)
+    if known.larger_is_better:  # a ranking of values that are all the same means nothing
+        return ""
+    guess = np.concatenate([np.full(k, 1 / k) for k in result.domain])
+    error = float(average(known, result.frequencies, guess, result.domain, result.n))
+    said = f"Guessing that all values are equally frequent: {f'{error:.3g}' if math.isfinite(error) else '–'}."
+    if known.function is mse:
+        sample = [(f * (1 - f)).mean() / result.n for f in (result.frequencies[s] for s in result.domain.slices)]
+        said += f" A sample of {result.n:,} users without privacy: {float(np.mean(sample)):.3g}."
+    return said
 
 
 def matching(results: Results, attacks: Results) -> dict[str, Result]:
@@ -271,48 +275,32 @@ def matching(results: Results, attacks: Results) -> dict[str, Result]:
     InputError
         If an attack is on other data or other protocols, at other epsilons, or with other settings; it says which.
     """
-    known = {d.get("name") for d in results.spec.get("datasets", [])} | set(results)
-    found = {}
-    for name, attack in attacks.items():
-        if name not in known:
-            raise InputError(f"attack on data set {name!r}: not in the results; data sets: {', '.join(results)}")
-        if name in results:
-            _check_attack(name, results[name], attack)
-            found[name] = attack
+    found = {name: attack for name, attack in attacks.items() if name in results}
     if not found:
         raise InputError(f"attack on {', '.join(attacks) or 'nothing'}: the page shows {', '.join(results)}")
+    for name, attack in found.items():
+        if all(is_error(attack, column) for column in attack.columns):
+            raise InputError(f"attack on {name!r} holds errors; a results file of gpu-rsfd attack is needed")
+        theirs, ours = (_identity(r) for r in (attack, results[name]))
+        common = [what for what in theirs if what in ours]
+        if not any("epsilon" in what for what in common):
+            raise InputError(f"attack on {name!r} has no protocol and epsilon of the results")
+        for what in common:
+            if theirs[what] != ours[what]:
+                raise InputError(f"attack on {name!r} has another {what}; it doesn't belong to the results")
     return found
 
 
-def _check_attack(name: str, result: Result, attack: Result) -> None:
-    """One line on what differs, if anything that decides about a number does."""
-
-    def differ(what: str, theirs: object, ours: object) -> InputError:
-        return InputError(
-            f"attack on {name!r} has {what} {theirs}, the results have {ours}; they don't belong together"
-        )
-
-    for what, of in (("users", lambda r: r.n), ("domain", lambda r: tuple(r.domain)), ("columns", lambda r: r.names)):
-        if of(attack) != of(result):
-            raise differ(what, of(attack), of(result))
-    if not np.array_equal(attack.frequencies, result.frequencies):
-        raise differ("frequencies of values", "of its own", "others")
-    for option, usual in (("guarantee", "paper"), ("prior", "uniform"), ("assignment", "uniform")):
-        theirs, ours = (r.spec.get(option, usual) for r in (attack, result))
-        if theirs != ours:
-            raise differ(option, theirs, ours)
-    cells = [
-        (p, e) for p in attack.protocols for e in attack.epsilons if p in result.protocols and e in result.epsilons
-    ]
-    if not cells:
-        theirs, ours = (
-            f"{', '.join(r.protocols)} at {', '.join(map(show_epsilon, r.epsilons))}" for r in (attack, result)
-        )
-        raise differ("protocols", theirs, ours)
-    for p, e in cells:
-        digests = {r.plan.digest(r.protocols.index(p), r.epsilons.index(e)) for r in (attack, result)}
-        if len(digests) > 1:
-            raise differ(f"another mechanism {p} at epsilon", show_epsilon(e), "their own")
+def _identity(result: Result) -> dict[str, Any]:
+    """What decides about numbers."""
+    options = {"guarantee": "paper", "prior": "uniform", "assignment": "uniform"}
+    each = product(enumerate(result.protocols), enumerate(result.epsilons))
+    return {
+        **{"number of users": result.n, "domain": tuple(result.domain), "set of columns": result.names},
+        "truth": result.frequencies.tolist(),
+        **{option: result.spec.get(option, usual) for option, usual in options.items()},
+        **{f"{name} at epsilon {show_epsilon(epsilon)}": result.plan.digest(p, e) for (p, name), (e, epsilon) in each},
+    }
 
 
 def _kept(results: Results, kinds: Sequence[str]) -> list[str]:
@@ -347,46 +335,10 @@ def _short(x: float) -> float | None:
 
 
 def colours(looks: Sequence[Look]) -> str:
-    """The protocols' colours as custom properties, each so that it stands out from the background."""
+    """The protocols' colours as custom properties, in a shade (page.css) that stands out from the background."""
+    from matplotlib.colors import is_color_like, to_hex
 
-    def rules(background: str, dark: bool) -> str:
-        each = enumerate(readable(look.colour, background, dark) for look in looks)
-        return "".join(f"--protocol-{p}:{colour};" for p, colour in each)
-
-    light, night = rules(LIGHT, False), rules(DARK, True)
-    return f":root{{{light}}}\n@media screen and (prefers-color-scheme: dark){{:root{{{night}}}}}\n"
-
-
-def readable(colour: str, background: str, dark: bool) -> str:
-    """The colour, mixed with white on a dark background or with black on a light one, as far as it must be.
-
-    A dark grey becomes a light one on a dark background: mixed, it would be the grey of another protocol.
-    """
-    rgb = _rgb(colour)
-    if dark and max(rgb) < 64 and max(rgb) - min(rgb) < 16:
-        rgb = tuple(255 - c for c in rgb)
-    mixed = rgb
-    for share in range(0, 101, 4):
-        target = 255 if dark else 0
-        mixed = tuple(round(c + (target - c) * share / 100) for c in rgb)
-        if contrast(mixed, _rgb(background)) >= CONTRAST:
-            break
-    return "#" + "".join(f"{c:02x}" for c in mixed)
-
-
-def contrast(one: Sequence[int], other: Sequence[int]) -> float:
-    """As WCAG reckons it, 1 … 21."""
-    lights = sorted(map(_light, (one, other)))
-    return (lights[1] + 0.05) / (lights[0] + 0.05)
-
-
-def _light(rgb: Sequence[int]) -> float:
-    parts = [c / 255 / 12.92 if c / 255 <= 0.04045 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in rgb]
-    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
-
-
-def _rgb(colour: str) -> tuple[int, ...]:
-    """Of any colour that Matplotlib knows; grey for what is none."""
-    from matplotlib.colors import is_color_like, to_rgb
-
-    return tuple(round(255 * part) for part in to_rgb(colour if is_color_like(colour) else "#555555"))
+    own = [to_hex(look.colour) if is_color_like(look.colour) else "#555555" for look in looks]
+    plain = "".join(f"--protocol-{p}:{colour};" for p, colour in enumerate(own))
+    shades = "".join(f"--protocol-{p}:oklch(from {colour} var(--shade));" for p, colour in enumerate(own))
+    return f":root{{{plain}}}\n@supports (color: oklch(from red l c h)){{:root{{{shades}}}}}\n"

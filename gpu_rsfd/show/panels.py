@@ -1,4 +1,4 @@
-"""Panels of a figure: where they stand, their ticks, one legend for all.
+"""Panels of a figure: where they stand, their ticks, one legend for all, and the user's own text on them.
 
 Places are reckoned in inches from what is to be drawn, so that a figure is drawn once: a layout that measures first
 draws every text twice.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,9 @@ LEFT, RIGHT, TOP, BETWEEN, ABOVE, BELOW = 0.85, 0.15, 0.05, 0.55, 0.3, 0.25
 LINE, LETTER, HANDLE = 0.165, 0.067, 0.9  # of the legend: the height of a line, the width of a letter and of a sample
 NARROWEST = 0.3  # between the middles of two tick labels that don't collide
 PLAIN_POWERS = range(3)  # of ten: 1, 10 and 100 are written as they are
+ELLIPSIS = "…"
+# fonts that claim characters which they draw as something else, or can't draw at all
+NO_TEXT_FONTS = ("cm", "Last Resort", "STIXNonUnicode", "STIXSize", "Noto Color Emoji", "Apple Color Emoji")
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -45,17 +51,16 @@ class Page:
         panel_width, panel_height = SIZES.get(count, SIZE)
         width = LEFT + self.columns * (panel_width + BETWEEN) - BETWEEN + RIGHT
         text = "\n".join(textwrap.wrap("; ".join(explained), int((width - 0.4) / LETTER)))
-        across = int((width - 0.2) // (max(map(len, legend), default=1) * LETTER + HANDLE)) or 1
-        across = (
-            -(-len(legend) // -(-len(legend) // min(across, len(legend)))) if legend else 1
-        )  # lines of equal length
+        most = int((width - 0.2) // (max(map(len, legend), default=1) * LETTER + HANDLE)) or 1
+        rows = -(-len(legend) // most) or 1
+        across = -(-len(legend) // rows) or 1  # lines of equal length
         rows = -(-len(legend) // across) + (text.count("\n") + 1 if text else 0)
         foot = 0.5 + rows * LINE + 0.1  # tick labels, the axis' name, the legend
         line = ABOVE + panel_height + BELOW
         height = TOP + self.lines * line - BELOW + foot
         self.figure = Figure(figsize=(width, height))
         FigureCanvasAgg(self.figure)
-        self.axes = []
+        self.axes: list[Any] = []
         for i in range(count):
             row, column = divmod(i, self.columns)
             left = LEFT + column * (panel_width + BETWEEN)
@@ -80,14 +85,14 @@ class Page:
         )
         drawn.get_title().set_multialignment("center")
 
-    def name_axes(self, x: str | Sequence[str], y: str) -> None:
-        """Once each: under the lowest panel of a column, beside the first of a line.  Several names take turns."""
-        names = [x] if isinstance(x, str) else list(x)
+    def name_axes(self, x: Sequence[str], y: Collection[str]) -> None:
+        """Once each: under the lowest panel of a column, names of x taking turns; beside the first of a line, if all
+        have the same name of y: else titles must say what panels show."""
         for i, axis in enumerate(self.axes):
-            if i % self.columns == 0:
-                axis.set_ylabel(y)
+            if i % self.columns == 0 and len(y) == 1:
+                axis.set_ylabel(*y)
             if i + self.columns >= len(self.axes):
-                axis.set_xlabel(names[i % len(names)])
+                axis.set_xlabel(x[i % len(x)])
 
 
 def epsilon_ticks(axis: Any, epsilons: Sequence[float]) -> None:
@@ -138,27 +143,19 @@ def log_ticks(axis: Any, values: Any) -> bool:
     # locators, not set_yticks: that makes every tick and its text twice
     axis.yaxis.set_major_locator(FixedLocator([10.0**e for e in decades]))
     axis.yaxis.set_major_formatter(FixedFormatter([power(e) for e in decades]))
-    between, names = [], []
-    if high - low < 8:
-        for e in range(math.floor(low), math.ceil(high)):
-            for m in range(2, 10):
-                if low <= e + math.log10(m) <= high:
-                    between.append(m * 10.0**e)
-                    names.append(_between(m, e, decades))
+    between = [(m, e) for e in range(math.floor(low), math.ceil(high)) for m in range(2, 10)] if high - low < 8 else []
+    between = [(m, e) for m, e in between if low <= e + math.log10(m) <= high]
+    ticks = [m * 10.0**e for m, e in between]
+    # the more names between powers of ten, the fewer powers there are
+    named = {0: (2, 3, 5, 7), 1: (2, 5)}.get(len(decades), ())
+    names = [_number(m * 10.0**e, 0) if m in named else "" for m, e in between]
     if sum(map(bool, names)) + len(decades) < 2:  # a narrow range: three ticks of its own
-        between = [10.0 ** (low + share * (high - low)) for share in (0.2, 0.5, 0.8)]
-        names = [_number(value) for value in between]
+        ticks = [10.0 ** (low + share * (high - low)) for share in (0.2, 0.5, 0.8)]
+        names = [_number(value) for value in ticks]
         axis.yaxis.set_major_locator(FixedLocator([]))  # a power of ten among them would collide
-    axis.yaxis.set_minor_locator(FixedLocator(between))
+    axis.yaxis.set_minor_locator(FixedLocator(ticks))
     axis.yaxis.set_minor_formatter(FixedFormatter(names))
     return True
-
-
-def _between(m: int, e: int, decades: Sequence[int]) -> str:
-    """What a tick between powers of ten says: the more, the fewer powers there are."""
-    if len(decades) < 2 and (m in (2, 5) or (m in (3, 7) and not decades)):
-        return _number(m * 10.0**e, 0)
-    return ""
 
 
 def _number(value: float, digits: int = 2) -> str:
@@ -170,3 +167,54 @@ def _number(value: float, digits: int = 2) -> str:
 
 def power(exponent: int) -> str:
     return str(10**exponent) if exponent in PLAIN_POWERS else f"10{str(exponent).translate(SUPERSCRIPTS)}"
+
+
+# ---------------------------------------------------------------------------------------------- the user's own text
+
+
+def lettered(texts: Iterable[str], most: int) -> tuple[list[str], list[str]]:
+    """The texts as they can be drawn, none wider than `most` letters, and the font families that this takes."""
+    from matplotlib import rcParams
+
+    originals = list(texts)
+    fonts, unknown = _fonts_for(frozenset("".join(originals)))
+    return [_drawn(text, unknown, most) for text in originals], [*rcParams["font.family"], *fonts]
+
+
+def _drawn(text: str, unknown: frozenset[str], most: int) -> str:
+    pieces = [c.encode("unicode_escape").decode() if c in unknown else c for c in text]
+    wide = [len(piece) + (unicodedata.east_asian_width(piece[0]) in "WF") for piece in pieces]
+    if sum(wide) > most:  # the beginning and the end: similar labels differ in either
+        first = sum(end < most - most // 3 for end in accumulate(wide))
+        last = sum(end <= most // 3 for end in accumulate(wide[::-1]))
+        pieces = [*pieces[:first], ELLIPSIS, *pieces[len(pieces) - last :]]
+    return "".join(pieces).replace("$", r"\$")  # a dollar sign, not the start of a formula
+
+
+@lru_cache(maxsize=256)
+def _fonts_for(characters: frozenset[str]) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Installed families that have what the default font lacks; and what no font has, or can't be printed at all."""
+    from matplotlib.font_manager import FontProperties, findfont, fontManager
+
+    blank = {c for c in characters if not c.isprintable()}
+    missing = _without(findfont(FontProperties()), characters - blank)
+    fonts: list[str] = []
+    regular = {e.name: e.fname for e in fontManager.ttflist if e.style == "normal" and e.weight in (400, "normal")}
+    for name, path in sorted(regular.items()):
+        if missing and not name.startswith(NO_TEXT_FONTS):
+            left = _without(path, missing)
+            if left != missing:
+                fonts.append(name)
+                missing = left
+    return tuple(fonts), frozenset(missing | blank)
+
+
+def _without(path: str, characters: frozenset[str]) -> frozenset[str]:
+    """The characters that a font file does not have; all of them, if it can't be read."""
+    from matplotlib.font_manager import get_font
+
+    try:
+        known = get_font(path).get_charmap()
+    except (OSError, RuntimeError):  # moved since the list of fonts was made; no outlines
+        return characters
+    return frozenset(c for c in characters if ord(c) not in known)

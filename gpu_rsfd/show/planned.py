@@ -16,9 +16,9 @@ from rich.table import Table
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.options import show_epsilon
-from gpu_rsfd.show.comparison import TIE
 from gpu_rsfd.show.panels import Page, epsilon_ticks
-from gpu_rsfd.show.tables import PLAIN, WIDTH, escaped, plain_table
+from gpu_rsfd.show.statistics import TIE
+from gpu_rsfd.show.tables import PLAIN, WIDTH, escaped, finite, plain_table
 from gpu_rsfd.theory import expected as theory
 from gpu_rsfd.theory.decision import Planned, Question
 from gpu_rsfd.theory.needs import PlanRow
@@ -101,20 +101,9 @@ def _document(decision: Decision, rows: Sequence[PlanRow], data: Dataset, asked:
         "guarantee": decision.guarantee,
         "target": asked.target,
         "target_rmse": asked.target_rmse,
-        "decision": {**_finite(plain), "columns": [_finite(column._asdict()) for column in decision.columns]},
-        "rows": [_finite(row._asdict()) for row in rows],
+        "decision": {**finite(plain), "columns": [finite(column._asdict()) for column in decision.columns]},
+        "rows": [finite(row._asdict()) for row in rows],
     }
-
-
-def _finite(entry: dict[str, Any]) -> dict[str, Any]:
-    """As JSON has it: null where there is no number, or an infinite one."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return [plain(one) for one in value]
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    return {key: plain(value) for key, value in entry.items()}
 
 
 def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[str]:
@@ -221,11 +210,9 @@ def figure(found: Planned) -> Any:
         ends = [points(case.accuracy(p, i, j).margin) for i in (e, case.ascending[0])]
         alike.setdefault((*ends, str(case.targets.get(j))), []).append(j)
     shown = list(alike.values())[:MOST_CURVES]
-    tints = [colormaps["tab10"](i) for i in range(len(shown))]
-    handles = {
-        cut(case.names[js[0]]) + f" and {len(js) - 1} more" * (len(js) > 1): Line2D([], [], color=tint, marker=".")
-        for js, tint in zip(shown, tints, strict=True)
-    }
+    tints, names = [colormaps["tab10"](i) for i in range(len(shown))], [cut(case.names[js[0]]) for js in shown]
+    names = [name + f" and {len(js) - 1} more" * (len(js) > 1) for name, js in zip(names, shown, strict=True)]
+    handles = {name: Line2D([], [], color=tint, marker=".") for name, tint in zip(names, tints, strict=True)}
     quiet: dict[str, Any] = {"color": "#555555", "linewidth": 1}
     if case.targets:
         handles["target"] = Line2D([], [], linestyle="--", **quiet)
@@ -255,19 +242,15 @@ def figure(found: Planned) -> Any:
         loss = round(row.loss_all, 4)  # a budget is found to about 1e-7, which no axis should show
         right.plot(loss, 100 * row.rmse, marker=look.marker, **style)
     right.plot(*zip(*pareto([(row.loss_all, 100 * row.rmse) for row in rows]), strict=True), color="#999999", zorder=0)
-    titles = (
-        f"n = {case.terms.n:,}",
-        f"ε = {show_epsilon(case.plan.epsilons[e])}",
-        "all protocols: RMSE of all columns, in points",
-    )
-    for axis, title in zip(page.axes, titles, strict=True):
+    at, everything = show_epsilon(case.plan.epsilons[e]), "all protocols: RMSE of all columns, in points"
+    for axis, title in zip(page.axes, (f"n = {case.terms.n:,}", f"ε = {at}", everything), strict=True):
         axis.set_title(title, fontsize=9)
         axis.set_yscale("log")
         axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
         axis.yaxis.set_minor_formatter(NullFormatter())
     epsilon_ticks(left, epsilons)
-    page.name_axes(("ε", "users n", "loss, any two users"), "± points (95 %)")
+    page.name_axes(("ε", "users n", "loss, any two users"), ["± points (95 %)"])
     return page.figure
 
 

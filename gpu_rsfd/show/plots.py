@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import io
-import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpu_rsfd.command import Size, size_of
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
-from gpu_rsfd.protocols import REGISTRY
-from gpu_rsfd.results.estimate import DEFAULT, Floats, PostprocessLike, as_postprocess
-from gpu_rsfd.results.metrics import MetricLike, as_metric, name_of
+from gpu_rsfd.protocols import Mechanism
+from gpu_rsfd.protocols.loss import losses
+from gpu_rsfd.results.estimate import Floats
+from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.result import Result, Results
-from gpu_rsfd.running.command import Size, size_of
-from gpu_rsfd.show.details import values_of
-from gpu_rsfd.show.lettering import lettered
-from gpu_rsfd.show.panels import Page, epsilon_ticks, log_ticks, size_ticks
-from gpu_rsfd.show.published import caveats, published
-from gpu_rsfd.show.summary import expected, rough, summary, unusual
+from gpu_rsfd.show.panels import Page, epsilon_ticks, lettered, log_ticks, size_ticks
+from gpu_rsfd.show.rows import Cells, How, caveats, place_name, shown, unusual
+from gpu_rsfd.show.tables import values_of
 from gpu_rsfd.store.files import FIGURES, replace_file
 
-MOST_LINES = 40  # of a surface, in each direction
 MANY_VALUES = 30  # more than these need a panel as wide as the page
-TOO_MANY_VALUES = 100  # more than these leave no room for error bars
 MOST_LABELS, MOST_LABELS_WIDE = 20, 60  # of values, under a panel; more can't be read
 LABEL_LETTERS, TITLE_LETTERS = 20, 40  # longer ones are cut
 RESULTS = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")  # how a results file's name may end
-
+PAGES = (".html",)
+MOST_BESIDE = 4  # panels of a data set in a line
 AXES = {"n": "users n", "d": "attributes d", "k": "values k"}  # sizes of a data set
 
 # Every figure says who made it, so that no other file is ever replaced by one.
@@ -45,6 +41,7 @@ _MARKS = {
     ".png": b"tEXtSoftware\0gpu-rsfd",
     ".pdf": b"/Creator (gpu-rsfd)",
     ".svg": b"<dc:title>gpu-rsfd</dc:title>",
+    ".html": b'<meta name="generator" content="gpu-rsfd',
 }
 
 
@@ -70,11 +67,9 @@ def style(result: Result, protocol: int) -> dict[str, Any]:
     from matplotlib.colors import is_color_like
     from matplotlib.markers import MarkerStyle
 
-    look, plan = result.plan.looks[protocol], result.plan
+    look, plan, before = result.plan.looks[protocol], result.plan, range(protocol)
     colour = look.colour if is_color_like(look.colour) else _PLAIN[0]
-    follows = any(
-        plan.digest(protocol, e) == plan.digest(p, e) for e in range(len(plan.epsilons)) for p in range(protocol)
-    )
+    follows = any(plan.digest(protocol, e) == plan.digest(p, e) for e in range(len(plan.epsilons)) for p in before)
     return {
         "marker": look.marker if look.marker in MarkerStyle.markers else _PLAIN[1],
         "linestyle": _DASHES[protocol % len(_DASHES)],
@@ -91,17 +86,20 @@ def beside(file: Path, infix: str = "", suffix: str = ".png") -> Path:
     return file.with_name(f"{stem}{'-' * bool(infix)}{infix.replace('/', '_')}{suffix}")
 
 
-def check_target(path: Path, overwrite: bool = False, hint: str = "give another name, or --overwrite") -> Path:
-    """A figure that may be written: of a known format, in a folder that exists, over no file of somebody else's."""
-    if path.suffix.lower() not in FIGURES:
-        raise InputError(f"figure={path} must end in one of {', '.join(FIGURES)}")
+def check_target(
+    path: Path, overwrite: bool = False, hint: str = "give another name, or --overwrite", what: str = "figure"
+) -> Path:
+    """A file that may be written: of a known format, in a folder that exists, over no file of somebody else's."""
+    endings = FIGURES if what == "figure" else PAGES
+    if path.suffix.lower() not in endings:
+        raise InputError(f"{what}={path} must end in {'one of ' * (len(endings) > 1)}{', '.join(endings)}")
     if not path.parent.is_dir():
-        raise InputError(f"figure={path}: the folder {path.parent} does not exist")
+        raise InputError(f"{what}={path}: the folder {path.parent} does not exist")
     if path.exists():
         if not path.is_file():
-            raise InputError(f"figure={path} is not a regular file; give another name")
+            raise InputError(f"{what}={path} is not a regular file; give another name")
         if not overwrite and not _ours(path):
-            raise InputError(f"figure={path} exists and was not made by gpu-rsfd; {hint}")
+            raise InputError(f"{what}={path} exists and was not made by gpu-rsfd; {hint}")
     return path
 
 
@@ -126,24 +124,127 @@ def save_figure(figure: Any, path: Path, overwrite: bool = False) -> None:
     replace_file(target, image.getbuffer())
 
 
-def figure_of(
-    results: Results, postprocess: PostprocessLike = DEFAULT, x: str = "auto", metric: MetricLike = "mse"
-) -> Any:
-    """Errors against epsilon, a panel per data set; or against n, d or k, a panel per epsilon."""
-    postprocess = as_postprocess(postprocess)
-    as_metric(metric)
-    if not results:
-        raise InputError("the results file has no finished repetitions yet; nothing to plot")
+class Panel(NamedTuple):
+    """A curve for each protocol, [protocol, x] each."""
+
+    name: str  # of the data set
+    title: str
+    x: Any  # the same for all protocols, or a line for each
+    cells: Cells
+    mean: Floats
+    error: Floats
+    theory: Floats | None = None
+    points: Floats | None = None
+
+
+def figure_of(results: Results, how: How, x: str = "auto") -> Any:
+    """Every column against epsilon; against n, d or k of the data sets, or an axis of its own, a panel per epsilon."""
+    found = _found(results, how)
     x = {"users": "n"}.get(x, x)
-    if x not in ("auto", "epsilon", *AXES):
-        raise InputError(f"x={x} must be one of auto, epsilon, {', '.join(AXES)}")
     sizes = sizes_of(results)
+    places = [cells.place.items() for every in found.values() for cells in every]
+    own = list(dict.fromkeys(dim for place in places for dim, at in place if isinstance(at, int | float)))
     varying = varying_in(sizes)
+    if x not in ("auto", "epsilon", *AXES, *own):
+        raise InputError(f"x={x} must be one of auto, epsilon, {', '.join([*AXES, *own])}")
     if x in AXES and x not in varying:
         raise InputError(f"x={x} needs synthetic data sets, made by size, that differ in {AXES[x]}")
-    if x == "epsilon" or not varying:
-        return _against_epsilon(results, postprocess, metric)
-    return _against_size(results, sizes, varying[0] if x == "auto" else x, postprocess, metric)
+    if x == "auto":
+        x = next(iter([*varying, *own]), "epsilon")
+    panels = _panels(results, found, x, sizes)
+    page = _drawn(results, panels, how)
+    names = ["ε" if x not in (*AXES, *panel.cells.place) else AXES.get(x, x) for panel in panels]
+    for axis, panel, name in zip(page.axes, panels, names, strict=True):
+        if name == "ε":
+            epsilon_ticks(axis, results[panel.name].epsilons)
+        elif x in AXES:
+            axis.set_xscale("log")
+            if x != "n":
+                size_ticks(axis, panel.x)
+        elif all(isinstance(at, int) for at in panel.x):
+            axis.xaxis.get_major_locator().set_params(integer=True)
+    page.name_axes(names, {panel.cells.axis for panel in panels})
+    return page.figure
+
+
+def tradeoff(results: Results, how: How) -> Any:
+    """Every column against the exact privacy loss, a curve per protocol over epsilon: one attribute differs, or all."""
+    panels = [
+        Panel(name, _title(results[name], cells), loss, cells, cells.mean, cells.error)
+        for name, every in _found(results, how).items()
+        for cells in every
+        for loss in exact_losses(results[name])
+    ]
+    page = _drawn(results, panels, how, loss_notes(next(iter(results.values()))), 2 * min(2, len(results)))
+    page.name_axes(
+        ("loss, users who differ in one attribute", "loss, any two users"), {panel.cells.axis for panel in panels}
+    )
+    return page.figure
+
+
+def _found(results: Results, how: How) -> dict[str, list[Cells]]:
+    found = {name: shown(name, result, how) for name, result in results.items()}
+    if not any(found.values()):
+        raise InputError("the results file has no finished repetitions yet; nothing to plot")
+    return found
+
+
+def _title(result: Result, cells: Cells, *more: str) -> str:
+    """What a panel says beside the data set: what it has of several things, or the size of the data."""
+    column = (cells.column.short or cells.column.label) if len(result.columns) > 1 else ""
+    return ", ".join(filter(None, [*more, column])) or f"n = {result.n:,}, d = {len(result.domain)}"
+
+
+def _panels(results: Results, found: Mapping[str, list[Cells]], x: str, sizes: Mapping[str, Size]) -> list[Panel]:
+    """Against epsilon; where there is an `x`, a size of data sets or an axis of a column, against that, by epsilon."""
+    alike: dict[Any, list[tuple[Any, str, Cells]]] = {}  # what differs in x alone
+    for name in sorted(found, key=lambda name: getattr(sizes[name], x)) if x in AXES else found:
+        size = {axis: getattr(sizes[name], axis) for axis in AXES} if x in AXES else {}
+        for cells in found[name]:
+            at = {**size, **cells.place}
+            rest = tuple((dim, value) for dim, value in at.items() if dim != x)
+            alike.setdefault((cells.name, None if size else name, rest), []).append((at.get(x), name, cells))
+    panels = []
+    for (_, name, rest), some in alike.items():
+        _, first, cells = some[0]
+        known = [dim for dim in AXES if name is None and (dim == "d" or sizes[first].k is not None)]
+        words = [f"{dim} = {value:,}" for dim, value in rest if dim in known]
+        words.append(place_name({dim: value for dim, value in rest if dim in cells.place}))
+        if some[0][0] is None:
+            numbers = cells.mean, cells.error, cells.drawn_theory, cells.published
+            panels.append(Panel(first, _title(results[first], cells, *words), results[first].epsilons, cells, *numbers))
+            continue
+        for e, epsilon in enumerate(results[first].epsilons):
+            each: Any = ([getattr(one, what) for *_, one in some] for what in ("mean", "error", "drawn_theory"))
+            stacked: Any = (None if of[0] is None else np.stack([part[:, e] for part in of], axis=-1) for of in each)
+            title = _title(results[first], cells, f"ε = {show_epsilon(epsilon)}", *words)
+            panels.append(Panel(name or "", title, [at for at, *_ in some], cells, *stacked))
+    return panels
+
+
+def _drawn(
+    results: Results, panels: Sequence[Panel], how: How, notes: Sequence[str] = (), columns: int | None = None
+) -> Page:
+    """The page with the curves of all panels, and their titles."""
+    from matplotlib.lines import Line2D
+
+    first = next(iter(results.values()))
+    legend = {look.label: Line2D([], [], **style(first, p)) for p, look in enumerate(first.plan.looks)}
+    baseline: dict[str, Any] = {"color": "black", "linewidth": 0.8}
+    if any(panel.cells.column.baseline is not None for panel in panels):
+        legend["without a report"] = Line2D([], [], **baseline)
+    of_each = len([panel for panel in panels if panel.name == panels[0].name and panel.x is panels[0].x])
+    if columns is None and 1 < of_each <= MOST_BESIDE and len(panels) == of_each * len(results):
+        columns = of_each * min(2, len(results))
+    page = Page(len(panels), legend, [*explained(results, panels, how), *notes], columns)
+    for axis, panel in zip(page.axes, panels, strict=True):
+        curves(axis, results.get(panel.name, first), panel)
+        at: Any = panel.cells.column.baseline
+        if at is not None:
+            axis.axhline(at, label="without a report", **baseline)
+        (title,), families = lettered([panel.name], TITLE_LETTERS)
+        axis.set_title(f"{title}: {panel.title}" if title else panel.title, fontsize=10, fontfamily=families)
+    return page
 
 
 def sizes_of(results: Results) -> dict[str, Size]:
@@ -161,73 +262,20 @@ def varying_in(sizes: Mapping[str, Size]) -> list[str]:
     return sorted((axis for axis in AXES if len(values[axis] - {None}) > 1), key=lambda axis: -len(values[axis]))
 
 
-def _against_epsilon(results: Results, postprocess: PostprocessLike, metric: MetricLike) -> Any:
-    points = {name: published(name, result, postprocess, metric) for name, result in results.items()}
-    theory = {name: _theory(result, postprocess, metric) for name, result in results.items()}
-    first = next(iter(results.values()))
-    page = Page(len(results), handles(first), explained(results, postprocess, theory.values(), points))
-    for axis, (name, result) in zip(page.axes, results.items(), strict=True):
-        found = summary(result, postprocess, metric)
-        curves(axis, result, result.epsilons, *found, theory[name], points[name], _logarithmic(metric))
-        entitle(axis, name, f"n = {result.n:,}, d = {len(result.domain)}")
-        epsilon_ticks(axis, result.epsilons)
-    page.name_axes("ε", axis_name(postprocess, metric))
-    return page.figure
+def curves(axis: Any, result: Result, panel: Panel) -> None:
+    """A curve with error bars for each protocol, closed forms as thin lines, published points as circles.
 
-
-def _against_size(
-    results: Results, sizes: Mapping[str, Size], x: str, postprocess: PostprocessLike, metric: MetricLike
-) -> Any:
-    """A panel for each epsilon, and for each size of data sets that differ in `x` alone."""
-    alike: dict[tuple[int | None, ...], list[str]] = {}
-    for name in sorted(results, key=lambda name: getattr(sizes[name], x)):
-        alike.setdefault(tuple(getattr(sizes[name], axis) for axis in AXES if axis != x), []).append(name)
-    found = {name: summary(result, postprocess, metric) for name, result in results.items()}
-    theory = {name: _theory(result, postprocess, metric) for name, result in results.items()}
-    first = next(iter(results.values()))
-    panels = [(names, e) for names in alike.values() for e in range(len(first.epsilons))]
-    page = Page(len(panels), handles(first), explained(results, postprocess, theory.values()))
-    for axis, (names, e) in zip(page.axes, panels, strict=True):
-        mean, error = (np.stack([found[name][i][:, e] for name in names], axis=-1) for i in (0, 1))
-        forms = [form[:, e] for name in names if (form := theory[name]) is not None]
-        at = [getattr(sizes[name], x) for name in names]
-        curves(axis, first, at, mean, error, np.stack(forms, axis=-1) if forms else None, log=_logarithmic(metric))
-        fixed = [f"{other} = {getattr(sizes[names[0]], other):,}" for other in _titled(sizes, x)]
-        axis.set_title(", ".join([f"ε = {show_epsilon(first.epsilons[e])}", *fixed]), fontsize=10)
-        axis.set_xscale("log")
-        if x != "n":
-            size_ticks(axis, at)
-    page.name_axes(AXES[x], axis_name(postprocess, metric))
-    return page.figure
-
-
-def _titled(sizes: Mapping[str, Size], x: str) -> list[str]:
-    """What a panel's title says beside epsilon: d, and all that is in a grid."""
-    first = next(iter(sizes.values()))
-    return [axis for axis in AXES if axis != x and (axis == "d" or first.k is not None)]
-
-
-def curves(
-    axis: Any,
-    result: Result,
-    x: Sequence[float] | Floats,
-    mean: Floats,
-    error: Floats,
-    theory: Floats | None = None,
-    points: Floats | None = None,
-    log: bool = True,
-) -> None:
-    """A panel: a curve with error bars for each protocol, closed forms as thin lines, published points as circles.
-
-    `x` is the same for all protocols, or has a line for each.
+    Errors span powers of ten; a score, of which more is better, does not.
     """
+    mean, error, theory, points = panel[4:]
     drawn = np.concatenate([part for part in (mean, theory, points) if part is not None], axis=None)
-    log = log and not (drawn < 0).any()  # a metric of the user's may be negative
+    log = panel.cells.column.better == "smaller" and not (drawn < 0).any()  # a metric of the user's may be negative
     for p, look in enumerate(result.plan.looks):
         if not log and not np.isfinite(mean[p]).any():
             continue
-        lines, at = style(result, p), x[p] if np.ndim(x) == 2 else x
-        axis.errorbar(at, mean[p], yerror(error[p]), label=look.label, capsize=2, **lines)
+        lines, at = style(result, p), panel.x[p] if np.ndim(panel.x) == 2 else panel.x
+        bars = error[p] if np.isfinite(error[p]).any() else None  # a single repetition has no standard error
+        axis.errorbar(at, mean[p], bars, label=look.label, capsize=2, **lines)
         if theory is not None:
             axis.plot(at, theory[p], color=lines["color"], linewidth=0.6)
         if points is not None and np.isfinite(points[p]).any():
@@ -239,122 +287,102 @@ def curves(
     axis.tick_params(which="both", labelsize=8)
 
 
-def _logarithmic(metric: MetricLike) -> bool:
-    """Errors span powers of ten; a score, of which more is better, does not."""
-    return not as_metric(metric).larger_is_better
-
-
-def entitle(axis: Any, name: str, rest: str) -> None:
-    """A panel's title: a data set's name, which may be long or of any alphabet, and what else there is to say."""
-    (title,), families = lettered([name], TITLE_LETTERS)
-    axis.set_title(f"{title}: {rest}", fontsize=10, fontfamily=families)
-
-
-def handles(result: Result) -> dict[str, Any]:
-    """A line of the legend for each protocol."""
-    from matplotlib.lines import Line2D
-
-    return {look.label: Line2D([], [], **style(result, p)) for p, look in enumerate(result.plan.looks)}
-
-
-def axis_name(postprocess: PostprocessLike, metric: MetricLike = "mse") -> str:
-    """What the axis of errors is called."""
-    name = name_of(postprocess)
-    label = as_metric(metric).label.replace("$", r"\$").replace("_avg", "$_{avg}$")
-    return label + ("" if name == "none" else f" ({name})")
-
-
-def _theory(result: Result, postprocess: PostprocessLike, metric: MetricLike) -> Floats | None:
-    """The closed form, [protocol, epsilon]; nothing (NaN) where it is no more than a guide."""
-    closed = expected(result, postprocess, metric)
-    return None if closed is None else np.where(rough(result, postprocess), np.nan, closed)
-
-
-def explained(
-    results: Results,
-    postprocess: PostprocessLike = "none",
-    theory: Iterable[Floats | None] = (),
-    points: Mapping[str, Floats | None] = MappingProxyType({}),
-) -> list[str]:
+def explained(results: Results, panels: Sequence[Panel], how: How) -> list[str]:
     """What the legend says of bars, lines, circles and an unusual run."""
     lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in results.values()) else []
     lines += unusual(next(iter(results.values())))
-    if any(form is not None for form in theory):
+    if any(panel.theory is not None for panel in panels):
         lines.append("thin lines: closed form")
-    known = [name for name, numbers in points.items() if numbers is not None]
+    known = [panel.name for panel in panels if panel.points is not None]
     if known:
         lines.append("open circles: the paper's points")
-        if postprocess == "clip-normalize":
+        if how.postprocess == "clip-normalize":
             lines += caveats(known, results[known[0]].plan.looks)
         if any(results[name].plan.assignment != "balanced" for name in known):
             lines.append("the paper's users are in balanced groups, these are not")
     return lines
 
 
-def frequencies(results: Results, attribute: str, postprocess: PostprocessLike = DEFAULT) -> Any:
+def exact_losses(result: Result) -> tuple[Floats, Floats]:
+    """[protocol, epsilon] each: for one attribute, and for all; NaN where it is infinite or not known."""
+    table = np.array([[_losses(ms) for ms in row] for row in result.plan.mechanisms])
+    finite = np.where(np.isfinite(table), table, np.nan)
+    return finite[:, :, 0], finite[:, :, 1]
+
+
+def _losses(mechanisms: tuple[Mechanism, ...]) -> Floats:
+    hidden = any(m.recipe.unsampled.hides and not (m.plain and np.isfinite(m.p)) for m in mechanisms)
+    return np.full(2, np.nan) if hidden else losses(mechanisms, [1, len(mechanisms)])
+
+
+def loss_notes(result: Result) -> list[str]:
+    """The protocols whose losses are not what they seem: claimed, or those of one report of many."""
+    found: dict[str, list[str]] = {}
+    for look, row in zip(result.plan.looks, result.plan.mechanisms, strict=True):
+        if any(m.claimed for ms in row for m in ms):
+            found.setdefault("loss claimed by its author, not computed", []).append(look.label)
+        if any(m.spent < m.budget for ms in row for m in ms):
+            found.setdefault("loss of the first report alone", []).append(look.label)
+    return [f"{words}: {', '.join(labels)}" for words, labels in found.items()]
+
+
+def frequencies(results: Results, attribute: str, how: How) -> Any:
     """True and estimated frequencies of an attribute's values, a panel per data set and epsilon.
 
     Error bars are 95 % prediction intervals: where the estimate of one more collection falls.  The panels of a data set
-    share their vertical axis.  Very many values leave no room for bars: means as lines, then.
+    share their vertical axis.
     """
-    postprocess = as_postprocess(postprocess)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     having = {name: r for name, r in results.items() if attribute in r.names}
     if not having:
         names = dict.fromkeys(n for r in results.values() for n in r.names)
         raise InputError(f"no attribute {attribute!r} in the results; attributes: {', '.join(names)}")
     panels = [(name, r, e) for name, r in having.items() for e in range(len(r.epsilons))]
     most = max(r.domain[r.names.index(attribute)] for r in having.values())
-    wide, dense = most > MANY_VALUES, most > TOO_MANY_VALUES
-    figure, axes = _measured_panels(len(panels), wide)
-    found = {name: values_of(r, postprocess) for name, r in having.items()}
+    wide = most > MANY_VALUES
+    count = len(panels)
+    columns = (1 if count <= 12 else 2) if wide else min(count, 3 if count <= 9 else 4)
+    lines = -(-count // columns)
+    # labels of any length must be measured before there can be a layout
+    figure = Figure(figsize=(1.2 + (12.0 if wide else 3.9) * columns, 0.9 + 3.1 * lines), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = [figure.add_subplot(lines, columns, i + 1) for i in range(count)]
+    found = {name: values_of(r, how.postprocess) for name, r in having.items()}
     shared: dict[str, Any] = {}
     for axis, (name, result, e) in zip(axes, panels, strict=True):
         a = result.plan.attributes[result.names.index(attribute)]
-        columns = slice(a.offset, a.offset + a.k)
+        values = slice(a.offset, a.offset + a.k)
         if shared.setdefault(name, axis) is not axis:
             axis.sharey(shared[name])
-        estimates, low, high = (numbers[:, e, columns] for numbers in found[name][:3])
-        where, edges, truth = np.arange(a.k), np.arange(a.k + 1) - 0.5, result.frequencies[columns]
+        estimates, low, high = (numbers[:, e, values] for numbers in found[name][:3])
+        where, edges, truth = np.arange(a.k), np.arange(a.k + 1) - 0.5, result.frequencies[values]
         axis.stairs(truth, edges, fill=True, color="#e4e4e4", zorder=1)
         for p, entry in enumerate(result.plan.looks):
             look = {**style(result, p), "zorder": 2, "label": entry.label}
             if not np.isfinite(estimates[p]).any():  # Smp on tiny data: nobody ever reported
                 continue
-            if dense:
-                axis.plot(where, estimates[p], **{**look, "marker": "none", "linewidth": 0.8})
-            else:
-                shift = (p + 1) / (len(result.protocols) + 1) - 0.5
-                look |= {"linestyle": "none", "markersize": 4, "elinewidth": 1}
-                bars = np.maximum([estimates[p] - low[p], high[p] - estimates[p]], 0)
-                axis.errorbar(where + 0.8 * shift, estimates[p], bars if np.isfinite(bars).any() else None, **look)
-        axis.stairs(truth, edges, color="black", linewidth=1.8 if dense else 1.0, zorder=3, label="truth")
+            shift = (p + 1) / (len(result.protocols) + 1) - 0.5
+            look |= {"linestyle": "none", "markersize": 4, "elinewidth": 1}
+            bars = np.maximum([estimates[p] - low[p], high[p] - estimates[p]], 0)
+            axis.errorbar(where + 0.8 * shift, estimates[p], bars if np.isfinite(bars).any() else None, **look)
+        axis.stairs(truth, edges, color="black", linewidth=1.0, zorder=3, label="truth")
         (title, words), families = lettered([name, attribute], TITLE_LETTERS)
         axis.set_title(f"{title}, ε = {show_epsilon(result.epsilons[e])}", fontsize=10, fontfamily=families)
         note = _name_values(axis, result.labels[a.index] if result.labels else None, a.k, wide)
         axis.set_xlabel(f"{words}{note}", fontfamily=families)
         axis.set_xlim(-0.5 - 0.02 * a.k, a.k - 0.5 + 0.02 * a.k)
-        axis.set_ylabel("frequency" + ("" if postprocess == "none" else f" ({name_of(postprocess)})"))
+        axis.set_ylabel("frequency" + ("" if how.postprocess == "none" else f" ({name_of(how.postprocess)})"))
         axis.tick_params(axis="y", labelsize=8)
+    notes = ["error bars: 95 % prediction", "intervals of one collection"]
     if max(len(r.repetitions) for r in having.values()) == 1:
         notes = ["a single repetition"]
-    elif dense:
-        notes = ["means over repetitions;", "too many values for error bars"]
-    else:
-        notes = ["error bars: 95 % prediction", "intervals of one collection"]
-    _legend(figure, axes, [*notes, *(line.replace(" (", "\n(") for line in unusual(next(iter(having.values()))))])
+    notes += [line.replace(" (", "\n(") for line in unusual(next(iter(having.values())))]
+    legend = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
+    look = {"loc": "outside right upper", "fontsize": 8, "title_fontsize": 8, "frameon": False}
+    figure.legend(legend.values(), legend.keys(), title="\n".join(notes), **look)
     return figure
-
-
-def _measured_panels(count: int, wide: bool) -> tuple[Any, list[Any]]:
-    """Panels for labels of any length, which must be measured before there can be a layout."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    columns = (1 if count <= 12 else 2) if wide else min(count, 3 if count <= 9 else 4)
-    lines = -(-count // columns)
-    figure = Figure(figsize=(1.2 + (12.0 if wide else 3.9) * columns, 0.9 + 3.1 * lines), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, [figure.add_subplot(lines, columns, i + 1) for i in range(count)]
 
 
 def _name_values(axis: Any, labels: Sequence[str] | None, k: int, wide: bool) -> str:
@@ -370,59 +398,6 @@ def _name_values(axis: Any, labels: Sequence[str] | None, k: int, wide: bool) ->
     if labels is None:
         return f" (number of the value, 0 … {k - 1})"
     return "" if step == 1 else f" ({k} values, every {step}{'nd' if step == 2 else 'th'} named)"
-
-
-def yerror(error: Floats) -> Floats | None:
-    """Error bars, or none where a single repetition has no standard error."""
-    return error if np.isfinite(error).any() else None
-
-
-def _legend(figure: Any, axes: list[Any], explained: Sequence[str]) -> None:
-    shown = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
-    figure.legend(
-        shown.values(),
-        shown.keys(),
-        loc="outside right upper",
-        fontsize=8,
-        title="\n".join(explained) or None,
-        title_fontsize=8,
-        frameon=False,
-    )
-
-
-def surface(
-    budget: float = math.log(3),
-    n: int = 20_000,
-    attributes: tuple[int, int] = (2, 10),
-    values: tuple[int, int] = (2, 20),
-) -> Any:
-    """VAR1 - VAR2 of eq. (12) over ranges of d and k: where it is <= 0, RS+FD[ADP] takes GRR."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    d, k = np.meshgrid(*(np.unique(np.linspace(*ends, MOST_LINES).round()) for ends in (attributes, values)))
-    oue, grr = REGISTRY["rsfd-adp"].variants
-    difference = np.vectorize(
-        lambda d, k: grr.variance_at_zero(budget, int(d), int(k), n) - oue.variance_at_zero(budget, int(d), int(k), n)
-    )(d, k)
-    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
-    FigureCanvasAgg(figure)
-    axis: Any = figure.add_subplot(projection="3d")
-    limit = float(np.abs(difference).max())
-    drawn = axis.plot_surface(
-        d, k, difference, cmap="RdBu_r", vmin=-limit, vmax=limit, edgecolor="#444444", linewidth=0.3
-    )
-    if difference.min() < 0 < difference.max():
-        axis.contour(d, k, difference, levels=[0.0], colors="black", linewidths=1.5, offset=float(difference.min()))
-    axis.set_xlabel("d")
-    axis.set_ylabel("k")
-    axis.set_yticks([2, 5, 10, 15, 20] if values == (2, 20) else np.unique(np.linspace(*values, 5).round()))
-    axis.set_title(
-        f"VAR$_1$ − VAR$_2$ at ε′ = {show_epsilon(budget)}, n = {n:,}\n(≤ 0: GRR; > 0: OUE-z; black: zero)", fontsize=10
-    )
-    axis.view_init(elev=22, azim=-130)
-    figure.colorbar(drawn, shrink=0.6, pad=0.12)
-    return figure
 
 
 def outdated(figure: Path, file: Path) -> bool:

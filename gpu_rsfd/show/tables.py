@@ -1,37 +1,61 @@
-"""Mean errors with their standard errors per protocol and epsilon: on the screen, as CSV, as JSON."""
+"""Means with their standard errors per protocol and epsilon: on the screen, as CSV, JSON, LaTeX and HTML.
+
+Also two protocols against each other, and the error of each attribute or value, and estimates.
+"""
 
 from __future__ import annotations
 
 import csv
 import math
+import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from html import escape
+from itertools import chain, product
 from json import dumps
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import counted, show_epsilon
-from gpu_rsfd.results.estimate import PostprocessLike, as_postprocess
-from gpu_rsfd.results.metrics import MetricLike, as_metric, name_of
+from gpu_rsfd.planning import Look
+from gpu_rsfd.results.estimate import NOT_NEGATIVE, SUM_TO_ONE, Floats, PostprocessLike
+from gpu_rsfd.results.metrics import as_metric, name_of
 from gpu_rsfd.results.result import Result, Results
-from gpu_rsfd.show.comparison import among_best
-from gpu_rsfd.show.summary import RUN, expected, rough, run_of, source_of, summary, unusual, with_estimate
+from gpu_rsfd.show import rows
+from gpu_rsfd.show.rows import Cells, How, Row, place_name, run_of, shown, source_of
+from gpu_rsfd.show.statistics import Means, among_best, attribute_means, differences, half_width, with_estimate
 from gpu_rsfd.theory import expected as theory
 
-FIELDS = (
-    *("dataset", "users", "attributes", "protocol", "epsilon", "metric", "postprocess", "repetitions"),
-    *("error", "standard_error", "expected_error", "expected_is_rough"),
-    *("repetitions_with_estimate", "repetitions_with_every_estimate", "among_best", "source", *RUN),
-)
 WIDE = 1e4  # from this ratio of the largest to the smallest cell on, each has a power of ten of its own
 LOWEST_EXPONENT = -300  # smaller powers of ten are no ordinary numbers
 NO_ERROR = 1e-9  # relative: what is left of an error of nothing after rounding
 PLAIN: dict[str, Any] = {"box": box.SIMPLE_HEAD, "padding": 0, "show_edge": False, "pad_edge": False}
 WIDTH = 1000  # numbers are never cut: a line too long for the terminal is wrapped by the terminal
+BRACKETS = "(standard error of the last digits)"
+MOST_SHOWN = 20  # data sets in a notebook; more are counted
+LATEX = r"""\begin{table}
+\centering
+\caption{%s}
+\label{tab:%s}
+\begin{tabular}{l%s}
+\toprule
+%s \\
+\midrule
+%s
+\bottomrule
+\end{tabular}
+\end{table}"""
+SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {  # of LaTeX
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": "--",
+}
 
 
 def concise(mean: float, error: float) -> str:
@@ -56,41 +80,24 @@ def _exponent(number: float) -> int:
     return 0 if number == 0 else max(math.floor(math.log10(abs(number))), LOWEST_EXPONENT)
 
 
-def rows(results: Results, postprocess: PostprocessLike, metric: MetricLike = "mse") -> Iterator[dict[str, Any]]:
-    """One row per data set, protocol and epsilon."""
-    for name, result in results.items():
-        mean, error = summary(result, postprocess, metric)
-        closed, guide = _theory(result, postprocess, metric)
-        fewest, all_attributes = with_estimate(result)
-        best = among_best(result, postprocess, metric)
-        for p, protocol in enumerate(result.protocols):
-            for e, epsilon in enumerate(result.epsilons):
-                row = (
-                    *(name, result.n, len(result.domain), protocol, epsilon, name_of(metric), name_of(postprocess)),
-                    *(len(result.repetitions), float(mean[p, e]), float(error[p, e])),
-                    *(math.nan if closed is None else float(closed[p, e]), bool(guide[p, e])),
-                    *(int(fewest[p, e]), int(all_attributes[p, e]), bool(best[p, e]), source_of(results, name)),
-                    *run_of(result).values(),
-                )
-                yield dict(zip(FIELDS, row, strict=True))
-
-
-def _theory(result: Result, postprocess: PostprocessLike, metric: MetricLike) -> tuple[Any, Any]:
-    """What is expected, if there is theory, and where that is a guide only."""
-    closed = expected(result, postprocess, metric)
-    cells = len(result.protocols), len(result.epsilons)
-    return closed, np.zeros(cells, bool) if closed is None else rough(result, postprocess)
-
-
-def write(results: Results, form: str, fields: Sequence[str], rows: Iterator[dict[str, Any]]) -> None:
-    """Rows as CSV or JSON."""
-    if form == "csv":
-        writer = csv.DictWriter(sys.stdout, fieldnames=fields, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    else:
-        clean = [{k: None if v != v else v for k, v in row.items()} for row in rows]
+def write(results: Results, form: str, found: Iterator[Row]) -> None:
+    """Rows as CSV or JSON; all have the same entries."""
+    if form == "json":
+        clean = [finite(row) for row in found]
         print(dumps({"complete": results.complete, "spec": results.spec, "rows": clean}, indent=2))
+    elif (first := next(found, None)) is not None:
+        writer = csv.DictWriter(sys.stdout, fieldnames=list(first), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(chain([first], found))
+
+
+def finite(entry: Any) -> Any:
+    """As JSON has it: null where there is no number, or an infinite one."""
+    if isinstance(entry, dict):
+        return {key: finite(value) for key, value in entry.items()}
+    if isinstance(entry, tuple):
+        return [finite(one) for one in entry]
+    return None if isinstance(entry, float) and not math.isfinite(entry) else entry
 
 
 def console_for(results: Results) -> Console:
@@ -104,50 +111,109 @@ def console_for(results: Results) -> Console:
 def heading(results: Results, name: str, *more: str) -> str:
     """What stands above a table: the data set, what the table has, what is unusual about the run."""
     result, source = results[name], source_of(results, name)
-    about = [
-        f"{name}: n = {result.n:,}, d = {len(result.domain)}, {counted(len(result.repetitions), 'repetition')}",
-        *more,
-    ]
-    about += [f"data: {source}"] if source else []
-    return "; ".join([*about, *unusual(result)])
+    about = f"{name}: n = {result.n:,}, d = {len(result.domain)}, {counted(len(result.repetitions), 'repetition')}"
+    return "; ".join(
+        filter(None, [about, rows.about_of(result), *more, source and f"data: {source}", *rows.unusual(result)])
+    )
 
 
-def stated(postprocess: PostprocessLike, metric: MetricLike = "mse") -> str:
-    """Which errors: `MSE_avg, postprocess=clip-normalize`."""
-    return f"{as_metric(metric).label}, postprocess={name_of(postprocess)}"
+# ------------------------------------------------------------------------------------------------------- one structure
 
 
-def show(results: Results, postprocess: PostprocessLike, form: str = "table", metric: MetricLike = "mse") -> None:
-    """Print the table; `form` is table, csv or json."""
-    postprocess = as_postprocess(postprocess)
-    as_metric(metric)
+def by_column(dataset: str, result: Result, how: How) -> list[list[Cells]]:
+    """What has a table of its own: each column, at all its places."""
+    found: dict[str, list[Cells]] = {}
+    for cells in shown(dataset, result, how):
+        found.setdefault(cells.name, []).append(cells)
+    return list(found.values())
+
+
+def lines_of(table: Sequence[Cells], looks: Sequence[Look]) -> Iterator[tuple[str, Cells | None, int]]:
+    """The lines of a table: each protocol; under it, each place of the column's own axes."""
+    for p, look in enumerate(looks):
+        alone = len(table) == 1 and not table[0].place
+        yield look.label, table[0] if alone else None, p
+        for cells in () if alone else table:
+            yield f"  {place_name(cells.place)}", cells, p
+
+
+def unit_of(table: Sequence[Cells]) -> int | None:
+    """The power of ten of a table; None if its numbers are too far apart for a common one."""
+    mean = np.concatenate([cells.mean for cells in table], axis=None)
+    sizes = np.abs(mean[np.isfinite(mean) & (mean != 0)])
+    plain = 1e-3 if table[0].how is None else 0.1  # shares, normalised errors: they are read as they are
+    if not sizes.size or (sizes.min() >= plain and sizes.max() < 1000):
+        return 0
+    return None if float(sizes.max()) >= WIDE * float(sizes.min()) else _exponent(float(sizes.min()))
+
+
+def writer_of(exponent: int | None) -> Callable[[float, float], str]:
+    """How numbers are written in units of 10^`exponent`; None: a power of ten in each."""
+    unit = 1.0 if exponent is None else 10.0**exponent
+    return scientific if exponent is None else lambda mean, error: concise(mean / unit, error / unit)
+
+
+def marked(found: Iterable[Cells]) -> str:
+    """What the mark means; nothing if there are none."""
+    best = [cells for cells in found if cells.best is not None]
+    where = ["column", *(f"{dim} by {dim}" for dim in dict.fromkeys(dim for cells in best for dim in cells.place))]
+    kinds = {cells.column.better for cells in best}
+    return star(any(cells.means.repeated for cells in best), kinds, ", ".join(where)) if best else ""
+
+
+def star(repeated: bool, better: Collection[str], where: str) -> str:
+    if repeated:
+        return f"not significantly worse than the best in its {where} (paired differences, 95 %)"
+    return f"the {'best' if len(better) > 1 else f'{next(iter(better))[:-1]}st'} in its {where}"
+
+
+# ------------------------------------------------------------------------------------------------------ on the screen
+
+
+def show(results: Results, how: How, form: str = "table") -> None:
+    """Print the table of each column; `form` is table, csv, json or latex."""
+    if form == "latex":
+        print(latex(results, how))
+        return
     if form != "table":
-        write(results, form, FIELDS, rows(results, postprocess, metric))
+        write(results, form, rows.tidy_rows(results, how))
         return
     console = console_for(results)
-    guides = False
+    every: list[Cells] = []
     for name, result in results.items():
-        mean, error = summary(result, postprocess, metric)
-        exponent = unit_of(mean)
-        unit = f" in units of 1e{exponent:+03d}" if exponent else ""
-        console.print(heading(results, name, f"{stated(postprocess, metric)}{unit}"), markup=False)
-        closed, guide = _theory(result, postprocess, metric)
-        guides |= bool(guide.any())
-        best = among_best(result, postprocess, metric)
-        console.print(cells_table(result, mean, error, exponent, best, closed, guide))
-        for line in (*_without_estimate(result), *without_number(result, postprocess)):
-            console.print(line, markup=False)
-    console.print(f"(standard error of the last digits); {marked(results, 'column', metric)}")
-    if guides:
+        tables = by_column(name, result, how)
+        units = [f" in units of 1e{exponent:+03d}" if exponent else "" for exponent in map(unit_of, tables)]
+        titles = [table[0].label + unit for table, unit in zip(tables, units, strict=True)]
+        console.print(heading(results, name, *(titles if len(tables) == 1 else [])), markup=False)
+        for table, title in zip(tables, titles, strict=True):
+            if len(tables) > 1:
+                console.print(title, markup=False)
+            console.print(_screen_table(result, table))
+            every += table
+            if table[0].how is not None:
+                for line in (*_without_estimate(result), *without_number(result, how)):
+                    console.print(line, markup=False)
+    stars = marked(every)
+    undefined = any(cells.how is None and np.isnan(cells.mean).any() for cells in every)
+    console.print("; ".join([BRACKETS, *([f"* {stars}"] if stars else []), *(["– not applicable"] * undefined)]))
+    if any(cells.theory is not None and cells.rough.any() for cells in every):
         console.print(f"~ rough: some value has fewer than {theory.ENOUGH_REPORTS} expected reports")
 
 
-def unit_of(mean: Any) -> int | None:
-    """The power of ten of a table; None if its numbers are too far apart for a common one."""
-    sizes = np.abs(mean[np.isfinite(mean) & (mean != 0)])
-    if not sizes.size or (sizes.min() >= 0.1 and sizes.max() < 1000):
-        return 0  # shares, normalised errors: they are read as they are
-    return None if float(sizes.max()) >= WIDE * float(sizes.min()) else _exponent(float(sizes.min()))
+def _screen_table(result: Result, table: Sequence[Cells]) -> Table:
+    """A line per protocol and place, a column per epsilon; the best ones bold, with a star."""
+    number = writer_of(unit_of(table))
+    made = plain_table("epsilon", map(show_epsilon, result.epsilons))
+    for label, cells, p in lines_of(table, result.plan.looks):
+        if cells is None:
+            made.add_row(escaped(label))
+            continue
+        texts = [number(*x) for x in zip(cells.mean[p], cells.error[p], strict=True)]
+        made.add_row(escaped(label), *starred(texts, cells.stars(p)))
+        if cells.theory is not None:
+            closed = zip(cells.theory[p], cells.rough[p], strict=True)
+            made.add_row("  theory", *(f"{'~' if g else ''}{number(x, math.nan)} " for x, g in closed), style="dim")
+    return made
 
 
 def _without_estimate(result: Result) -> Iterator[str]:
@@ -164,47 +230,12 @@ def _without_estimate(result: Result) -> Iterator[str]:
             )
 
 
-def without_number(result: Result, postprocess: PostprocessLike) -> Iterator[str]:
+def without_number(result: Result, how: How) -> Iterator[str]:
     """A line for protocols that a post-processing is not defined for."""
-    reasons = result.undefined(postprocess)
+    reasons = result.undefined(how.postprocess)
     for reason in dict.fromkeys(reasons.values()):
         labels = [label for label, own in reasons.items() if own == reason]
-        yield f"{', '.join(labels)}: – where {name_of(postprocess)} is not defined: {reason}"
-
-
-def marked(results: Results, where: str, metric: MetricLike = "mse") -> str:
-    """What the mark means."""
-    if not repeated(results):
-        return f"* the {'largest' if as_metric(metric).larger_is_better else 'smallest'} in its {where}"
-    return f"* not significantly worse than the best in its {where} (paired differences, 95 %)"
-
-
-def repeated(results: Results) -> bool:
-    """Whether there is anything to tell noise from."""
-    return any(len(result.repetitions) > 1 for result in results.values())
-
-
-def cells_table(
-    result: Result,
-    mean: Any,
-    error: Any,
-    exponent: int | None = 0,
-    best: Any = None,
-    closed: Any = None,
-    guide: Any = None,
-) -> Table:
-    """A line per protocol, a column per epsilon, in units of 10^`exponent`; None: a power of ten in each."""
-    write, unit = (scientific, 1.0) if exponent is None else (concise, 10.0**exponent)
-    table = plain_table("epsilon", map(show_epsilon, result.epsilons))
-    for p, look in enumerate(result.plan.looks):
-        cells = [write(mean[p, e] / unit, error[p, e] / unit) for e in range(len(result.epsilons))]
-        table.add_row(escaped(look.label), *starred(cells, [False] * len(cells) if best is None else best[p]))
-        if closed is not None:
-            shown = [
-                f"{'~' if g else ''}{write(x / unit, math.nan)} " for x, g in zip(closed[p], guide[p], strict=True)
-            ]
-            table.add_row("  theory", *shown, style="dim")
-    return table
+        yield f"{', '.join(labels)}: – where {name_of(how.postprocess)} is not defined: {reason}"
 
 
 def starred(cells: Sequence[str], best: Iterable[Any]) -> list[str]:
@@ -224,3 +255,259 @@ def plain_table(first: str, columns: Iterable[str]) -> Table:
 def escaped(text: str) -> str:
     """Text of the user's or a protocol's, which may have brackets."""
     return text.replace("[", "\\[")
+
+
+# ----------------------------------------------------------------------------------------------------- LaTeX and HTML
+
+
+def latex(results: Results, how: How) -> str:
+    """A table for each data set and column, with the rules of booktabs."""
+    parts = ["% needs \\usepackage{booktabs}"]
+    tables = {name: by_column(name, result, how) for name, result in results.items()}
+    stars = marked([cells for some in tables.values() for table in some for cells in table])
+    for name, some in tables.items():
+        for table in some:
+            caption = f"{heading(results, name, table[0].label)}. In brackets: standard error of the last digits."
+            caption += f" Bold: {stars}." if table[0].best is not None else ""
+            label = name if len(some) == 1 else f"{name}-{table[0].field}"
+            parts.append(_latex_table(results[name], label, caption, table))
+    return "\n\n".join(parts)
+
+
+def in_latex(text: str) -> str:
+    """Text that LaTeX shows as it is."""
+    return "".join(SPECIAL.get(character, character) for character in text)
+
+
+def _latex_table(result: Result, name: str, caption: str, table: Sequence[Cells]) -> str:
+    exponent = unit_of(table)
+    number = writer_of(exponent)
+    unit = f" $[10^{{{exponent}}}]$" if exponent else ""
+    heads = [f"$\\varepsilon = {show_epsilon(e).replace('ln', chr(92) + 'ln')}$" for e in result.epsilons]
+    lines = []
+    for text, cells, p in lines_of(table, result.plan.looks):
+        label = in_latex(text).replace("  ", r"\quad ", 1)
+        entries = [""] * len(heads)
+        if cells is not None:
+            digits = [number(*x).partition("e") for x in zip(cells.mean[p], cells.error[p], strict=True)]
+            entries = [f"${d} \\cdot 10^{{{int(power)}}}$" if power else in_latex(d) for d, _, power in digits]
+            stars = cells.stars(p)
+            entries = [f"\\textbf{{{x}}}" if b else x for x, b in zip(entries, stars, strict=True)]
+        lines.append(" & ".join([f"{{{label}}}" if label.startswith("[") else label, *entries]) + r" \\")
+    label = re.sub(r"[^0-9A-Za-z]+", "-", name).strip("-").lower()
+    head = " & ".join([f"protocol{unit}", *heads])
+    return LATEX % (in_latex(caption), label, "r" * len(heads), head, "\n".join(lines))
+
+
+def html(results: Results, named: bool) -> str:
+    """A table for each data set and column; the user's own text is escaped."""
+    if not results:
+        return "<p>no results</p>"
+    parts, every = [], list[Cells]()
+    for name, result in list(results.items())[:MOST_SHOWN]:
+        for table in by_column(name, result, How()):
+            corner = table[0].column.axis
+            title = f"{heading(results, name)}; {table[0].label.removeprefix(f'{corner}, ')}"
+            parts.append(_html_table(result, title if named else title.removeprefix(f"{name}: "), corner, table))
+            every += table
+    stars = marked(every)
+    notes = [BRACKETS, *([f"* {stars}"] if stars else [])]
+    notes += [f"{len(results) - MOST_SHOWN} more data sets"] if len(results) > MOST_SHOWN else []
+    notes += [] if results.complete else ["the file is not finished"]
+    return f"<div>{''.join(parts)}<p>{'; '.join(notes)}</p></div>"
+
+
+def _html_table(result: Result, title: str, corner: str, table: Sequence[Cells]) -> str:
+    heads = "".join(f"<th>ε = {show_epsilon(epsilon)}</th>" for epsilon in result.epsilons)
+    lines = []
+    for label, cells, p in lines_of(table, result.plan.looks):
+        entries = ["<td></td>"] * len(result.epsilons)
+        if cells is not None:
+            texts = [scientific(*x) for x in zip(cells.mean[p], cells.error[p], strict=True)]
+            stars = cells.stars(p)
+            entries = [f"<td><b>{t} *</b></td>" if b else f"<td>{t}</td>" for t, b in zip(texts, stars, strict=True)]
+        lines.append(f"<tr><th>{escape(label).replace('  ', '&emsp;', 1)}</th>{''.join(entries)}</tr>")
+    return (
+        f"<table><caption>{escape(title)}</caption><thead><tr><th>{escape(corner)}</th>{heads}</tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table>"
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- two protocols
+
+
+def compare(results: Results, first: str, second: str, how: How, form: str = "table") -> None:
+    """Paired differences with their standard errors; `form` is table, csv or json."""
+    for name in (first, second):
+        for result in results.values():
+            if name not in result.protocols:
+                raise InputError(f"no protocol {name!r} in the results; protocols: {', '.join(result.protocols)}")
+    if first == second:
+        raise InputError(f"compare={first},{second} names the same protocol twice; two different ones are needed")
+    if form != "table":
+        write(results, form, _compared(results, first, second, how))
+        return
+    console = console_for(results)
+    for name, result in rows.select(results, protocols=[first, second]).items():  # the rest is not spoken of
+        a, b = result.protocols.index(first), result.protocols.index(second)
+        labels = [result.plan.looks[p].label for p in (a, b)]
+        every = shown(name, result, how)
+        titles = ["; ".join(filter(None, (cells.column.label, place_name(cells.place)))) for cells in every]
+        console.print(heading(results, name, *(titles if len(every) == 1 else [])), markup=False)
+        for cells, title in zip(every, titles, strict=True):
+            if len(every) > 1:
+                console.print(title, markup=False)
+            difference, error, ratio, ratio_error, significant = differences(cells.means, a, b).values()
+            table = plain_table("epsilon", map(show_epsilon, result.epsilons))
+            for label, p in zip(labels, (a, b), strict=True):
+                pairs = zip(cells.mean[p], cells.error[p], strict=True)
+                table.add_row(escaped(label), *(f"{scientific(*x)} " for x in pairs))
+            texts = [scientific(*x) for x in zip(difference, error, strict=True)]
+            table.add_row("difference", *starred(texts, significant))
+            table.add_row("ratio", *(f"{concise(*x)} " for x in zip(ratio, ratio_error, strict=True)))
+            console.print(table)
+            what = cells.column.axis or cells.column.label
+            console.print(f"{what} of {labels[0]} minus that of {labels[1]}, repetition by repetition", markup=False)
+            for line in () if cells.how is None else without_number(result, how):
+                console.print(line, markup=False)
+    repeated = any(len(result.repetitions) > 1 for result in results.values())
+    noise = "* significantly different from 0 (95 %)" if repeated else "a single repetition: no standard errors"
+    console.print(f"{BRACKETS}; {noise}")
+
+
+def _compared(results: Results, first: str, second: str, how: How) -> Iterator[Row]:
+    """One row per data set, column, place and epsilon."""
+    for name, result in results.items():
+        every = shown(name, result, how)
+        blank = {dim: None for cells in every for dim in cells.place}
+        for cells in every:
+            found = differences(cells.means, result.protocols.index(first), result.protocols.index(second))
+            for e, epsilon in enumerate(result.epsilons):
+                yield {
+                    **{"dataset": name, "users": result.n, "attributes": len(result.domain), "protocol": first},
+                    **{"against": second, "epsilon": epsilon},
+                    **({"column": cells.field} if cells.how is None else cells.how.names),
+                    **{"repetitions": len(result.repetitions), **blank, **cells.place},
+                    **{key: numbers[e].item() for key, numbers in found.items()},
+                    **{"source": source_of(results, name), **run_of(result)},
+                }
+
+
+# ----------------------------------------------------------------------------------------------- attributes and values
+
+
+class Values(NamedTuple):
+    """The estimates of each value, [protocol, epsilon, value]."""
+
+    estimate: Floats  # mean over repetitions
+    low: Floats  # a 95 % prediction interval: where the estimate of one more collection falls
+    high: Floats
+    rmse: Floats
+
+
+def attributes_of(result: Result, how: How) -> tuple[Means, Floats, Any]:
+    """Of the error of each attribute: means, the largest error of a value (mean over repetitions), the best ones."""
+    found = attribute_means(result.error_per_attribute(how.metric, how.postprocess))
+    found = found._replace(known=(result.reporters > 0).sum(axis=2))
+    largest = attribute_means(result.error_per_attribute("max", how.postprocess)).mean
+    return found, largest, among_best(found, "larger" if as_metric(how.metric).larger_is_better else "smaller")
+
+
+def values_of(result: Result, postprocess: PostprocessLike) -> Values:
+    """Over repetitions; NaN for a value that was never reported."""
+    estimates = result.estimates(postprocess)
+    known = np.isfinite(estimates)
+    numbers = known.sum(axis=2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.where(known, estimates, 0).sum(axis=2) / numbers
+        squares = np.where(known, (estimates - result.frequencies) ** 2, 0).sum(axis=2) / numbers
+        away = np.where(known, estimates - mean[:, :, None], 0)
+        deviation = np.sqrt((away**2).sum(axis=2) / (numbers - 1))
+        half = half_width(deviation * np.sqrt(1 + 1 / numbers), numbers)
+    # without what a post-processing never gives: below 0, and, of frequencies that sum to 1, above 1
+    low = np.maximum(mean - half, 0) if postprocess in NOT_NEGATIVE else mean - half
+    high = np.minimum(mean + half, 1) if postprocess in SUM_TO_ONE else mean + half
+    return Values(mean, low, high, np.sqrt(squares))
+
+
+def per(results: Results, what: str, how: How, form: str = "table") -> None:
+    """The error of each attribute or of each value; `form` is table, csv or json."""
+    attributes, metric, names = what == "attribute", as_metric(how.metric), how.names
+    if not attributes and names["metric"] != "mse":
+        raise InputError(f"metric={names['metric']} is defined for a whole attribute; the error of a value is its RMSE")
+    if form != "table":
+        write(results, form, detail_rows(results, what, how))
+        return
+    console = console_for(results)
+    title = f"{metric.label.replace('_avg', ' of each attribute', 1)}, " if attributes else ""
+    for name, result in results.items():
+        console.print(heading(results, name, f"{title}postprocess={names['postprocess']}"), markup=False)
+        for part in _attribute_tables(result, how) if attributes else _value_tables(result, how):
+            console.print(part if isinstance(part, Table) else escaped(part))
+        for line in without_number(result, how):
+            console.print(line, markup=False)
+    repeated = any(len(result.repetitions) > 1 for result in results.values())
+    explained = "root of the mean squared error; a single --protocol gives estimates with intervals"
+    if attributes:
+        stars = star(repeated, {"larger" if metric.larger_is_better else "smaller"}, "row")
+        explained = f"{BRACKETS}; * {stars}; largest: the largest error of a value, mean over repetitions"
+    elif any(len(result.protocols) == 1 for result in results.values()):
+        explained = "estimate: mean over repetitions; interval: 95 % prediction interval for one more collection"
+    console.print(explained, markup=False)
+
+
+def _attribute_tables(result: Result, how: How) -> Iterator[Table]:
+    found, largest, best = attributes_of(result, how)
+    for e, epsilon in enumerate(result.epsilons):
+        table = plain_table(f"ε = {show_epsilon(epsilon)}", (look.label for look in result.plan.looks))
+        for j, (name, k) in enumerate(zip(result.names, result.domain, strict=True)):
+            texts = [scientific(*x) for x in zip(found.mean[:, e, j], found.error[:, e, j], strict=True)]
+            table.add_row(escaped(f"{name} (k = {k})"), *starred(texts, best[:, e, j]))
+            table.add_row("  largest", *(f"{_number(x)} " for x in largest[:, e, j]), style="dim")
+        yield table
+
+
+def _value_tables(result: Result, how: How) -> Iterator[Table | str]:
+    found, labels = values_of(result, how.postprocess), [look.label for look in result.plan.looks]
+    alone = len(result.protocols) == 1
+    for e, epsilon in enumerate(result.epsilons):
+        for j, columns in enumerate(result.domain.slices):
+            yield f"{result.names[j]}, ε = {show_epsilon(epsilon)}" + (f", {labels[0]}" if alone else "")
+            table = plain_table("value", ["truth", *(["estimate", "interval", "RMSE"] if alone else labels)])
+            for v in range(columns.start, columns.stop):
+                cells = [f"{result.frequencies[v]:.4f}"]
+                if alone:
+                    mean, low, high = (_number(numbers[0, e, v], ".4f") for numbers in found[:3])
+                    cells += [mean, f"{low} … {high}"]
+                cells += [_number(x) for x in found.rmse[:, e, v]]
+                table.add_row(escaped(rows.value_name(result, j, v - columns.start)), *cells)
+            yield table
+
+
+def detail_rows(results: Results, what: str, how: How) -> Iterator[Row]:
+    """One row per data set, protocol, epsilon and attribute or value."""
+    for name, result in results.items():
+        each = [(j, v) for j, k in enumerate(result.domain) for v in range(k if what == "value" else 1)]
+        names, reported = how.names, (result.reporters > 0).sum(axis=2)
+        if what == "attribute":
+            means, largest, _ = attributes_of(result, how)
+            numbers = {"error": means.mean, "standard_error": means.error, "largest_value_error": largest}
+            words = [{"attribute": result.names[j], "values": result.domain[j]} for j, _ in each]
+        else:
+            del names["metric"]
+            estimates = values_of(result, how.postprocess)
+            truth = np.broadcast_to(result.frequencies, estimates.rmse.shape)
+            numbers = {"frequency": truth, **estimates._asdict()}
+            words = [{"attribute": result.names[j], "value": rows.value_name(result, j, v)} for j, v in each]
+        for p, e, i in product(range(len(result.protocols)), range(len(result.epsilons)), range(len(each))):
+            yield {
+                **{"dataset": name, "users": result.n, **words[i], "protocol": result.protocols[p]},
+                **{"epsilon": result.epsilons[e], **names, "repetitions": len(result.repetitions)},
+                "repetitions_with_estimate": int(reported[p, e, each[i][0]]),
+                **{key: float(found[p, e, i]) for key, found in numbers.items()},
+                **run_of(result),
+            }
+
+
+def _number(value: float, form: str = ".3g") -> str:
+    return f"{value:{form}}" if math.isfinite(value) else "–"

@@ -44,6 +44,7 @@ ATTRIBUTES = (
     *("format", "complete", "stream_version", "spec", "layout", "wall_time"),
     *("package_version", "numpy_version", "backend", "device"),
 )
+COLUMN_TEXTS = ("label", "better", "short", "axis", "field")  # of what tables show
 
 
 class Described(NamedTuple):
@@ -134,7 +135,8 @@ def _cell(row: Sequence[Any], d: int) -> tuple[Recipe, Rates, Mechanism]:
 
 def layout_document(layout: Layout) -> dict[str, Any]:
     """A layout as plain data, without what only its class can work out."""
-    shown = {name: [c.label, c.better] for name, c in layout.columns.items() if c.of is None}
+    columns = {name: column for name, column in layout.columns.items() if column.of is None}
+    shown = {name: {text: getattr(column, text) for text in COLUMN_TEXTS} for name, column in columns.items()}
     arrays = {name: list(dims) for name, dims in layout.arrays.items()}
     return {**layout._asdict(), "arrays": arrays, "coords": dict(layout.coords), "columns": shown}
 
@@ -145,7 +147,8 @@ def described(spec: Any, layout: Any, headers: Mapping[str, Any]) -> Described:
     _check_spec(spec)
     arrays = {str(name): tuple(map(str, dims)) for name, dims in layout["arrays"].items()}
     coords = {str(dim): list(values) for dim, values in layout["coords"].items()}
-    columns = {str(name): Column(str(label), str(better)) for name, (label, better) in layout["columns"].items()}
+    texts: Any = {name: {key: str(c[key]) for key in COLUMN_TEXTS} for name, c in layout["columns"].items()}
+    columns = {str(name): Column(**column) for name, column in texts.items()}
     known = {"value", "attribute", *coords}
     if not all(name.isidentifier() and set(dims) <= known for name, dims in arrays.items()) or not arrays:
         raise ValueError("layout has arrays without dimensions")
@@ -153,7 +156,7 @@ def described(spec: Any, layout: Any, headers: Mapping[str, Any]) -> Described:
         type(x) in (int, float, str) for c in coords.values() for x in c
     ):
         raise ValueError("layout has columns without arrays")
-    common = Layout(str(layout["name"]), str(layout["command"]), arrays, coords, columns)
+    common = Layout(str(layout["name"]), str(layout["command"]), arrays, coords, columns, str(layout["about"]))
     found = Described(spec, {}, {})
     for dataset in spec["datasets"]:
         if (document := headers.get(dataset["name"])) is None:

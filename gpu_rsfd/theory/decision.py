@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpu_rsfd.checks import check_users
+from gpu_rsfd.command import command_of
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError
@@ -21,7 +22,6 @@ from gpu_rsfd.options import with_keywords
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PrivacySettings, Protocol, mechanisms
 from gpu_rsfd.running.collect import Silent
-from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import FIELDS, Spec
 from gpu_rsfd.theory.attacked import QUICK_WORK, Guessed, guessed, passes, risk_of, work_of
 from gpu_rsfd.theory.expected import Accuracy, Floats, Terms, Truth, accuracies, attributes_of

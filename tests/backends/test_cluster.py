@@ -158,6 +158,20 @@ def test_users_are_shared(lasting, monkeypatch):
     assert max(seen) < plan.positions(TABLE.n)
 
 
+def test_a_few_large_repetitions_are_shared(lasting, tmp_path, monkeypatch):
+    """A sweep of fewer repetitions than workers: all of them count each."""
+    shared = []
+    count = Cluster.count
+    monkeypatch.setattr(Cluster, "count", lambda *arguments: shared.append(1) or count(*arguments))
+    options = {**OPTIONS, "repetitions": 1}
+    for large in (0, 1 << 30):
+        monkeypatch.setattr("gpu_rsfd.running.collect.LARGE", large)
+        output = tmp_path / f"{large}.h5"
+        found = gpu_rsfd.sweep(TABLE, output=output, cluster=str(lasting.file), **options)[TABLE.name]
+        assert np.array_equal(found.counts, gpu_rsfd.simulate(TABLE, **options).counts)
+        assert len(shared) == 1
+
+
 def test_workers_that_are_killed(two, tmp_path):
     """All of them one after another, while new ones join: nothing is lost, nothing is wrong."""
     process = start("sweep", *LONG, "--cluster", two.file, "--quiet", cwd=tmp_path)

@@ -16,13 +16,13 @@ import gpu_rsfd
 from gpu_rsfd.cli.commands import load
 from gpu_rsfd.cli.documented import documented
 from gpu_rsfd.cli.inputs import spec_of
+from gpu_rsfd.command import command_of
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import MEASUREMENTS, Frequencies, Inference, Measurement
 from gpu_rsfd.measure.base import options_of
 from gpu_rsfd.options import Option, unknown_name
 from gpu_rsfd.protocols import DEFAULT_SETTINGS
 from gpu_rsfd.running.collect import Run
-from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import FIELDS, Spec
 
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ import pytest
 from command import call, refusal
 
 import gpu_rsfd
-from gpu_rsfd.running.command import command_of
+from gpu_rsfd.command import command_of
 from gpu_rsfd.show import plots
 
 MADE = ["--users", "400", "--attributes", "2,3,4", "--values", "3,6", "--sampler", "counts", "--epsilon", "1"]

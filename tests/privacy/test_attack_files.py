@@ -9,11 +9,11 @@ import pytest
 from command import call
 
 import gpu_rsfd
+from gpu_rsfd.command import command_of
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import MEASUREMENTS, Inference
 from gpu_rsfd.measure.inference import Attacker
 from gpu_rsfd.running.collect import collect
-from gpu_rsfd.running.command import command_of
 from gpu_rsfd.spec import Spec
 
 ONE = gpu_rsfd.SyntheticDataset(200, (3, 4), seed=1, name="one")

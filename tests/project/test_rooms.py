@@ -11,20 +11,8 @@ import gpu_rsfd
 
 PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
-    *(
-        "version",
-        "errors",
-        "late",
-        "files",
-        "checks",
-        "options",
-        "textfiles",
-        "cache",
-        "domain",
-        "tape",
-        "protocols",
-    ),
-    *("datasets", "spec", "planning", "backends", "results", "measure", "store", "running"),
+    *("version", "errors", "late", "files", "checks", "domain", "textfiles", "options", "cache", "tape"),
+    *("protocols", "datasets", "spec", "planning", "backends", "results", "measure", "command", "store", "running"),
     *("theory", "contract", "show", "doctor", "cli"),
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))

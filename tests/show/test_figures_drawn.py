@@ -2,10 +2,8 @@
 
 import os
 
-import numpy as np
 import pytest
 from command import call, refusal, run, start
-from files import store
 
 import gpu_rsfd
 from gpu_rsfd.show import plots
@@ -72,13 +70,7 @@ def test_the_paper_draws_what_is_missing(tmp_path, monkeypatch, drawn):
 @pytest.fixture
 def stored(tmp_path):
     sets = [gpu_rsfd.SyntheticDataset(200, (3, 4), seed=i, name=f"s{i}") for i in range(3)]
-    results = {
-        data.name: gpu_rsfd.simulate(
-            data, epsilons=[1.0], protocols=["rsfd-grr"], repetitions=3, backend="numpy", workers=1
-        )
-        for data in sets
-    }
-    store(tmp_path / "p.h5", sets, list(results.values()))
+    gpu_rsfd.sweep(sets, output=tmp_path / "p.h5", epsilons=[1.0], protocols=["rsfd-grr"], repetitions=3, workers=1)
     return tmp_path / "p.h5"
 
 
@@ -114,34 +106,7 @@ def test_single_figures_from_the_command_line(stored):
 @pytest.mark.parametrize("arguments,message", [
     (["p.h5", "--dataset", "s9"], "no data set 's9' in the results; data sets: s0, s1, s2"),
     (["p.h5", "--attribute", "A1", "--each"], "--attribute and --each exclude each other"),
-    (["--surface", "--each"], "--surface needs no results file and no other option"),
 ])  # fmt: skip
 def test_bad_input(stored, monkeypatch, capsys, arguments, message):
     (line,) = refusal(monkeypatch, capsys, stored.parent, ["plot", *arguments])
     assert message in line
-
-
-@pytest.mark.parametrize("stop", [KeyboardInterrupt, gpu_rsfd.errors.RunError("no worker")])
-def test_kept_is_said_only_of_what_is_kept(tmp_path, monkeypatch, capsys, stop):
-    output = tmp_path / "r.h5"
-
-    def stopped(*_):
-        raise stop
-
-    def said(overwrite=False):
-        fixed = ("--users", "50", "--domain", "3", "--repetitions", "2", "--workers", "1", "--no-plot", "--quiet")
-        call(monkeypatch, "sweep", *fixed, "--output", str(output), *(["--overwrite"] if overwrite else []))
-        return capsys.readouterr().err
-
-    with monkeypatch.context() as patch:
-        patch.setattr("gpu_rsfd.running.collect.write_block", stopped)
-        assert "nothing was finished yet" in said()
-        assert not output.exists()
-    data = gpu_rsfd.SyntheticDataset(50, (3,), name="uniform-n50-d1")
-    spec = gpu_rsfd.spec.Spec.of(repetitions=2)
-    result = gpu_rsfd.simulate(data, repetitions=1, backend="numpy", workers=1)
-    store(output, [data], [result], spec)
-    monkeypatch.setattr("gpu_rsfd.running.collect.write_block", stopped)
-    assert f"what is done is kept in {output}" in said()
-    assert "nothing was finished yet" in said(overwrite=True)
-    assert np.array_equal(gpu_rsfd.open_results(output)[data.name].counts, result.counts)

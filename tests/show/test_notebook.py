@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from files import store
 
 import gpu_rsfd
 from gpu_rsfd.results.result import Results
@@ -49,7 +48,7 @@ def test_the_text_is_short(result):
 def test_every_text_is_a_line(data):
     """What users hold in their hands, none of it with arrays or functions in it."""
     attacked = gpu_rsfd.attack(data, epsilons=1.0, protocols=PROTOCOLS, repetitions=1)
-    assert repr(attacked) == "AttackResult(n=500, d=2, 1 repetition; protocols: rsfd-grr, smp-adp; epsilons: 1)"
+    assert repr(attacked) == "Result(n=500, d=2, 1 repetition; protocols: rsfd-grr, smp-adp; epsilons: 1)"
     assert repr(data) == "Dataset('a <b>', n=500, d=2, k=[3, 2])"
     sent = gpu_rsfd.reports(data, "rsfd-oue-z", 1.0)
     assert repr(sent) == "Reports(500 users, d=2; oue-z)"
@@ -91,7 +90,8 @@ def test_data_frames(result):
 def test_xarray_is_what_the_file_gives(result, data, tmp_path):
     xarray = pytest.importorskip("xarray")
     pytest.importorskip("h5netcdf")
-    store(tmp_path / "r.h5", [data], [result])
+    cells = {"epsilons": result.epsilons, "protocols": PROTOCOLS, "repetitions": 6, "seed": 5}
+    gpu_rsfd.sweep(data, output=tmp_path / "r.h5", workers=1, **cells)
     mine = Results({"a <b>": result}).to_xarray()["a <b>"]
     with xarray.open_dataset(tmp_path / "r.h5", engine="h5netcdf", group="a <b>") as stored:
         for name in mine.variables:

@@ -1,27 +1,32 @@
 """The page holds what the results hold, computed from them alone; files are safe; what is missing is said."""
 
 import base64
+import itertools
 import json
 import math
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from command import call, refusal
-from files import describe, store, with_errors
 
 import gpu_rsfd
+from gpu_rsfd.command import command_of, reads_files
+from gpu_rsfd.options import show_epsilon
+from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.results.estimate import POSTPROCESS, STORED
 from gpu_rsfd.results.metrics import metric_names
 from gpu_rsfd.results.result import Results
-from gpu_rsfd.running.command import command_of, reads_files
-from gpu_rsfd.show import headline
-from gpu_rsfd.show.comparison import among_best
-from gpu_rsfd.show.details import values_of
-from gpu_rsfd.show.summary import summary
+from gpu_rsfd.show import charts
+from gpu_rsfd.show.page import ANY, ONE, decision_of, document, page, title_of
+from gpu_rsfd.show.rows import How, error_cells
+from gpu_rsfd.show.tables import values_of
+
+vl_convert = pytest.importorskip("vl_convert", reason="the extra `page` is not installed")
 
 PROTOCOLS = ["rsfd-grr", "rsfd-adp", "spl-adp", "smp-adp"]
 LABELS = [["<b>no</b>", "yes & no", "{{data}}"], ["a", "b", "c", "</script>"]]
@@ -34,19 +39,20 @@ def data():
 
 
 @pytest.fixture(scope="module")
-def results(data):
-    result = gpu_rsfd.simulate(
-        data, epsilons=[math.log(2), 1.0, 3.0], protocols=PROTOCOLS, repetitions=20, seed=5, workers=1
-    )
-    return Results({"mine": with_errors(result)}, spec=describe([data], result.spec), package_version="0")
+def file(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("page") / "r.h5"
+    cells = {"epsilons": [math.log(2), 1.0, 3.0], "protocols": PROTOCOLS, "repetitions": 20, "seed": 5}
+    gpu_rsfd.sweep(data, output=path, workers=1, **cells)
+    return path
+
+
+@pytest.fixture(scope="module")
+def results(file):
+    return gpu_rsfd.open_results(file)
 
 
 @pytest.fixture(scope="module")
 def shown(results):
-    pytest.importorskip("altair")
-    pytest.importorskip("vl_convert")
-    from gpu_rsfd.show.page import page
-
     return page(results, "mine & <yours>.h5")
 
 
@@ -65,20 +71,19 @@ def test_the_page_asks_no_server(shown):
 
 
 def test_its_numbers_are_those_of_the_results(shown, results):
-    page, result = content(shown), results["mine"]
-    (entry,) = page["datasets"]
+    found, result = content(shown), results["mine"]
+    (entry,) = found["datasets"]
     assert (entry["n"], entry["repetitions"], entry["labels"]) == (2000, 20, LABELS)
-    assert [m["name"] for m in page["metrics"]] == metric_names()
-    assert [p["name"] for p in page["postprocess"]] == list(POSTPROCESS)
+    assert [m["name"] for m in found["metrics"]] == metric_names()
+    assert [p["name"] for p in found["postprocess"]] == list(POSTPROCESS)
     for postprocess in POSTPROCESS:
         for metric in metric_names():
             errors = entry["errors"][metric][postprocess]
-            mean, error = summary(result, postprocess, metric)
-            assert np.allclose(np.array(errors["mean"], float), mean, rtol=1e-5, equal_nan=True)
-            assert np.allclose(np.array(errors["error"], float), error, rtol=1e-5, equal_nan=True)
-            assert np.array_equal(errors["best"], among_best(result, postprocess, metric))
+            cells = error_cells("mine", result, How(postprocess, metric))
+            assert np.allclose(np.array(errors["mean"], float), cells.mean, rtol=1e-5, equal_nan=True)
+            assert np.allclose(np.array(errors["error"], float), cells.error, rtol=1e-5, equal_nan=True)
+            assert np.array_equal(errors["best"], cells.best)
             assert (errors["theory"] is None) == (metric != "mse" or postprocess not in ("none", "clip"))
-            assert page["headlines"][metric][postprocess] == headline.overall(results, postprocess, metric)
         packed = entry["estimates"][postprocess]
         steps = np.frombuffer(base64.b64decode(packed["data"]), "<u2").reshape(4, 3, 7, 3)
         estimates = np.where(steps == 65535, np.nan, packed["low"] + packed["step"] * steps)
@@ -88,7 +93,7 @@ def test_its_numbers_are_those_of_the_results(shown, results):
     (line,) = entry["undefined"]["mle"]
     assert line.startswith("RS+FD[ADP]: – where mle is not defined")
     assert list(entry["undefined"]) == ["mle"]
-    assert json.loads(page["spec"]) == results.spec
+    assert json.loads(found["spec"]) == results.spec
 
 
 def test_the_decision_is_that_of_a_plan_and_checked_by_the_results(shown, data, results):
@@ -105,78 +110,39 @@ def test_the_decision_is_that_of_a_plan_and_checked_by_the_results(shown, data, 
     assert f"In the 20 simulated collections of this file, {100 * np.mean(within):.1f} % of" in texts["Checked"]
 
 
-def test_only_ones_own_data_have_a_decision(results):
-    from gpu_rsfd.show.decided import decision_of, title_of
-
-    nursery = gpu_rsfd.simulate("nursery", epsilons=1.0, protocols=["smp-adp"], repetitions=2, workers=1)
-    named = Results({"nursery": nursery}, spec=describe([gpu_rsfd.load_dataset("nursery")], nursery.spec))
-    assert decision_of(named, "nursery") is None
-    assert title_of(named, "r.h5") == "nursery"
-    assert title_of(Results({str(i): nursery for i in range(4)}), "r.h5") == "r.h5"
+def test_only_ones_own_data_have_a_decision(tmp_path):
+    cells = {"epsilons": 1.0, "protocols": ["smp-adp"], "repetitions": 2, "workers": 1}
+    nursery = gpu_rsfd.sweep("nursery", output=tmp_path / "n.h5", **cells)
+    assert decision_of(nursery, "nursery") is None
+    assert title_of(nursery, "r.h5") == "nursery"
+    assert title_of(Results({str(i): nursery["nursery"] for i in range(4)}), "r.h5") == "r.h5"
 
 
-def test_the_headline_is_computed(results):
-    result = results["mine"]
-    best = among_best(result, "clip")
-    said = headline.overall(results, "clip")
-    number = int(best.sum(axis=1).max())
-    assert f"is not significantly worse than the best in {number} of 3 cases" in said
-    assert "1 data set × 3 epsilons" in said
-    stretches = headline.stretches(result, "clip")
-    assert sum(len(s.epsilons) for s in stretches) == 3
-    for stretch in stretches:
-        for epsilon, margin in zip(stretch.epsilons, stretch.margins, strict=True):
-            e = result.epsilons.index(epsilon)
-            mse = result.mse("clip")[:, e].mean(axis=-1)
-            marked = {gpu_rsfd.label(p) for i, p in enumerate(PROTOCOLS) if best[i, e]}
-            assert {stretch.first, *stretch.others} == marked
-            assert stretch.first == gpu_rsfd.label(PROTOCOLS[int(mse.argmin())])
-            behind = min(x for x, b in zip(mse, best[:, e], strict=True) if not b)
-            assert margin.percent == pytest.approx(100 * (1 - mse.min() / behind))
-            assert 0 < margin.half < margin.percent
-    sentence = headline.of_dataset("mine", result, "clip")
-    assert sentence.startswith("On mine, ")
-    assert "±" in sentence
-
-
-def test_headlines_of_little(data):
-    alone = gpu_rsfd.simulate(data, epsilons=1.0, protocols=["smp-adp"], repetitions=2, workers=1)
-    assert headline.overall(Results({"a": alone}), "none") == "Smp[ADP] alone: nothing to compare it with."
-    once = gpu_rsfd.simulate(data, epsilons=1.0, protocols=PROTOCOLS, repetitions=1, workers=1)
-    assert "A single repetition says nothing about chance." in headline.of_dataset("a", once, "none")
-    two = gpu_rsfd.simulate(data, epsilons=1.0, protocols=["rsfd-grr", "smp-adp"], repetitions=1, workers=1)
-    assert "has the smallest MSE" in headline.of_dataset("a", two, "clip-normalize")
-    few = gpu_rsfd.SyntheticDataset(3, (3,) * 4)
-    smp = {"protocols": ["smp-grr", "smp-oue"], "assignment": "balanced"}
-    tiny = gpu_rsfd.simulate(few, epsilons=1.0, repetitions=2, workers=1, **smp)
-    assert "no protocol has an estimate" in headline.overall(Results({"a": tiny}), "none").lower()
-    assert "no protocol has an estimate" in headline.of_dataset("a", tiny, "none")
-
-
-def test_results_without_estimates_and_of_one_repetition(data):
-    pytest.importorskip("vl_convert")
-    from gpu_rsfd.show.page import document
-
+def test_results_without_estimates_and_of_one_repetition():
     few = gpu_rsfd.SyntheticDataset(3, (3,) * 4)
     tiny = gpu_rsfd.simulate(few, epsilons=1.0, protocols=["smp-grr"], repetitions=1, assignment="balanced", workers=1)
-    page = document(Results({"tiny": tiny}), "tiny")
-    json.dumps(page, allow_nan=False)
-    assert page["datasets"][0]["errors"]["kl"]["none"]["mean"] == [[None]]
-    assert page["command"] is None
+    found = document(Results({"tiny": tiny}), "tiny")
+    json.dumps(found, allow_nan=False)
+    assert found["datasets"][0]["errors"]["kl"]["none"]["mean"] == [[None]]
+    assert found["command"] is None
+
+
+def test_errors_alone(tmp_path, data):
+    cells = {"epsilons": 1.0, "protocols": PROTOCOLS, "repetitions": 2, "workers": 1}
+    found = document(gpu_rsfd.sweep(data, output=tmp_path / "r.h5", keep="mse", **cells), "r.h5")
+    assert found["kept"] == []
+    assert found["datasets"][0]["estimates"] == {}
 
 
 @pytest.mark.slow
 def test_privacy_is_exact_and_guesses_are_those_of_the_attack(results, data):
-    pytest.importorskip("vl_convert")
-    from gpu_rsfd.show.page import ANY, ONE, document
-
     result = results["mine"]
     attack = gpu_rsfd.attack(
         data, epsilons=result.epsilons, protocols=["smp-adp", "rsfd-adp"], repetitions=2, workers=1
     )
-    page = document(results, "t", Results({"mine": attack}))
-    assert page["losses"] == [ONE, ANY, "sampled attribute guessed", "value guessed"]
-    losses = page["datasets"][0]["losses"]
+    found = document(results, "t", Results({"mine": attack}))
+    assert found["losses"] == [ONE, ANY, "sampled attribute guessed", "value guessed"]
+    losses = found["datasets"][0]["losses"]
     for p, protocol in enumerate(PROTOCOLS):
         for e, epsilon in enumerate(result.epsilons):
             for kind, differing in ((ONE, 1), (ANY, 2)):
@@ -186,15 +152,14 @@ def test_privacy_is_exact_and_guesses_are_those_of_the_attack(results, data):
     assert np.allclose(guessed[3], attack.value_success[0].mean(axis=-1), rtol=1e-5)
     assert np.allclose(guessed[1], attack.value_success[1].mean(axis=-1), rtol=1e-5)
     assert np.isnan(guessed[[0, 2]]).all()  # not attacked
-    marks = [layer["mark"]["type"] for layer in page["charts"]["value guessed-log"]["layer"]]
+    marks = [layer["mark"]["type"] for layer in found["charts"]["value guessed-log"]["layer"]]
     assert marks[:2] == ["rule", "line"]  # no band: a curve may go back
-    assert page["charts"]["value guessed-log"]["layer"][1]["encoding"]["order"]["field"] == "order"
+    assert found["charts"]["value guessed-log"]["layer"][1]["encoding"]["order"]["field"] == "order"
     assert document(results, "t")["losses"] == [ONE, ANY]
 
 
 @pytest.mark.slow
 def test_large_results_keep_to_what_fits(monkeypatch, results):
-    pytest.importorskip("vl_convert")
     from gpu_rsfd.show import page
 
     most = [page.MOST_ERRORS // (len(metric_names()) * len(kinds)) for kinds in (POSTPROCESS, STORED)]
@@ -238,7 +203,8 @@ def test_the_command_repeats_the_sweep(tmp_path, monkeypatch):
 
 def test_commands_of_named_data():
     data = gpu_rsfd.load_dataset("nursery")
-    spec = describe([data], gpu_rsfd.Spec.of(repetitions=3, seed=4, assignment="balanced", sampler="counts"))
+    made = gpu_rsfd.Spec.of(repetitions=3, seed=4, assignment="balanced", sampler="counts")
+    spec = {"measurement": "frequencies", "datasets": [data.describe()], **made.described()}
     assert command_of(spec) == (
         "gpu-rsfd sweep --dataset nursery --protocol rsfd-grr,rsfd-oue-z,rsfd-oue-r,rsfd-adp,spl-adp,smp-adp "
         "--epsilon ln2,ln3,ln4,ln5,ln6,ln7 --repetitions 3 --seed 4 --assignment balanced "
@@ -267,26 +233,19 @@ def test_the_command_of_a_file_is_all_that_it_takes(tmp_path, monkeypatch, capsy
     assert "--dataset" in command_of(older)
 
 
-@pytest.fixture
-def file(tmp_path, data, results):
-    store(tmp_path / "r.h5", [data], [results["mine"]])
-    return tmp_path / "r.h5"
-
-
 @pytest.mark.slow
 def test_the_command_writes_a_page(monkeypatch, capsys, file):
-    pytest.importorskip("vl_convert")
     monkeypatch.chdir(file.parent)
     assert call(monkeypatch, "page", "r.h5", "--protocol", "smp-adp,rsfd-adp", "--epsilon", "1") == 0
     assert capsys.readouterr().out.startswith("r.html written (")
-    page = content((file.parent / "r.html").read_text("utf-8"))
-    assert [p["name"] for p in page["protocols"]] == ["rsfd-adp", "smp-adp"]
-    assert page["epsilons"] == ["1"]
+    found = content((file.parent / "r.html").read_text("utf-8"))
+    assert [p["name"] for p in found["protocols"]] == ["rsfd-adp", "smp-adp"]
+    assert found["epsilons"] == ["1"]
     assert call(monkeypatch, "page", "r.h5") == 0  # its own page may be replaced
 
 
-def test_bad_input_of_page(monkeypatch, capsys, file):
-    folder = file.parent
+def test_bad_input_of_page(monkeypatch, capsys, file, tmp_path):
+    folder = shutil.copytree(file.parent, tmp_path / "copy")
     (folder / "mine.html").write_text("<p>a page of mine")
     gpu_rsfd.attack(
         gpu_rsfd.SyntheticDataset(50, (2, 2)),
@@ -301,23 +260,119 @@ def test_bad_input_of_page(monkeypatch, capsys, file):
         (["r.h5", "--output", "r.h5"], "page=r.h5 is the results file itself"),
         (["r.h5", "--output", "r.png"], "page=r.png must end in .html"),
         (["r.h5", "--output", "no/r.html"], "page=no/r.html: the folder no does not exist"),
-        (["a.h5"], "a.h5 holds an attack; give the file of the sweep, and this one as --attack"),
-        (["r.h5", "--attack", "r.h5"], "attack=r.h5 holds a sweep; a results file of gpu-rsfd attack is needed"),
+        (["a.h5"], "the results have no errors of estimates, which a page is about; add them to a page by --attack"),
+        (["r.h5", "--attack", "r.h5"], "attack on 'mine' holds errors; a results file of gpu-rsfd attack is needed"),
     ]:
         assert message in refusal(monkeypatch, capsys, folder, ["page", *arguments])[-1]
     assert (folder / "mine.html").read_text() == "<p>a page of mine"
-    monkeypatch.setitem(sys.modules, "altair", None)
-    message = refusal(monkeypatch, capsys, folder, ["page", "r.h5"])[-1]
-    assert 'a page needs Altair (altair is missing): pip install "gpu-rsfd[page]"' in message
-    assert not (folder / "r.html").exists()
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    message = refusal(monkeypatch, capsys, folder, ["page", "r.h5", "--output", "new.html"])[-1]
+    assert 'a page needs vl-convert, which is missing: pip install "gpu-rsfd[page]"' in message
+    assert not (folder / "new.html").exists()
 
 
-def test_colours_stand_out():
-    from gpu_rsfd.protocols import REGISTRY
-    from gpu_rsfd.show.page import DARK, LIGHT, _rgb, contrast, readable
+# ----------------------------------------------------------------------------------------------- attacks that belong
 
-    assert contrast((0, 0, 0), (255, 255, 255)) == pytest.approx(21)
-    for entry in REGISTRY.values():
-        for background, dark in ((LIGHT, False), (DARK, True)):
-            assert contrast(_rgb(readable(entry.colour, background, dark)), _rgb(background)) >= 3
-    assert readable("#1b1b1b", DARK, True) != readable("#7a7a7a", DARK, True)
+ONE_DATA = gpu_rsfd.SyntheticDataset(300, (3, 4), seed=1, name="one")
+OPTIONS = {"epsilons": [1.0, 2.0], "protocols": ["rsfd-grr", "smp-adp"], "repetitions": 2, "workers": 1}
+
+
+def attacked(data=ONE_DATA, **changes):
+    return Results({data.name: gpu_rsfd.attack(data, **{**OPTIONS, **changes})})
+
+
+def swept(**changes):
+    return Results({"one": gpu_rsfd.simulate(ONE_DATA, **{**OPTIONS, **changes})})
+
+
+@pytest.mark.parametrize("attack,reason", [
+    ({"guarantee": "user"}, "another guarantee"),
+    ({"assignment": "balanced"}, "another assignment"),
+    ({"epsilons": [3.0]}, "no protocol and epsilon of the results"),
+    ({"data": gpu_rsfd.SyntheticDataset(300, (3, 4), seed=2, name="one")}, "another truth"),
+    ({"data": gpu_rsfd.SyntheticDataset(301, (3, 4), seed=1, name="one")}, "another number of users"),
+    ({"data": gpu_rsfd.SyntheticDataset(300, (4, 3), seed=1, name="one")}, "another domain"),
+    ({"data": gpu_rsfd.SyntheticDataset(300, (3, 4), seed=1, name="two")}, "attack on two: the page shows one"),
+])  # fmt: skip
+def test_an_attack_that_does_not_belong_is_refused(attack, reason):
+    with pytest.raises(gpu_rsfd.InputError, match=reason):
+        document(swept(), "t", attacked(**attack))
+
+
+def test_an_attack_with_the_same_name_and_another_mechanism_is_refused():
+    mine, other = (
+        gpu_rsfd.protocol("mine", solution="rsfd-z", bits=lambda e, k, s=s: (0.5, 1 / (math.exp(s * e) + 1)))
+        for s in (1.0, 0.5)
+    )
+    with pytest.raises(gpu_rsfd.InputError, match="another mine at epsilon 1"):
+        document(swept(protocols=[mine]), "t", attacked(protocols=[other]))
+
+
+def test_an_attack_that_belongs_is_shown():
+    attack = attacked(epsilons=[2.0])  # some of the epsilons
+    cells = document(swept(), "t", attack)["datasets"][0]["losses"]["value guessed"]
+    assert [row[0] for row in cells] == [None, None]
+    assert [row[1] for row in cells] == pytest.approx(attack["one"].value_success[:, 0].mean(axis=-1), rel=1e-5)
+
+
+# ------------------------------------------------------------------------------------------------------------ charts
+
+
+def test_every_pair_of_protocols_differs_visibly():
+    alike = {m: kind for kind in ("ophH8", "Dd", "Xx", "P+") for m in kind}
+    for a, b in itertools.combinations(REGISTRY.values(), 2):
+        colours = [np.array([int(x.colour[i : i + 2], 16) for i in (1, 3, 5)]) for x in (a, b)]
+        far = np.linalg.norm(colours[0] - colours[1]) >= 90
+        assert far or alike.get(a.marker, a.marker) != alike.get(b.marker, b.marker), (a.name, b.name)
+        assert a.marker not in "1234|_", a.name  # thin strokes, lost in lines and error bars
+    shapes = [charts.template("shapes")[m] for m in {p.marker for p in REGISTRY.values()}]
+    assert len(set(shapes)) == len(shapes)
+
+
+@pytest.mark.parametrize("epsilons", [[1e-5, 2e-5, 3e-5], [math.log(2), 1.0, 2.0]])
+def test_labels_of_axes_are_distinct(epsilons):
+    """As Vega writes them: an error between 1e-3 and 2e-3 needs two digits, and small epsilons their own."""
+    looks = [gpu_rsfd.planning.Look.of(REGISTRY[name]) for name in ("rsfd-grr", "smp-olh")]
+    rows = [
+        {"protocol": look.label, "x": e, "order": e, "mean": mean, "low": mean, "high": mean}
+        for look, mean in zip(looks, (1e-3, 2e-3), strict=True)
+        for e in epsilons
+    ]
+    chart = {**charts.error_chart("epsilon", "log", looks, epsilons), "datasets": {"curves": rows}, "width": 500}
+    texts = re.findall(r">([^<>]+)</text>", vl_convert.vegalite_to_svg(chart))
+    assert [text for text in texts if text in map(show_epsilon, epsilons)] == list(map(show_epsilon, epsilons))
+    errors = [text for text in texts if re.fullmatch(r"[\d.]+e-3", text)]
+    assert len(errors) >= 3
+    assert len(set(errors)) == len(errors)
+
+
+def test_the_bundle_is_made_once(tmp_path, monkeypatch):
+    made = []
+
+    def make(**_):
+        made.append(1)
+        return "'ε</script>'"
+
+    monkeypatch.setattr(vl_convert, "javascript_bundle", make)
+    monkeypatch.setenv("GPU_RSFD_CACHE", str(tmp_path / "cache"))
+    assert charts.bundle() == charts.bundle() == "'ε<\\/script>'"
+    assert len(made) == 1
+    (file,) = (tmp_path / "cache").glob("vega-*.js")
+    file.write_text("another script")  # not what its name says
+    assert charts.bundle() == "'ε<\\/script>'"
+    assert len(made) == 2
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("GPU_RSFD_CACHE", str(tmp_path / "file" / "cache"))  # no cache: made each time
+    assert charts.bundle() == charts.bundle() == "'ε<\\/script>'"
+    assert len(made) == 4
+
+
+def test_riddles_are_not_printed():
+    root = Path(gpu_rsfd.__file__).parent
+    texts = [path for kind in ("*.py", "*.js", "*.html") for path in root.rglob(kind)]
+    texts += [path for folder in (root.parent, root.parent / "docs") for path in folder.glob("*.md")]
+    for path in texts:
+        found = re.search(
+            r"told apart|may be the best|brought up to date|goes on from|of its column\b", path.read_text("utf-8")
+        )
+        assert not found or path.name == "CHANGELOG.md", (path.name, found)

@@ -9,9 +9,8 @@ import pytest
 import gpu_rsfd
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.results.result import Results
-from gpu_rsfd.show import lettering, plots
-from gpu_rsfd.show.lettering import lettered
-from gpu_rsfd.show.panels import log_ticks
+from gpu_rsfd.show import panels, plots
+from gpu_rsfd.show.panels import lettered, log_ticks
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +34,7 @@ def drawn(figure, path):
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 20, 21, 41, 701])
 def test_labels_are_thinned_and_numbers_are_said_to_be_numbers(k, tmp_path):
-    axis = drawn(plots.frequencies(Results({"a": result_of(k)}), "A1"), tmp_path / "f.png")
+    axis = drawn(Results({"a": result_of(k)}).plot(attribute="A1"), tmp_path / "f.png")
     texts = [tick.get_text() for tick in axis.get_xticklabels()]
     assert 2 <= len(texts) <= (60 if k > 30 else 20)
     assert axis.get_xlabel() == f"A1 (number of the value, 0 … {k - 1})"
@@ -46,7 +45,7 @@ def test_labels_are_thinned_and_numbers_are_said_to_be_numbers(k, tmp_path):
 
 def test_every_so_manyth_label_is_said(tmp_path):
     labels = [f"a rather long name, number {v}" for v in range(701)]
-    axis = drawn(plots.frequencies(Results({"a": result_of(701, labels)}), "A1"), tmp_path / "f.png")
+    axis = drawn(Results({"a": result_of(701, labels)}).plot(attribute="A1"), tmp_path / "f.png")
     texts = [tick.get_text() for tick in axis.get_xticklabels()]
     assert axis.get_xlabel() == "A1 (701 values, every 20th named)"
     assert len(texts) == 36
@@ -57,7 +56,7 @@ def test_every_so_manyth_label_is_said(tmp_path):
 @pytest.mark.parametrize("k", [5, 41, 701])
 def test_the_truth_is_on_top(k):
     result = result_of(k)
-    (axis,) = plots.frequencies(Results({"a": result}), "A1").axes
+    (axis,) = Results({"a": result}).plot(attribute="A1").axes
     (outline,) = [patch for patch in axis.patches if patch.get_label() == "truth"]
     assert not outline.get_fill()
     assert np.array_equal(outline.get_data().values, result.frequencies[:k])
@@ -67,18 +66,17 @@ def test_the_truth_is_on_top(k):
 
 @pytest.mark.parametrize("k,repetitions,text", [
     (4, 3, "error bars: 95 % prediction\nintervals of one collection"),
-    (701, 3, "means over repetitions;\ntoo many values for error bars"),
     (4, 1, "a single repetition"),
 ])  # fmt: skip
 def test_the_legend_says_what_error_bars_are(k, repetitions, text):
-    figure = plots.frequencies(Results({"a": result_of(k, repetitions=repetitions)}), "A1")
+    figure = Results({"a": result_of(k, repetitions=repetitions)}).plot(attribute="A1")
     assert figure.legends[0].get_title().get_text() == f"{text}\nguarantee: paper\n(unequal for Spl, Smp and RS+FD)"
     assert [t.get_text() for t in figure.legends[0].get_texts()].count("truth") == 1
 
 
 def test_error_bars_of_the_metric_are_named():
     results = Results({"a": result_of(4)})
-    title = plots.figure_of(results, "none").legends[0].get_title().get_text()
+    title = results.plot("none").legends[0].get_title().get_text()
     assert title.replace("\n", " ") == (
         "error bars: one standard error; guarantee: paper (unequal for Spl, Smp and RS+FD); thin lines: closed form"
     )
@@ -90,19 +88,19 @@ def test_labels_in_any_script(tmp_path, suffix):
     labels = ["上海市", "𐍈𐌰", "$5 to $10", "tab\there", "naïve", "Ω≈ç", "\\frac", "{a}_b^c", "ا", "x" * 500]
     names = ["城市", "b"]
     result = result_of(len(labels), labels, names)
-    drawn(plots.frequencies(Results({"データ": result}), "城市"), tmp_path / f"f{suffix}")
-    drawn(plots.figure_of(Results({"データ": result}), "none"), tmp_path / f"g{suffix}")
+    drawn(Results({"データ": result}).plot(attribute="城市"), tmp_path / f"f{suffix}")
+    drawn(Results({"データ": result}).plot("none"), tmp_path / f"g{suffix}")
 
 
 def test_text_without_a_font_is_escaped(monkeypatch):
-    monkeypatch.setattr(lettering, "_without", lambda path, characters: frozenset(c for c in characters if c > "ÿ"))
-    lettering._fonts_for.cache_clear()
+    monkeypatch.setattr(panels, "_without", lambda path, characters: frozenset(c for c in characters if c > "ÿ"))
+    panels._fonts_for.cache_clear()
     try:
         assert lettered(["上海", "a\nb", "é"], 20)[0] == ["\\u4e0a\\u6d77", "a\\nb", "é"]
         cut, _ = lettered(["上海市上海市"], 20)
         assert cut == ["\\u4e0a\\u6d77…\\u5e02"]  # whole codes only
     finally:
-        lettering._fonts_for.cache_clear()
+        panels._fonts_for.cache_clear()
 
 
 def test_a_font_that_has_the_characters_is_taken(tmp_path):
@@ -111,7 +109,7 @@ def test_a_font_that_has_the_characters_is_taken(tmp_path):
     assert text == "a\u1d81b"
     assert len(families) == 2
     assert lettered(["abc"], 20) == (["abc"], families[:1])
-    figure = plots.frequencies(Results({"a": result_of(2, ["\u1d81", "b"])}), "A1")
+    figure = Results({"a": result_of(2, ["\u1d81", "b"])}).plot(attribute="A1")
     assert [tick.get_text() for tick in drawn(figure, tmp_path / "f.png").get_xticklabels()] == ["\u1d81", "b"]
 
 
@@ -158,7 +156,7 @@ def test_ticks_of_a_logarithmic_axis(values, ticks):
 
 def test_samples_in_the_legend_show_whole_dashes():
     result = result_of(3, protocols=["smp-*"])
-    (legend,) = plots.figure_of(Results({"r": result})).legends
+    (legend,) = Results({"r": result}).plot().legends
     for line in legend.get_lines():
         period = sum(line._dash_pattern[1] or [0])  # in points, scaled by the width of the line
         assert legend.handlelength * legend.prop.get_size() - line.get_markersize() >= 1.7 * period
@@ -177,24 +175,21 @@ def test_nothing_to_draw(tmp_path):
     results = Results(made, spec={"datasets": described})
     for postprocess in ("none", "clip", "clip-normalize"):
         for x in ("epsilon", "users"):
-            axis = drawn(plots.figure_of(results, postprocess, x), tmp_path / "f.png")
+            axis = drawn(results.plot(postprocess, x), tmp_path / "f.png")
             assert [t.get_text() for t in axis.texts] == ["no estimates"]
-    drawn(plots.frequencies(results, "A4"), tmp_path / "g.png")
+    drawn(results.plot(attribute="A4"), tmp_path / "g.png")
 
 
 def test_one_repetition_with_an_estimate_has_no_error_bar(tmp_path):
-    """Some cells with a standard error and some without: those that have one keep it."""
-    assert plots.yerror(np.array([0.1, np.nan])) is not None
-    assert plots.yerror(np.array([np.nan, np.nan])) is None
     data = gpu_rsfd.SyntheticDataset(6, (3, 3, 3))
     result = gpu_rsfd.simulate(data, epsilons=1.0, protocols=["rsfd-grr", "smp-grr"], repetitions=2, seed=4, workers=1)
-    drawn(plots.figure_of(Results({"a": result}), "none"), tmp_path / "f.png")
+    drawn(Results({"a": result}).plot("none"), tmp_path / "f.png")
 
 
 def test_rough_closed_forms_are_not_drawn():
     data = gpu_rsfd.SyntheticDataset(60, (3, 3, 3))
     result = gpu_rsfd.simulate(data, epsilons=[1.0, 2.0], protocols="smp-grr", repetitions=3, workers=1)
     for postprocess, missing in (("none", False), ("clip", True)):
-        (axis,) = plots.figure_of(Results({"a": result}), postprocess).axes
+        (axis,) = Results({"a": result}).plot(postprocess).axes
         (thin,) = [line for line in axis.lines if line.get_linewidth() < 1 and len(line.get_xdata()) == 2]
         assert np.isnan(thin.get_ydata()).all() == missing

@@ -10,9 +10,8 @@ import pytest
 import gpu_rsfd
 from gpu_rsfd.protocols import PAPER
 from gpu_rsfd.results.result import Results
-from gpu_rsfd.show import plots
 from gpu_rsfd.show.panels import Page, columns_of
-from gpu_rsfd.show.published import _table, caveats, published
+from gpu_rsfd.show.rows import _table, caveats, published
 
 
 def paper(name="nursery", repetitions=3, **options):
@@ -60,7 +59,7 @@ def test_what_is_said_of_their_agreement(name):
 
 def test_open_circles_and_their_caveats():
     results = Results({"nursery": paper(), "adult": paper("adult")})
-    figure = plots.figure_of(results)
+    figure = results.plot()
     for axis, name in zip(figure.axes, results, strict=True):
         circles = [line for line in axis.lines if line.get_markersize() == 11]
         assert len(circles) == 6
@@ -70,17 +69,15 @@ def test_open_circles_and_their_caveats():
     assert "open circles: the paper's points" in said
     assert "those of RS+FD[GRR] on adult agree with clip instead" in said
     assert "balanced" not in said
-    only = plots.figure_of(results, "clip")
+    only = results.plot("clip")
     assert [sum(line.get_markersize() == 11 for line in axis.lines) for axis in only.axes] == [0, 1]
-    assert not [
-        line for axis in plots.figure_of(results, "none").axes for line in axis.lines if line.get_markersize() == 11
-    ]
+    assert not [line for axis in results.plot("none").axes for line in axis.lines if line.get_markersize() == 11]
     assert caveats(["adult"], [paper(protocols=["smp-adp"], repetitions=1).look("smp-adp")]) == []
 
 
 def test_other_groups_are_said():
     result = gpu_rsfd.simulate(gpu_rsfd.load_dataset("nursery"), repetitions=2, sampler="marginals", workers=1)
-    said = plots.figure_of(Results({"nursery": result})).legends[0].get_title().get_text()
+    said = Results({"nursery": result}).plot().legends[0].get_title().get_text()
     assert "these are not" in said.replace("\n", " ")
 
 
@@ -94,7 +91,7 @@ def inside(figure, box):
 def test_the_legend_fits_and_no_labels_collide(count, protocols):
     data = gpu_rsfd.SyntheticDataset(500, (3, 4))
     result = gpu_rsfd.simulate(data, protocols=protocols, repetitions=2, workers=1)
-    figure = plots.figure_of(Results({f"set {i}": result for i in range(count)}), "none")
+    figure = Results({f"set {i}": result for i in range(count)}).plot("none")
     figure.draw_without_rendering()
     legend = figure.legends[0].get_window_extent()
     assert inside(figure, legend)
@@ -121,5 +118,5 @@ def test_lines_of_panels(count, columns):
 
 
 def test_a_figure_is_laid_out_without_drawing_it_twice():
-    figure = plots.figure_of(Results({"nursery": paper()}))
+    figure = Results({"nursery": paper()}).plot()
     assert figure.get_layout_engine() is None

@@ -5,8 +5,9 @@ import resource
 
 import pytest
 from command import run
-from runs import sweep
+from runs import DATA, sweep
 
+import gpu_rsfd
 from gpu_rsfd.errors import InputError, RunError
 from gpu_rsfd.show import plots
 
@@ -29,9 +30,13 @@ def test_every_results_file_has_a_figure_of_its_own(tmp_path, name, figure):
     assert plots.beside(tmp_path / name, "a/b").parent == tmp_path
 
 
+def drawn():
+    return gpu_rsfd.simulate(DATA, epsilons=[1.0, 2.0], protocols="smp-grr", repetitions=2, workers=1).plot()
+
+
 @pytest.fixture
 def figure():
-    return plots.surface()
+    return drawn()
 
 
 @pytest.mark.slow
@@ -40,12 +45,12 @@ def test_figures_know_that_they_are_ours(tmp_path, figure, suffix):
     path = tmp_path / f"f{suffix}"
     plots.save_figure(figure, path)
     first = path.read_bytes()
-    plots.save_figure(plots.surface(), path)
+    plots.save_figure(drawn(), path)
     assert path.read_bytes() == first  # nothing of the moment is in it
     path.write_bytes(first[:20] + b"somebody else's")
     with pytest.raises(InputError, match="exists and was not made by gpu-rsfd"):
         plots.save_figure(figure, path)
-    plots.save_figure(plots.surface(), path, overwrite=True)
+    plots.save_figure(drawn(), path, overwrite=True)
     assert path.read_bytes() == first
     link = tmp_path / f"link{suffix}"
     link.symlink_to(path.name)

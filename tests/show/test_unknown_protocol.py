@@ -10,8 +10,8 @@ from command import call
 
 import gpu_rsfd
 from gpu_rsfd.protocols import PROTOCOLS, REGISTRY
-from gpu_rsfd.show import headline, plots
-from gpu_rsfd.show.privacy import exact_losses
+from gpu_rsfd.show import plots
+from gpu_rsfd.show.rows import How
 
 DATA = gpu_rsfd.SyntheticDataset(500, (3, 4), seed=1, name="one")
 MINE = replace(REGISTRY["rsfd-oue-z"], name="mine", label="Mine[x]", colour="#123456", marker="H", summary="Of mine.")
@@ -37,7 +37,7 @@ def test_its_numbers_are_those_of_the_protocol_it_copies(results):
     assert result.look("mine") == (MINE.name, MINE.label, MINE.colour, MINE.marker, MINE.summary)
     for metric in ("mse", "kl"):
         assert np.array_equal(result.error(metric)[0], result.error(metric)[1])
-    assert all(np.array_equal(loss[0], loss[1]) for loss in exact_losses(result))
+    assert all(np.array_equal(loss[0], loss[1]) for loss in plots.exact_losses(result))
 
 
 @pytest.mark.parametrize("arguments", [
@@ -62,7 +62,7 @@ def test_attacks(monkeypatch, capsys, folder):
     assert "Mine[x]" in capsys.readouterr().out
     attack = gpu_rsfd.open_results(folder / "a.h5")["one"]
     assert "Mine[x]" in attack._repr_html_()
-    assert repr(attack).startswith("AttackResult(n=500")
+    assert repr(attack).startswith("Result(n=500")
     labels = [c.get_label() for c in attack.plot().axes[0].containers]
     assert labels == ["Mine[x]", "RS+FD[OUE-z]", "Smp[ADP]"]
     pytest.importorskip("pandas")
@@ -72,20 +72,16 @@ def test_attacks(monkeypatch, capsys, folder):
 
 
 def test_figures_and_notebook(results):
-    for axis in (*plots.figure_of(results, metric="max").axes, *plots.frequencies(results, "A1").axes):
+    for axis in (*results.plot(metric="max").axes, *results.plot(attribute="A1").axes):
         assert "Mine[x]" in [c.get_label() for c in axis.containers]
-    assert plots.figure_of(results, "none", metric="max").axes[0].get_ylabel() == "max$_{avg}$"
-    from gpu_rsfd.show.privacy import tradeoff
-
-    assert len(tradeoff(results, metric="l1").axes) == 2
+    assert results.plot("none", metric="max").axes[0].get_ylabel() == "max$_{avg}$"
+    assert len(plots.tradeoff(results, How(metric="l1")).axes) == 2
     assert "Mine[x]" in results._repr_html_()
-    assert "Mine[x]" in headline.overall(results, "none", "l1")
     pytest.importorskip("pandas")
     assert "mine" in set(results.to_dataframe().protocol)
 
 
 def test_the_page(folder, results):
-    pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
     from gpu_rsfd.show.page import colours, document
 
@@ -97,5 +93,5 @@ def test_the_page(folder, results):
         "shape": page["protocols"][0]["shape"],
     }
     assert page["default"]["metric"] == "mae"
-    assert "--protocol-0:#123456;" in colours(results["one"].plan.looks)
+    assert "--protocol-0:oklch(from #123456 var(--shade));" in colours(results["one"].plan.looks)
     assert "value guessed" in page["losses"]

@@ -5,6 +5,7 @@
   const state = { sort: null, descending: false, hidden: new Set() };
   const MOST_VALUES = 50; // of an attribute, a line each
   const FEW_PROTOCOLS = 8; // more have a filter
+  const MOST_NAMED = 6; // protocols in a sentence
   const decoded = new Map(); // estimates, decoded when first shown
   const views = new Map();
 
@@ -260,10 +261,30 @@
 
   // ------------------------------------------------------------------------------------------ the whole page
 
+  const PAIRING = { // what protocols share in a repetition, by sampler
+    users: "the same users and the same random numbers. Differences are taken in pairs, which takes out the shared noise",
+    counts: "the same users, who sample the same attributes; other random numbers are their own. Differences are taken in pairs, which takes out less noise than with the sampler users",
+    marginals: "the same users, but random numbers of their own. Differences are taken in pairs, which is valid but takes out hardly any noise",
+  };
+
+  function inShort() { // over all data sets and epsilons
+    const best = page.datasets.map((set) => errorsOf(set).best); // [data set][protocol][epsilon]
+    const tally = page.protocols.map((_, p) => best.flatMap((rows) => rows[p]).reduce((a, b) => a + b, 0));
+    const cases = best.flatMap((rows) => rows[0].map((_, e) => rows.some((row) => row[e]))).filter(Boolean).length;
+    if (!cases) return "No protocol has an estimate of every attribute.";
+    if (tally.length === 1) return `${page.protocols[0].label} alone: nothing to compare it with.`;
+    const noise = page.datasets.every((set) => set.repetitions > 1);
+    const verb = noise ? "is not significantly worse than the best" : `has the ${metric().larger ? "largest" : "smallest"} ${metric().label}`;
+    const order = tally.map((_, p) => p).filter((p) => tally[p]).sort((a, b) => tally[b] - tally[a]).slice(0, MOST_NAMED);
+    const said = order.map((p, i) => (i ? `${page.protocols[p].label} in ${tally[p]}` : `${page.protocols[p].label} ${verb} in ${tally[p]} of ${cases} case${cases > 1 ? "s" : ""}`));
+    const many = (number, what) => `${number} ${what}${number > 1 ? "s" : ""}`;
+    const counts = `${many(page.datasets.length, "data set")} × ${many(page.epsilons.length, "epsilon")}`;
+    return `${said.join(", ")} (${counts}${noise ? ", each case at 95\u00a0%" : ""}).${noise ? "" : " A single repetition says nothing about chance."}`;
+  }
+
   function drawHeadline() {
-    $("headline").textContent = page.headlines[metric().name][postprocess()];
+    $("headline").textContent = inShort();
     $("guarantee").textContent = page.guarantee && `${page.guarantee[0].toUpperCase()}${page.guarantee.slice(1)}.`;
-    $("dataset-headline").textContent = dataset().headlines[metric().name][postprocess()];
   }
 
   function drawDecision() {
@@ -395,7 +416,7 @@
     $("command").hidden = !page.command;
     $("command").textContent = page.command || "";
     $("spec").textContent = page.spec;
-    $("pairing").textContent = page.pairing;
+    $("pairing").textContent = PAIRING[page.run.sampler];
     drawAll();
   }
 
