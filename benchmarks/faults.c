@@ -110,7 +110,7 @@ static enum mode meet(enum kind kind, const char *path, const char *to) {
 static int opened(int at, const char *path, int flags, mode_t rights) {
     NEXT(int, "openat64", int, const char *, int, ...);
     int writes = flags & (O_CREAT | O_WRONLY | O_RDWR | O_TRUNC); /* what is there needs no space to be opened */
-    int there = length && writes && !(flags & (O_TRUNC | O_EXCL)) && faccessat(at, path, F_OK, 0) == 0;
+    int there = length && writes && faccessat(at, path, F_OK, 0) == 0;
     enum kind kind = there ? OPEN_AGAIN : writes ? OPEN_WRITE : OPEN_READ;
     MEET(kind, absolute(at, path, room), NULL);
     DONE(int, next(at, path, flags, rights));
