@@ -43,7 +43,7 @@ def show(
     per: str | None,
     **options: Any,
 ) -> None:
-    """Print means of what was measured with standard errors: errors of a sweep, shares that an attack guesses.
+    """Print means of what was measured with standard errors: errors of a sweep, what an attack guesses.
 
     A star marks protocols not significantly worse than the best, where one can say which numbers are better.
     """
