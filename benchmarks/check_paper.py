@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 import gpu_rsfd
-from gpu_rsfd.show.summary import expected, summary
+from gpu_rsfd.show.rows import How, error_cells
 
 BOUND = 4  # standard errors
 
@@ -22,10 +22,9 @@ def main() -> None:
     results = gpu_rsfd.open_results(sys.argv[1] if len(sys.argv) > 1 else "paper.h5")
     failed = 0
     for name, result in results.items():
-        mean, error = summary(result, "none")
-        z = (mean - expected(result, "none")) / error
-        clipped, _ = summary(result, "clip-normalize")
-        row = dict(zip(result.protocols, clipped, strict=True))
+        found = error_cells(name, result, How("none"))
+        z = (found.mean - found.theory) / found.error
+        row = dict(zip(result.protocols, error_cells(name, result, How()).mean, strict=True))
         rsfd = np.array([row[p] for p in ("rsfd-grr", "rsfd-oue-z", "rsfd-oue-r")])
         others = np.array([row[p] for p in result.protocols if p != "spl-adp"])
         checks = {

@@ -1,4 +1,4 @@
-"""How often stars, comparisons, headlines and prediction intervals are right: the table of docs/statistics.md.
+"""How often stars, comparisons and prediction intervals are right: the table of docs/statistics.md.
 
     python benchmarks/coverage.py [--repetitions 60000] [--sweeps 1000]
 
@@ -20,9 +20,9 @@ import numpy as np
 import gpu_rsfd
 from gpu_rsfd.results.estimate import STORED
 from gpu_rsfd.results.result import Result
-from gpu_rsfd.show.comparison import among_best, differences, half_width
-from gpu_rsfd.show.details import values_of
-from gpu_rsfd.show.headline import stretches
+from gpu_rsfd.show.rows import How, error_cells
+from gpu_rsfd.show.statistics import differences, half_width
+from gpu_rsfd.show.tables import values_of
 
 REPETITIONS = (2, 5, 10, 100)
 POSTPROCESS = "clip-normalize"
@@ -33,13 +33,8 @@ def cut(result: Result, errors: Any, size: int, most: int) -> Iterator[Result]:
     """Sweeps of so many repetitions, from errors [protocol, epsilon, repetition, postprocess]."""
     for start in range(0, min(errors.shape[2] // size, most) * size, size):
         part = slice(start, start + size)
-        yield replace(
-            result,
-            counts=result.counts[:, :, part],
-            reporters=result.reporters[:, :, part],
-            errors=errors[:, :, part],
-            repetitions=range(size),
-        )
+        kept = {"counts": result.counts[:, :, part], "reporters": result.reporters[:, :, part]}
+        yield replace(result, kept={**kept, "mse": errors[:, :, part]}, repetitions=range(size))
 
 
 def judged(result: Result, errors: Any, size: int, most: int) -> dict[str, float]:
@@ -47,30 +42,21 @@ def judged(result: Result, errors: Any, size: int, most: int) -> dict[str, float
     kind = STORED.index(POSTPROCESS)
     truth = errors[..., kind].mean(axis=2)  # [protocol, epsilon]
     top = truth <= truth.min(axis=0) * (1 + 1e-9)
-    marked, alone, significant, covered, false = [], [], [], [], []
-    labels = [look.label for look in result.plan.looks]
+    marked, alone, significant, covered = [], [], [], []
     for sweep in cut(result, errors, size, most):
-        stars = among_best(sweep, POSTPROCESS)
+        cells = error_cells("", sweep, How(POSTPROCESS))
+        stars = cells.best
         marked.append([stars[top[:, e], e].mean() for e in range(len(EPSILONS))])
         alone.append((stars.sum(axis=0) == 1) & (~(stars & top).any(axis=0) | (top.sum(axis=0) > 1)))
-        found = differences(sweep, sweep.protocols[0], sweep.protocols[1], POSTPROCESS)
-        significant.append(found.significant)
-        covered.append(np.abs(found.difference - (truth[0] - truth[1])) <= half_width(found.error, size))
-        for stretch in stretches(sweep, POSTPROCESS):
-            first = labels.index(stretch.first)
-            here = [EPSILONS.index(e) for e in stretch.epsilons]
-            wrong = not stretch.others and any(not top[first, e] or top[:, e].sum() > 1 for e in here)
-            for margin in stretch.margins:
-                e, behind = EPSILONS.index(margin.epsilon), labels.index(margin.behind)
-                right = 100 * (1 - truth[first, e] / truth[behind, e])
-                wrong |= abs(margin.percent - right) > margin.half
-            false.append(wrong)
+        found = differences(cells.means, 0, 1)
+        significant.append(found["significantly_different"])
+        away = np.abs(found["difference"] - (truth[0] - truth[1]))
+        covered.append(away <= half_width(found["standard_error"], size))
     return {
         "stars: the best expectation is marked": float(np.mean(marked)),
         "stars: a single mark, and wrong": float(np.mean(alone)),
         "compare: called significant": float(np.mean(significant)),
         "compare: the 95 % interval covers the difference": float(np.mean(covered)),
-        "headline: sentences that are false": float(np.mean(false)),
     }
 
 
@@ -81,7 +67,7 @@ def predicted(result: Result, postprocess: str, size: int, most: int) -> float:
         past, after = slice(start, start + size), slice(start + size, start + size + 1)
 
         def part(at: slice) -> Result:
-            return replace(result, counts=result.counts[:, :, at], reporters=result.reporters[:, :, at], errors=None)
+            return replace(result, kept={name: result[name][:, :, at] for name in ("counts", "reporters")})
 
         found, fresh = values_of(part(past), postprocess), part(after).estimates(postprocess)[:, :, 0]
         inside.append(((found.low <= fresh) & (fresh <= found.high)).mean())

@@ -27,9 +27,7 @@ AXES = ("auto", "epsilon", "n", "d", "k")  # and axes of a measurement's own
 )
 @with_options("plot", SHOWN_POSTPROCESS, SHOWN_METRIC, *FILTERS)
 def plot(
-    file: Annotated[
-        Path | None, typer.Argument(help="Results file of a sweep or an attack.", show_default=False, metavar="FILE")
-    ] = None,
+    file: Annotated[Path, typer.Argument(help="Results file.", show_default=False, metavar="FILE")],
     output: Annotated[
         list[Path] | None,
         option("--output", "Figure to write, .png, .pdf or .svg; repeatable.  (default: FILE with .png)"),
@@ -38,7 +36,7 @@ def plot(
         str,
         option(
             "--x",
-            "Horizontal axis: auto, epsilon, or n, d or k of synthetic data.  --x k  (default: auto)",
+            "Horizontal axis: auto, epsilon, n, d, k, or one of the measurement's own.  --x k  (default: auto)",
             known=lambda: AXES,
         ),
     ] = "auto",
@@ -55,9 +53,9 @@ def plot(
     ] = False,
     **options: Any,
 ) -> None:
-    """Draw errors against epsilon on a log scale with error bars, as in the paper; or against n, d or k.
+    """Draw what was measured against epsilon with error bars; errors on a log scale, as in the paper.
 
-    For an attack: the shares guessed correctly.
+    Synthetic data of several sizes are drawn against n, d or k, a measurement with an axis of its own against that.
     """
     from gpu_rsfd.show import plots
 
@@ -73,8 +71,6 @@ def plot(
         raise InputError("--attribute and --each exclude each other; --dataset NAME selects a data set")
     if tradeoff and (attribute is not None or x != "auto"):
         raise InputError(f"--tradeoff and --{'x' if attribute is None else 'attribute'} exclude each other")
-    if file is None:
-        raise InputError("plot needs a results file: gpu-rsfd plot results.h5")
     for path in targets:  # before the work of reading
         if path.exists() and file.exists() and path.samefile(file):
             raise InputError(f"figure={path} is the results file itself; give another --output")

@@ -133,8 +133,7 @@ def test_the_decision_table(tmp_path):
     (["attack", "--output", "bad.json"], "can't be replaced"),
     (["attack", "--workers", "0"], "workers=0"),
     (["attack", "--protocol", "rsrfd-grr", "--prior", "short.json", "--output", "short.json"], "this command reads"),
-    (["plot", "--tradeoff"], "plot needs a results file"),
-    (["plot", "--tradeoff", "--surface"], "--surface needs no results file and no other option"),
+    (["plot", "--tradeoff"], "Missing argument"),
     (["plot", "x.h5", "--tradeoff", "--attribute", "a"], "--tradeoff and --attribute exclude each other"),
     (["plot", "x.h5", "--tradeoff", "--x", "users"], "--tradeoff and --x exclude each other"),
 ])  # fmt: skip
@@ -149,9 +148,14 @@ def test_bad_input(tmp_path, capsys, monkeypatch, arguments, message):
 @pytest.mark.slow
 def test_options_that_an_attack_does_not_take(tmp_path, capsys, monkeypatch):
     run("attack", *SMALL, "--quiet", "--no-plot", cwd=tmp_path)
-    for option in (["--postprocess", "none"], ["--tradeoff"], ["--attribute", "a0"], ["--x", "users"]):
-        (error,) = refusal(monkeypatch, capsys, tmp_path, ["plot", "attack.h5", *option])
-        assert f"holds an attack; {option[0]} is for the errors of a sweep" in error
-    for option in (["--postprocess", "none"], ["--per", "value"], ["--compare", "rsfd-adp,smp-adp"]):
-        (error,) = refusal(monkeypatch, capsys, tmp_path, ["show", "attack.h5", *option])
-        assert f"holds an attack; {option[0]} is for the errors of a sweep" in error
+    for command, *option in (
+        *(("plot", "--postprocess", "none"), ("plot", "--attribute", "a0")),
+        *(("show", "--postprocess", "none"), ("show", "--metric", "mae"), ("show", "--per", "value")),
+    ):
+        (error,) = refusal(monkeypatch, capsys, tmp_path, [command, "attack.h5", *option])
+        assert (
+            f"{option[0]} is for errors of estimates; this file has none, but sampled_success, value_success" in error
+        )
+    out = run("show", "attack.h5", "--compare", "rsfd-adp,smp-adp", cwd=tmp_path).stdout  # of what it has
+    assert out.count("difference") == 2
+    assert run("plot", "attack.h5", "--tradeoff", cwd=tmp_path).stdout == "attack-tradeoff.png written\n"

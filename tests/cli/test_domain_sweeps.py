@@ -36,7 +36,7 @@ def test_a_data_set_for_each_pair(results):
     ("auto", "ε = 1, n = 400, k = 3", [2, 3, 4], ["d2-k3", "d3-k3", "d4-k3"]),
 ])  # fmt: skip
 def test_figures_against_the_domain(results, x, title, at, sets):
-    axes = plots.figure_of(results, "simplex", x, "topk:2").axes
+    axes = results.plot("simplex", x, metric="topk:2").axes
     assert len(axes) == (3 if x == "k" else 2)
     assert axes[0].get_title() == title
     assert axes[0].get_xlabel() == ("values k" if x == "k" else "attributes d")
@@ -53,10 +53,10 @@ def test_figures_against_the_domain(results, x, title, at, sets):
 
 def test_what_does_not_vary_is_no_axis(results):
     with pytest.raises(gpu_rsfd.InputError, match=r"x=n needs synthetic data sets, made by size, .* users n"):
-        plots.figure_of(results, x="n")
+        results.plot(x="n")
     one = results.only(["uniform-n400-d2-k3"])
     assert plots.varying_in(plots.sizes_of(one)) == []
-    assert len(plots.figure_of(one).axes) == 1  # against epsilon
+    assert len(one.plot().axes) == 1  # against epsilon
 
 
 def test_the_page_has_the_same_axes(results):

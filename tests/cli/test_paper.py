@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
-from gpu_rsfd.show.summary import expected, summary
+from gpu_rsfd.show.rows import How, error_cells
 
 pytestmark = pytest.mark.slow
 
@@ -22,16 +22,15 @@ def result_of(name):
 
 @pytest.mark.parametrize("name", gpu_rsfd.available())
 def test_raw_errors_are_the_closed_form(name):
-    result = result_of(name)
-    mean, error = summary(result, "none")
-    z = (mean - expected(result, "none")) / error
+    found = error_cells(name, result_of(name), How("none"))
+    z = (found.mean - found.theory) / found.error
     assert np.abs(z).max() < BOUND, z
 
 
 @pytest.mark.parametrize("name", gpu_rsfd.available())
 def test_methods_come_in_the_papers_order(name):
     result = result_of(name)
-    mse = dict(zip(result.protocols, summary(result, "clip-normalize")[0], strict=True))
+    mse = dict(zip(result.protocols, result.mse().mean(axis=-1), strict=True))
     others = np.array([mse[p] for p in result.protocols if p != "spl-adp"])
     assert (mse["spl-adp"] > others.max(axis=0)).all()  # Spl is worst everywhere
     best = np.min([mse[p] for p in ("rsfd-grr", "rsfd-oue-z", "rsfd-oue-r")], axis=0)
@@ -41,6 +40,5 @@ def test_methods_come_in_the_papers_order(name):
 
 def test_a_wrong_theory_is_refuted():
     """Negative control: the closed form for a fifth more users."""
-    result = result_of("nursery")
-    mean, error = summary(result, "none")
-    assert np.abs((mean - expected(result, "none") / 1.2) / error).max() > BOUND
+    found = error_cells("nursery", result_of("nursery"), How("none"))
+    assert np.abs((found.mean - found.theory / 1.2) / found.error).max() > BOUND

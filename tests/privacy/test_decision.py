@@ -10,7 +10,8 @@ from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PrivacySettings
 from gpu_rsfd.protocols.exposure import privacy_loss
 from gpu_rsfd.running.collect import Silent
-from gpu_rsfd.show import privacy as shown
+from gpu_rsfd.show import plots as shown
+from gpu_rsfd.show.rows import How
 from gpu_rsfd.theory import attacked, decision
 from gpu_rsfd.theory.needs import PlanRow, plan_table
 
@@ -87,7 +88,7 @@ def test_error_against_loss(tmp_path):
     results = gpu_rsfd.sweep(
         data, epsilons=[0.5, 1.0, 40.0], protocols=PROTOCOLS, repetitions=3, output=tmp_path / "r.h5", workers=1
     )
-    figure = shown.tradeoff(results, "none")
+    figure = shown.tradeoff(results, How("none"))
     one, whole = figure.axes
     assert one.get_xlabel() == "loss, users who differ in one attribute"
     curves = {c.get_label(): c.lines[0].get_xdata() for c in whole.containers}

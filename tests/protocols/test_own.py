@@ -19,7 +19,8 @@ from gpu_rsfd.planning import rates_of
 from gpu_rsfd.protocols import Bits, Keep, Mechanism, PrivacySettings, exposure, mechanisms, own, registry
 from gpu_rsfd.protocols.own import load_protocols
 from gpu_rsfd.results.result import Results
-from gpu_rsfd.show import page, planned, privacy
+from gpu_rsfd.show import page, planned, plots
+from gpu_rsfd.show.rows import How
 from gpu_rsfd.theory import expected_mse, needs
 
 
@@ -372,12 +373,12 @@ def test_figure_and_page_say_which_losses_are_not_exact():
     result = gpu_rsfd.simulate(data, protocols=protocols, epsilons=[1.0], repetitions=2, backend="numpy", workers=1)
     results = Results({"one": result}, spec=result.spec)
     words = "loss claimed by its author, not computed: hashed; loss of the first report alone: Smp[L-GRR]"
-    (legend,) = privacy.tradeoff(results, "none").legends
+    (legend,) = plots.tradeoff(results, How("none")).legends
     assert legend.get_title().get_text().replace("\n", " ").endswith(words)
-    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
     notes = page.document(results, "mine")["lossNotes"]
     assert notes == dict.fromkeys([page.ONE, page.ANY], words)
-    assert privacy.loss_notes(result.take([1], [0])) == []
+    assert plots.loss_notes(result.take([1], [0])) == []
 
 
 def test_a_wrong_loss_is_found(monkeypatch):

@@ -13,6 +13,7 @@ from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED, Context
 from gpu_rsfd.results.metrics import METRICS, Metric, as_metric, average, first_line, metric_names
 from gpu_rsfd.results.result import Results
 from gpu_rsfd.show import tables
+from gpu_rsfd.show.rows import How, error_cells, tidy_rows
 
 DATA = gpu_rsfd.SyntheticDataset(400, (3, 5), "zipf:1.0", seed=2, name="one")
 PROTOCOLS = ["rsfd-grr", "smp-oue", "rsrfd-grr"]
@@ -136,7 +137,6 @@ def test_a_context_is_that_of_the_cell(result):
 
 def test_one_entry_is_all_that_it_takes(result, monkeypatch, capsys):
     """A metric and a post-processing of the user's, in tables, rows and stars."""
-    from gpu_rsfd.show.comparison import among_best
 
     def cut(f, context):
         """Estimates below two standard deviations are set to 0."""
@@ -149,33 +149,25 @@ def test_one_entry_is_all_that_it_takes(result, monkeypatch, capsys):
     monkeypatch.setitem(POSTPROCESS, "cut", cut)
     monkeypatch.setitem(METRICS, "found", Metric(found, larger_is_better=True))
     results = Results({"one": result})
-    tables.show(results, "cut", metric="found")
+    tables.show(results, How("cut", "found"))
     shown = capsys.readouterr().out
     assert "found_avg, postprocess=cut" in shown.splitlines()[0]
-    rows = list(tables.rows(results, "cut", "found"))
+    rows = list(tidy_rows(results, How("cut", "found")))
     assert {(row["metric"], row["postprocess"]) for row in rows} == {("found", "cut")}
     mean = result.error("found", "cut").mean(axis=-1)
     assert [row["error"] for row in rows] == pytest.approx(mean.ravel().tolist())
-    best = among_best(result, "cut", "found")
+    best = error_cells("one", result, How("cut", "found")).best
     assert best[mean.argmax(axis=0), range(2)].all()
 
 
 def test_larger_may_be_better():
-    """The same numbers, called an error and a score: the stars and the margin change sides."""
-    from gpu_rsfd.show import headline
-    from gpu_rsfd.show.comparison import among_best
-
+    """The same numbers, called an error and a score: the stars change sides."""
     data = gpu_rsfd.SyntheticDataset(3000, (6, 6, 6), seed=3)
     result = gpu_rsfd.simulate(data, epsilons=0.5, protocols=["smp-adp", "spl-adp"], repetitions=8, workers=1)
     error = METRICS["l1"]
     score = Metric(error.function, larger_is_better=True, label="score")
-    assert among_best(result, "none", error).tolist() == [[True], [False]]
-    assert among_best(result, "none", score).tolist() == [[False], [True]]
-    means = result.error("l1", "none").mean(axis=-1)[:, 0]
-    for metric, best, second, than in ((error, 0, 1, "less L1_avg than Spl"), (score, 1, 0, "more score than Smp")):
-        ((margin,),) = (stretch.margins for stretch in headline.stretches(result, "none", metric))
-        assert margin.percent == pytest.approx(100 * abs(1 - means[best] / means[second]))
-        assert than in headline.of_dataset("one", result, "none", metric)
+    assert error_cells("one", result, How("none", error)).best.tolist() == [[True], [False]]
+    assert error_cells("one", result, How("none", score)).best.tolist() == [[False], [True]]
 
 
 def test_what_is_wrong_is_said(result):

@@ -137,6 +137,7 @@ def test_concise_numbers(mean, error, text):
     (["show", "r.h5", "--postprocess", "clipp"], "unknown postprocess 'clipp'; available: none, clip"),
     (["show", "r.h5", "--csv", "--json"], "--csv and --json exclude each other"),
     (["show"], "Missing argument"),
+    (["plot"], "Missing argument"),
     (["plot", "r.h5", "--output", "f.jpg"], "figure=f.jpg must end in one of .png, .pdf, .svg"),
     (["plot", "r.h5", "--output", "no/f.png"], "figure=no/f.png: the folder no does not exist"),
     (["plot", "r.h5", "--x", "users"], "x=n needs synthetic data sets, made by size, that differ in users n"),
