@@ -19,7 +19,7 @@ from gpu_rsfd.backends.engine import Engine
 from gpu_rsfd.command import command_of
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.files import StoreError
+from gpu_rsfd.files import StoreError, remove_leftovers
 from gpu_rsfd.measure import Measurement
 from gpu_rsfd.measure.view import View, finished, measured
 from gpu_rsfd.planning import Plan, plan_for
@@ -118,6 +118,7 @@ def collect(run: Run, output: Path, engine: Engine, **options: Any) -> Results:
     """
     target, collection = store.check_output(output), _Collection(run, output, engine, **options)
     with locked(target if collection.part is None else collection.journal):
+        remove_leftovers(target)
         return collection.run()
 
 
