@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 /* the order is that of KINDS and MODES in faults.py */
-enum kind { OPEN_READ, OPEN_WRITE, READ, WRITE, TRUNCATE, SYNC, RENAME, UNLINK, MKDIR, RMDIR, CLOSE, LOCK, MODE, LIST };
+enum kind { OPEN_READ, OPEN_WRITE, READ, WRITE, TRUNCATE, SYNC, RENAME, UNLINK, MKDIR, RMDIR, CLOSE, LOCK, MODE, LIST, OPEN_AGAIN };
 enum mode { COUNT, FAIL, FAIL_ON, SHORT, KILL, KILL_AFTER, TORN };
 static const char *const KIND[] = {"openr", "openw", "read",  "write", "trunc", "sync", "rename",
-                                   "unlink", "mkdir", "rmdir", "close", "lock",  "chmod", "list"};
+                                   "unlink", "mkdir", "rmdir", "close", "lock",  "chmod", "list", "opena"};
 
 static char folder[PATH_MAX];
 static size_t length; /* of its name; 0: nothing is watched */
@@ -109,7 +109,9 @@ static enum mode meet(enum kind kind, const char *path, const char *to) {
 
 static int opened(int at, const char *path, int flags, mode_t rights) {
     NEXT(int, "openat64", int, const char *, int, ...);
-    enum kind kind = flags & (O_CREAT | O_WRONLY | O_RDWR | O_TRUNC) ? OPEN_WRITE : OPEN_READ;
+    int writes = flags & (O_CREAT | O_WRONLY | O_RDWR | O_TRUNC); /* what is there needs no space to be opened */
+    int there = length && writes && faccessat(at, path, F_OK, 0) == 0;
+    enum kind kind = there ? OPEN_AGAIN : writes ? OPEN_WRITE : OPEN_READ;
     MEET(kind, absolute(at, path, room), NULL);
     DONE(int, next(at, path, flags, rights));
 }

@@ -44,10 +44,10 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("openr", "openw", "read", "write", "trunc", "sync", "rename", "unlink", "mkdir", "rmdir", "close", "lock",
-         "chmod", "list")  # fmt: skip
+         "chmod", "list", "opena")  # fmt: skip
 COUNT, FAIL, FAIL_ON, SHORT, KILL, KILL_AFTER, TORN = range(7)
 GROWING = ("openw", "write", "trunc", "mkdir", "rename")
-CHANGING = (*GROWING, "unlink", "rmdir", "chmod")
+CHANGING = (*GROWING, "opena", "unlink", "rmdir", "chmod")
 HUNG = 120.0  # seconds
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 JOURNAL = re.compile(r"r\.h5\.(journal|part-\d+-of-\d+)")
@@ -70,9 +70,9 @@ FAULTS = {
     "write error": Fault(FAIL, (*CHANGING, "sync", "close", "lock"), errno.EIO),
     "read error": Fault(FAIL, ("openr", "read", "list"), errno.EIO),
     "lost disk": Fault(FAIL_ON, KINDS, errno.EIO, KINDS),
-    "refused": Fault(FAIL, ("openr", "openw", "rename", "unlink", "mkdir", "chmod", "list"), errno.EACCES),
+    "refused": Fault(FAIL, ("openr", "openw", "opena", "rename", "unlink", "mkdir", "chmod", "list"), errno.EACCES),
     "short": Fault(SHORT, ("read", "write")),
-    "interrupted": Fault(FAIL, ("openr", "openw", "read", "write", "sync", "lock"), errno.EINTR),
+    "interrupted": Fault(FAIL, ("openr", "openw", "opena", "read", "write", "sync", "lock"), errno.EINTR),
     "killed before": Fault(KILL, KINDS),
     "killed after": Fault(KILL_AFTER, (*CHANGING, "sync", "lock")),
     "torn write": Fault(TORN, ("write",)),
@@ -239,6 +239,8 @@ class Walker:
                 code = end.code if isinstance(end.code, int) else int(end.code is not None)
             sys.stdout.flush()
             sys.stderr.flush()
+        except KeyboardInterrupt:  # before the command has begun
+            code = 128 + signal.SIGINT
         except BaseException:
             traceback.print_exc()
         finally:
@@ -412,8 +414,10 @@ class Walker:
 
     def covered(self, folder: Path) -> set[Cell]:
         """Cells and repetitions on disk, in the file or in journals."""
-        with self.contents.open_file(folder / "r.h5") as file:
-            return set().union(*map(cells_of, file.pieces), *self.blocks(folder))
+        found = set().union(*self.blocks(folder))
+        with contextlib.suppress(Exception), self.contents.open_file(folder / "r.h5") as file:
+            found.update(*map(cells_of, file.pieces))
+        return found
 
     def content(self, path: Path) -> dict[str, list[Any]]:
         """The numbers in a file, [protocol, epsilon, repetition, …], per data set."""

@@ -14,7 +14,7 @@ import tempfile
 
 ROUNDS = 7
 PROGRAM = [sys.executable, "-m", "gpu_rsfd"]
-SWEEP = [*PROGRAM, "sweep", "--overwrite", "--yes"]
+SWEEP = [*PROGRAM, "sweep", "--overwrite"]
 PAGE = [*PROGRAM, "page", "results.h5"]
 CASES = {  # what: command, goal
     "Python alone": ([sys.executable, "-c", "pass"], None),

@@ -155,7 +155,7 @@ def figure() -> Any:
         axes.grid(True, which="major", linewidth=0.4, alpha=0.6)
         axes.tick_params(which="both", labelsize=8)
         axes.set_title(f"guarantee: {GUARANTEES[guarantee]}", fontsize=9)
-    page.name_axes([title for title, _ in AXES.values()], "expected RMSE")
+    page.name_axes([title for title, _ in AXES.values()], ["expected RMSE"])
     return page.figure
 
 

@@ -45,7 +45,7 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
 
     `check` may look at it, and refuse it, before it is moved into its place.
     """
-    _remove_leftovers(path)
+    remove_leftovers(path)
     beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.gpu-rsfd.tmp")
     try:
         mode = stat.S_IMODE(path.lstat().st_mode) & 0o666 if path.exists() else None
@@ -71,7 +71,7 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
         raise
 
 
-def _remove_leftovers(path: Path) -> None:
+def remove_leftovers(path: Path) -> None:
     """Removes temporary files that nobody writes any more: their writers were killed."""
     with contextlib.suppress(OSError):
         for other in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.gpu-rsfd.tmp"):
@@ -127,6 +127,9 @@ class FileImage(io.RawIOBase):
         self._at += len(view)
         self._size = max(self._size, self._at)
         return len(view)
+
+    def flush(self) -> None:
+        """There is no buffer.  In Python, so that a signal that comes meanwhile is held back."""
 
     def truncate(self, size: int | None = None) -> int:
         self._size = self._at if size is None else size

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from gpu_rsfd.checks import MAX_ATTRIBUTES, check_epsilon, check_users, integer
-from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -309,7 +308,7 @@ def read_sizes(name: str, value: Any, low: int, high: int) -> list[int]:
     return [integer(name, whole(name, text), low, high) for text in split_list(entries(value), name)]
 
 
-def read_domain(value: Any) -> Domain:
+def read_domain(value: Any) -> list[int]:
     """Domain sizes: 10,10,20, or 10x5 for five times 10, or both mixed."""
     sizes: list[int] = []
     for text in split_list(entries(value), "domain"):
@@ -322,7 +321,7 @@ def read_domain(value: Any) -> Domain:
         if times > MAX_ATTRIBUTES:
             raise InputError(f"domain={text} has {times:,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
         sizes += [size] * times
-    return Domain.of(sizes)
+    return sizes
 
 
 def counted(number: int, noun: str) -> str:

@@ -16,14 +16,14 @@ RUN, LOOK, DECIDE, MAINTAIN = "Run", "Look", "Decide", "Maintain"  # how `gpu-rs
 SEPARATOR = "  ·  "  # between the examples of an epilog
 
 
-MEASURED = re.compile(r'^class \w+\(Measurement\):\n    """(.*?)(?:\n\n|""").*?^    command = "(\w+)"', re.S | re.M)
+MEASURED = re.compile(r'^class \w+\(Measurement\):\n    """(.*?)(?:\n\n|""").*?^    command = "([\w-]+)"', re.S | re.M)
 
 
 def _measured() -> dict[str, str]:
     """The commands that measurements are, from their files, which need not be imported for that."""
     files = sorted(Path(__file__).parents[1].glob("measure/*.py"))
-    found = (MEASURED.search(file.read_text(encoding="utf-8")) for file in files)
-    return {match[2]: match[1] for match in found if match}
+    found = (match for file in files for match in MEASURED.finditer(file.read_text(encoding="utf-8")))
+    return {match[2]: " ".join(match[1].split()) for match in found}
 
 
 # The sentences are those of the commands' docstrings (a test compares them): so `--help` need not import them.
@@ -36,8 +36,8 @@ PANELS: dict[str, dict[str, str]] = {
         "merge": "Merge the parts of a run (`--part 3/16`) into its results file, or report what is missing.",
     },
     LOOK: {
-        "show": "Print mean errors with standard errors; a star marks protocols not significantly worse than the best.",
-        "plot": "Draw errors against epsilon on a log scale with error bars, as in the paper; or against n, d or k.",
+        "show": "Print means of what was measured with standard errors: errors of a sweep, what an attack guesses.",
+        "plot": "Draw what was measured against epsilon with error bars; errors on a log scale, as in the paper.",
         "page": "Write one HTML file to explore and share; it opens offline in any browser. Needs the extra `page`.",
     },
     DECIDE: {
@@ -62,7 +62,8 @@ def load(name: str) -> Any:
     from gpu_rsfd.cli.program import app
 
     # what runs measurements is in one file; every other command has its own
-    importlib.import_module(f"gpu_rsfd.cli.{'run' if COMMANDS[name][0] == RUN else name}")
+    own = (Path(__file__).parent / f"{name}.py").exists()
+    importlib.import_module(f"gpu_rsfd.cli.{name if own else 'run'}")
     for command in app.registered_commands:
         command.cls = command.cls if command.cls and issubclass(command.cls, Command) else Command
     group: Any = typer.main.get_command(app)

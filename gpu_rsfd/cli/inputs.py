@@ -133,7 +133,7 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
             (Domain.of([k] * d), k) for d in ds for k in read_sizes("values", options["values"], MIN_DOMAIN, MAX_DOMAIN)
         ]
     else:
-        domains = [(read_domain(options["domain"]), None)]
+        domains = [(Domain.of(read_domain(options["domain"])), None)]
     distribution, seed = str(options.get("distribution", "uniform")), _data_seed(options)
     found: list[Dataset] = []
     for n, (domain, k) in product(read_users(options["users"]), domains):

@@ -36,7 +36,7 @@ def plot(
         str,
         option(
             "--x",
-            "Horizontal axis: auto, epsilon, n, d or k of synthetic data, or one's own.  --x k  (default: auto)",
+            "Horizontal axis: auto, epsilon, n, d, k, or one of the measurement's own.  --x k  (default: auto)",
             known=lambda: AXES,
         ),
     ] = "auto",

@@ -9,15 +9,24 @@ import typer
 
 from gpu_rsfd.cli import render
 from gpu_rsfd.cli.commands import LOOK
-from gpu_rsfd.cli.options import FILTERS, SHOWN_METRIC, SHOWN_POSTPROCESS, option, with_options
+from gpu_rsfd.cli.options import FILTERS, SHOWN_METRIC, SHOWN_POSTPROCESS, switch, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import split_list
+from gpu_rsfd.options import Option, split_list
 from gpu_rsfd.results.estimate import as_postprocess
 from gpu_rsfd.results.metrics import as_metric
 from gpu_rsfd.spec import FIELDS
 
 PER = ("attribute", "value")
+OWN = (
+    Option("compare", "A,B", "Paired differences of two protocols instead.", "rsfd-adp,smp-adp", panel=None,
+           known=FIELDS[0].known),
+    Option("per", "NAME", "The error of each attribute, or of each value, instead; with one --protocol, estimates with "
+           "intervals.", "attribute", panel=None, known=PER),
+    switch("csv", "Comma-separated values."),
+    switch("json", "JSON, with the whole spec."),
+    switch("latex", "A LaTeX table (booktabs); bold: marked as above."),
+)  # fmt: skip
 
 
 @app.command(
@@ -27,46 +36,24 @@ PER = ("attribute", "value")
     "gpu-rsfd show results.h5 --compare rsfd-adp,smp-adp  ·  gpu-rsfd show attack.h5 --epsilon ln2  ·  "
     "gpu-rsfd show results.h5 --per value --protocol rsfd-adp --epsilon ln2",
 )
-@with_options("show", SHOWN_POSTPROCESS, SHOWN_METRIC, *FILTERS)
+@with_options("show", *OWN, SHOWN_POSTPROCESS, SHOWN_METRIC, *FILTERS)
 def show(
     file: Annotated[Path, typer.Argument(help="Results file.", show_default=False, metavar="FILE")],
-    compare: Annotated[
-        str | None,
-        option(
-            "--compare",
-            "Paired differences of two protocols instead.  --compare rsfd-adp,smp-adp",
-            None,
-            "A,B",
-            known=lambda: FIELDS[0].values,
-        ),
-    ] = None,
-    per: Annotated[
-        str | None,
-        option(
-            "--per",
-            "The error of each attribute, or of each value, instead; with one --protocol, estimates with intervals.  "
-            "--per attribute",
-            None,
-            "NAME",
-            known=lambda: PER,
-        ),
-    ] = None,
-    csv: Annotated[bool, option("--csv", "Comma-separated values.")] = False,
-    json: Annotated[bool, option("--json", "JSON, with the whole spec.")] = False,
-    latex: Annotated[bool, option("--latex", "A LaTeX table (booktabs); bold: marked as above.")] = False,
+    compare: str | None,
+    per: str | None,
     **options: Any,
 ) -> None:
-    """Print means of what was measured with standard errors: errors of a sweep, shares that an attack guesses.
+    """Print means of what was measured with standard errors: errors of a sweep, what an attack guesses.
 
     A star marks protocols not significantly worse than the best, where one can say which numbers are better.
     """
     if options["postprocess"] is not None:
         options["postprocess"] = as_postprocess(options["postprocess"])
     as_metric(options["metric"] or "mse")
-    forms = [name for name, given in (("csv", csv), ("json", json), ("latex", latex)) if given]
+    forms = [name for name in ("csv", "json", "latex") if options[name]]
     if len(forms) > 1:
         raise InputError(f"--{forms[0]} and --{forms[1]} exclude each other")
-    if latex and (compare is not None or per is not None):
+    if options["latex"] and (compare is not None or per is not None):
         raise InputError(f"--latex and --{'compare' if per is None else 'per'} exclude each other")
     if compare is not None and (per is not None or options["protocol"]):
         raise InputError(f"--compare and {'--per' if per is not None else '--protocol'} exclude each other")

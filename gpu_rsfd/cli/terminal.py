@@ -98,7 +98,7 @@ def _unheard(frame: FrameType | None) -> bool:
         code = frame.f_code
         if code.co_name == "__del__" or os.path.basename(code.co_filename) == "weakref.py":
             return True
-        if type(frame.f_locals.get("self")).__name__ == "Shielded":
+        if type(frame.f_locals.get("self")).__name__ == "FileImage":
             return True
         frame = frame.f_back
     return False

@@ -486,18 +486,20 @@ def describe(table: Any, *, name: str | None = None, **options: Any) -> TableRep
         raise InputError(f"{what} is not {checked['encoding']} text; give its encoding, such as cp1252") from None
 
 
+READERS = dict.fromkeys(OF_TEXT, _text_columns) | dict.fromkeys(OF_JSON, _json_columns) | {".parquet": _parquet_columns}
+
+
 def _of_file(path: Path, name: str | None, given: Mapping[str, Any], options: dict[str, Any]) -> TableReport:
     _check_file(path)
     source = os.fsencode(path.name).decode(errors="replace")  # in any locale
     inner = Path(source[:-3] if source.lower().endswith(".gz") else source)
     suffix = inner.suffix.lower() if inner.suffix.lower() in (*OF_TEXT, *OF_JSON) else path.suffix.lower()
-    if suffix not in (*OF_TEXT, *OF_JSON, ".parquet"):
-        known = f"available: {', '.join((*OF_TEXT, *OF_JSON))} (also with .gz) and .parquet"
+    if suffix not in READERS:
+        known = f"available: {', '.join(READERS)}; text also with .gz"
         raise InputError(f"{path} has the unknown suffix {path.suffix!r}; {known}; else give load_table a data frame")
     _check_scope(str(path), suffix, given)
-    read = _text_columns if suffix in OF_TEXT else _json_columns if suffix in OF_JSON else _parquet_columns
     named = (inner.stem if name is None else name, source, str(path))
-    report = _made(str(path), partial(read, path), options, named)
+    report = _made(str(path), partial(READERS[suffix], path), options, named)
     if report.data is not None:  # it then knows how another process can load it from the same file
         kept = {key: value for key, value in given.items() if value is not None}
         if "domain_file" in kept:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import SIMULATION, Option, whole
-from gpu_rsfd.results.result import CELL, Column, Header, Layout
+from gpu_rsfd.results.result import CELL, Column, Header, Layout, Result
 from gpu_rsfd.spec import FIELDS
 
 if TYPE_CHECKING:
     from gpu_rsfd.measure.view import View
-    from gpu_rsfd.results.result import Result
 
 HEADERS = ("attribute", "value")  # dimensions whose sizes are the data set's
-M = TypeVar("M", bound="Measurement")
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,7 @@ def check_measurement(measurement: Measurement, taken: Collection[str]) -> None:
     if not arrays:
         raise InputError(f"{kind}.arrays is empty; at least one array is needed")
     for name, dims in arrays.items():
-        if not name.isidentifier() or hasattr(Header, name) or name in Header.__dataclass_fields__:
+        if not name.isidentifier() or (name != "mse" and name in (*dir(Result), *Result.__dataclass_fields__)):
             raise InputError(f"{kind}.arrays names {name!r}, which can't be the name of an array; give it another name")
         for dim in dims:
             if dim not in (*HEADERS, *coords) or dim in CELL:

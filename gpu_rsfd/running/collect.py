@@ -19,7 +19,7 @@ from gpu_rsfd.backends.engine import Engine
 from gpu_rsfd.command import command_of
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.files import StoreError
+from gpu_rsfd.files import StoreError, remove_leftovers
 from gpu_rsfd.measure import Measurement
 from gpu_rsfd.measure.view import View, finished, measured
 from gpu_rsfd.planning import Plan, plan_for
@@ -118,6 +118,7 @@ def collect(run: Run, output: Path, engine: Engine, **options: Any) -> Results:
     """
     target, collection = store.check_output(output), _Collection(run, output, engine, **options)
     with locked(target if collection.part is None else collection.journal):
+        remove_leftovers(target)
         return collection.run()
 
 
@@ -199,7 +200,9 @@ class _Collection:
 
     def _make(self, todo: Sequence[Sequence[Gap]], end: int) -> None:
         """Makes all blocks that are to be done, each on disk before the next one is waited for, and packs them."""
-        left = sum(size * (g.stop - g.first) for size, gaps in zip(self.sizes, todo, strict=True) for g in gaps)
+        each = [(size, g) for size, gaps in zip(self.sizes, todo, strict=True) for g in gaps]
+        passes = [len({row.tobytes() for row in g.cells if row.any()}) for _, g in each]  # a rectangle at a time
+        left = sum(size * (g.stop - g.first) * many for (size, g), many in zip(each, passes, strict=True))
         every = left if self.part is not None else max(left, len(self.what.spec.repetitions) * sum(self.sizes))
         keys = [key_of(self.want.spec, dataset) for dataset in self.want.spec["datasets"]]
         with contextlib.closing(Journal(self.journal, end)) as journal:

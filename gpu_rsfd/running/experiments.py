@@ -13,6 +13,7 @@ from gpu_rsfd.backends.base import Backend, Progress, noises_of
 from gpu_rsfd.backends.engine import Local
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
+from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Frequencies, Inference, Measurement
 from gpu_rsfd.measure.base import check_measurement, options_of
@@ -24,9 +25,11 @@ from gpu_rsfd.running.collect import Run, Silent
 from gpu_rsfd.spec import FIELDS, SAVE_EVERY, Spec
 
 Data = Dataset | str | os.PathLike[str]
-KEYWORDS = (  # of every run, which no field of a measurement may be called
+KEYWORDS = (  # of every run, in Python or on the command line, which no field of a measurement may be called
     *("data", "spec", "output", "overwrite", "backend", "workers", "devices", "save_every", "part", "cluster"),
-    *("progress", "reporter", "patience", "dataset", "protocol", "epsilon"),
+    *("progress", "reporter", "patience", "dataset", "protocol", "epsilon", "device", "plot", "dry_run", "quiet"),
+    *("data_dir", "users", "domain", "attributes", "values", "distribution", "data_seed", "protocol_from"),
+    *(option.name for option in TABLE),
 )
 
 
@@ -118,8 +121,7 @@ def run(
     Results
         A `Result` for each data set.
     """
-    if measurement.__class__ not in (Frequencies, Inference):
-        check_measurement(measurement, KEYWORDS)
+    check_measurement(measurement, KEYWORDS)
     spec = Spec.of_command(measurement.command, spec, fields, measurement.defaults, measurement.unused)
     what = Run.of(measurement, spec, check_datasets(data, spec.sampler))
     reporter = reporter or Silent()

@@ -19,9 +19,9 @@ SHARED: dict[str, Any] = {
     **{option.name: option.value() for option in FIELDS if option.shared},
     **{"stream_version": 1, "numpy_version": None},
 }
-# What shows in the integers of some protocols only.
-SOMETIMES: dict[str, Any] = {"first_report": 0.5, "prior": "uniform", "prior_seed": 0}
 EXTENTS = {"datasets": "data sets", "protocols": "protocols", "epsilons": "epsilons"}
+# What shows in the integers of some protocols only.
+SOMETIMES = {o.name: o.value() for o in FIELDS if not o.shared and o.name not in (*EXTENTS, "repetitions")}
 WORDS = ("source", "loaded")  # of a data set: where it comes from; its codes have a checksum
 
 

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -242,3 +243,26 @@ def test_re_identification(page):
     profiles = [data.column(j, 0, data.n) for j in range(2)]
     distinct = len({*zip(*profiles, strict=True)}) / data.n
     assert abs(all_of_it[0].mean() - distinct) < 0.1
+
+
+@pytest.mark.parametrize("name", ["users", "bins", "repetitions", "output"])
+def test_a_field_named_like_an_option_is_refused_in_python(name):
+    def measure(self, view):
+        raise AssertionError
+
+    taken = {"__annotations__": {name: int}, name: 3, "arrays": {"x": ()}, "measure": measure}
+    kind = dataclass(frozen=True)(type("Taken", (gpu_rsfd.Measurement,), taken))
+    with pytest.raises(gpu_rsfd.InputError, match=f"the field '{name}' of Taken is named like an option of sweep"):
+        gpu_rsfd.run(kind(), "nursery")
+
+
+@pytest.mark.parametrize("name", ["error", "columns", "n", "not a name"])
+def test_an_array_that_would_hide_a_part_of_the_result_is_refused(name):
+    def measure(self, view):
+        raise AssertionError
+
+    kind = dataclass(frozen=True)(
+        type("Hiding", (gpu_rsfd.Measurement,), {"arrays": {name: ()}, "measure": measure, "__annotations__": {}})
+    )
+    with pytest.raises(gpu_rsfd.InputError, match=f"Hiding.arrays names '{name}', which can't be the name of an array"):
+        gpu_rsfd.run(kind(), "nursery")

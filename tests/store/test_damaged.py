@@ -9,6 +9,7 @@ import random
 import resource
 import shutil
 import zlib
+from unittest import mock
 
 import h5py
 import numpy as np
@@ -18,10 +19,9 @@ from files import store
 from runs import killed, same, sweep
 
 import gpu_rsfd
+from gpu_rsfd.cli import main
 from gpu_rsfd.cli.terminal import Guarded, escaped
 from gpu_rsfd.errors import InputError, RunError
-from gpu_rsfd.show import tables
-from gpu_rsfd.show.rows import How
 
 MUTATIONS = 200
 FLIPS = 400
@@ -93,10 +93,15 @@ def sign_header(file, change, name="mine"):
 def use(path):
     """What `show` does; anything but InputError is a bug."""
     results = gpu_rsfd.open_results(path)
-    with contextlib.redirect_stdout(io.StringIO()):
-        for form in ("table", "csv", "json"):
-            tables.show(results, How("clip"), form)
     assert all(np.isfinite(result.mse("simplex")).all() for result in results.values())
+    said = io.StringIO()
+    argv = mock.patch("sys.argv", ["gpu-rsfd", "show", str(path), "--csv"])
+    quiet = contextlib.redirect_stdout(io.StringIO())
+    with argv, quiet, contextlib.redirect_stderr(said), pytest.raises(SystemExit) as ended:
+        main()
+    if ended.value.code == 2:
+        raise InputError(said.getvalue().strip().removeprefix("gpu-rsfd: "))
+    assert not ended.value.code, said.getvalue()
 
 
 # --------------------------------------------------------------------------------------------------------- accidents
