@@ -111,8 +111,8 @@ class FileImage(io.RawIOBase):
         if self.error is None:
             try:
                 work(*given)
-            except OSError as error:
-                self.error = error
+            except (OSError, ValueError) as error:  # or it is closed: a signal came while HDF5 was closing it
+                self.error = error if isinstance(error, OSError) else OSError(str(error))
 
     def _put(self, view: memoryview) -> None:
         self._file.seek(self._at)
@@ -148,8 +148,8 @@ class FileImage(io.RawIOBase):
             self._file.seek(done := self._at)
             while done < self._at + length and (read := self._file.readinto(view[done - self._at : length])):
                 done += read
-        except OSError as error:
-            self.error = self.error or error
+        except (OSError, ValueError) as error:
+            self.error = self.error or OSError(str(error))
         for at, lost in self._lost:
             first, last = max(at, self._at), min(at + len(lost), self._at + length)
             if first < last:

@@ -128,7 +128,7 @@ class View:
             single = not isinstance(part, tuple)
             parts = [np.asarray(x) for x in ((part,) if single else part)]
             rows.append(parts) if item[5] == 0 else rows.append([a + b for a, b in zip(rows.pop(), parts, strict=True)])
-            if self._progress is not None:
+            if self._progress is not None and self._counted is None:  # else they have been told of
                 self._progress(self.plan.positions(item[6] - item[5]))
         sums = tuple(np.stack(column) for column in zip(*rows, strict=True))
         return sums[0] if single else sums

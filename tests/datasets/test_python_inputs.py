@@ -108,11 +108,8 @@ b = gpu_rsfd.simulate(data, workers=1, **quick).counts
 c = gpu_rsfd.simulate(data, sampler="marginals", workers=2, **quick).counts
 print((a == b).all())
 for sampler in ("users", "counts"):
-    try:
-        backend = "numpy" if sampler == "users" else "auto"
-        gpu_rsfd.simulate(data, sampler=sampler, backend=backend, workers=2, **quick)
-    except ValueError as error:
-        print(error)
+    backend = "numpy" if sampler == "users" else "auto"
+    gpu_rsfd.simulate(data, sampler=sampler, backend=backend, workers=2, **quick)
 """
 
 
@@ -123,11 +120,7 @@ def test_a_class_that_workers_cannot_import(tmp_path):
         [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
     )
     assert done.stderr == ""
-    message = (
-        "workers=2: worker processes can't import the class 'Mine' of the data set from '__main__'; "
-        "put it into a module of its own, or use workers=1"
-    )
-    assert done.stdout.splitlines() == ["True", message, message]
+    assert done.stdout.splitlines() == ["True"], "in one process, then"
 
 
 def test_a_class_within_a_function():

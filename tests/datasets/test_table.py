@@ -470,6 +470,7 @@ def test_tables_in_memory():
     content = pyarrow.table(FRAME)
     sexes = content["sex"].dictionary_encode().combine_chunks()
     unsigned = pyarrow.DictionaryArray.from_arrays(sexes.indices.cast("uint32"), sexes.dictionary)  # as Polars has it
+    old = int(pyarrow.__version__.partition(".")[0]) < 19  # which can't make such strings
     frames = [
         pandas.DataFrame(FRAME),
         pandas.DataFrame(FRAME, index=list("abcd")),
@@ -477,7 +478,7 @@ def test_tables_in_memory():
         content,
         Stream(content),
         Stream(content.set_column(0, "sex", unsigned)),
-        Stream(content.set_column(0, "sex", content["sex"].cast(pyarrow.string_view()))),
+        *([] if old else [Stream(content.set_column(0, "sex", content["sex"].cast(pyarrow.string_view())))]),
         Batch(pyarrow.record_batch(FRAME)),
     ]
     for frame in frames:

@@ -114,7 +114,7 @@ def test_less_budget_gives_less_away():
 
 @pytest.mark.slow
 def test_workers_and_progress_change_nothing(monkeypatch):
-    monkeypatch.setattr("gpu_rsfd.measure.inference.INLINE_POSITIONS", 0)
+    monkeypatch.setattr("gpu_rsfd.measure.view.INLINE_POSITIONS", 0)
     done = []
     one, two = (
         gpu_rsfd.attack(

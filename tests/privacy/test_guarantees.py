@@ -112,16 +112,6 @@ def test_another_realised_prior_is_not_mixed_in(tmp_path, monkeypatch):
         gpu_rsfd.sweep(DATA, **OPTIONS, **PRIOR, output=path, workers=1)
 
 
-@pytest.mark.parametrize("row", [[5, 4, 2**32], [1, 2, 3], [-1, 5, 2**32]])
-def test_damaged_priors(tmp_path, row):
-    path = tmp_path / "r.h5"
-    gpu_rsfd.sweep(DATA, **OPTIONS, **PRIOR, output=path, workers=1)
-    with h5py.File(path, "r+") as file:
-        file["one"]["prior"][:3] = row
-    with pytest.raises(InputError, match=r"is damaged: one/prior is .* for attribute 0; ascending thresholds"):
-        gpu_rsfd.open_results(path)
-
-
 @pytest.mark.parametrize(
     "options,words",
     [
