@@ -1,6 +1,7 @@
 """A room can only shrink, or grow by a deliberate line here: code lines, without blanks, comments and docstrings."""
 
 import ast
+import functools
 import io
 import tokenize
 from pathlib import Path
@@ -56,6 +57,7 @@ def room(path):
     return "top" if first.endswith(".py") else first
 
 
+@functools.cache
 def sizes():
     found = dict.fromkeys(LIMITS, 0)
     for path in sorted(PACKAGE.rglob("*.py")):
