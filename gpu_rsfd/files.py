@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.errors import InputError, RunError, unfinished
 
 FIGURES = (".png", ".pdf", ".svg")  # drawn beside a results file
 NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -45,30 +45,31 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
 
     `check` may look at it, and refuse it, before it is moved into its place.
     """
-    remove_leftovers(path)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.gpu-rsfd.tmp")
-    try:
-        mode = stat.S_IMODE(path.lstat().st_mode) & 0o666 if path.exists() else None
-        with os.fdopen(os.open(beside, NEW, 0o666 if mode is None else 0o600), "w+b", buffering=0) as file:
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as long as it is written
-            image = FileImage(file)
-            yield image
-            image.check()
-            os.fsync(file.fileno())
-        if check is not None:
-            check(beside)
-        if mode is not None:
-            with contextlib.suppress(OSError):  # some file systems have no modes
-                beside.chmod(mode)
-        os.replace(beside, path)
-        sync_folder(path.parent)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        if isinstance(error, OSError):
-            raise StoreError(f"can't write {path}: {error.strerror or error}") from error
-        raise
+    with unfinished():
+        remove_leftovers(path)
+        beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.gpu-rsfd.tmp")
+        try:
+            mode = stat.S_IMODE(path.lstat().st_mode) & 0o666 if path.exists() else None
+            with os.fdopen(os.open(beside, NEW, 0o666 if mode is None else 0o600), "w+b", buffering=0) as file:
+                with contextlib.suppress(OSError):  # a file system without locks
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as long as it is written
+                image = FileImage(file)
+                yield image
+                image.check()
+                os.fsync(file.fileno())
+            if check is not None:
+                check(beside)
+            if mode is not None:
+                with contextlib.suppress(OSError):  # some file systems have no modes
+                    beside.chmod(mode)
+            os.replace(beside, path)
+            sync_folder(path.parent)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            if isinstance(error, OSError):
+                raise StoreError(f"can't write {path}: {error.strerror or error}") from error
+            raise
 
 
 def remove_leftovers(path: Path) -> None:
@@ -127,9 +128,6 @@ class FileImage(io.RawIOBase):
         self._at += len(view)
         self._size = max(self._size, self._at)
         return len(view)
-
-    def flush(self) -> None:
-        """There is no buffer.  In Python, so that a signal that comes meanwhile is held back."""
 
     def truncate(self, size: int | None = None) -> int:
         self._size = self._at if size is None else size
