@@ -1,6 +1,5 @@
 """Signals are noted when they come, and end the work at the next place where that is safe."""
 
-import os
 import signal
 import subprocess
 import sys
