@@ -11,7 +11,7 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 from gpu_rsfd.errors import InputError, RunError, unfinished
 
@@ -50,9 +50,7 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
         beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.gpu-rsfd.tmp")
         try:
             mode = stat.S_IMODE(path.lstat().st_mode) & 0o666 if path.exists() else None
-            with os.fdopen(os.open(beside, NEW, 0o666 if mode is None else 0o600), "w+b", buffering=0) as file:
-                with contextlib.suppress(OSError):  # a file system without locks
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as long as it is written
+            with _locked(beside, 0o666 if mode is None else 0o600) as file:
                 image = FileImage(file)
                 yield image
                 image.check()
@@ -72,8 +70,19 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
             raise
 
 
+def _locked(path: Path, mode: int) -> IO[bytes]:
+    """A new file, locked as long as it is open; made again if it was taken for a leftover before it was locked."""
+    while True:
+        file = os.fdopen(os.open(path, NEW, mode), "w+b", buffering=0)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if path.exists():
+            return file
+        file.close()
+
+
 def remove_leftovers(path: Path) -> None:
-    """Removes temporary files that nobody writes any more: their writers were killed."""
+    """Removes temporary files that nobody writes any more: no process has them locked, on whatever host."""
     with contextlib.suppress(OSError):
         for other in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.gpu-rsfd.tmp"):
             with open_regular(other) as file, contextlib.suppress(OSError):

@@ -336,6 +336,8 @@ class Contents:
 def rows_of(piece: Piece, place: Place, array: str, first: int, stop: int) -> Any:
     """Some repetitions of a cell."""
     with refusing(piece.path):
+        if isinstance(piece.arrays[array], h5py.Dataset):
+            hdf5.check_chunks(piece.arrays[array], place, first - piece.first, stop - piece.first)
         return piece.arrays[array][place[0], place[1], first - piece.first : stop - piece.first]
 
 
