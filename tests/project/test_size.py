@@ -19,13 +19,13 @@ LIMITS = {
     "measure": 650,
     "store": 900,
     "running": 450,
-    "results": 900,
+    "results": 910,
     "theory": 900,
     "show": 1_900,
     "cli": 1_300,
     "contract and doctor": 350,
 }
-IN_ALL = 14_750
+IN_ALL = 14_760
 MODULES_AT_THE_TOP = 14
 FILES = 140
 NOT_CODE = {
