@@ -11,9 +11,9 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
-from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.errors import InputError, RunError, unfinished
 
 FIGURES = (".png", ".pdf", ".svg")  # drawn beside a results file
 NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -45,34 +45,44 @@ def replaced(path: Path, check: Callable[[Path], None] | None = None) -> Iterato
 
     `check` may look at it, and refuse it, before it is moved into its place.
     """
-    remove_leftovers(path)
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.gpu-rsfd.tmp")
-    try:
-        mode = stat.S_IMODE(path.lstat().st_mode) & 0o666 if path.exists() else None
-        with os.fdopen(os.open(beside, NEW, 0o666 if mode is None else 0o600), "w+b", buffering=0) as file:
-            with contextlib.suppress(OSError):  # a file system without locks
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as long as it is written
-            image = FileImage(file)
-            yield image
-            image.check()
-            os.fsync(file.fileno())
-        if check is not None:
-            check(beside)
-        if mode is not None:
-            with contextlib.suppress(OSError):  # some file systems have no modes
-                beside.chmod(mode)
-        os.replace(beside, path)
-        sync_folder(path.parent)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        if isinstance(error, OSError):
-            raise StoreError(f"can't write {path}: {error.strerror or error}") from error
-        raise
+    with unfinished():
+        remove_leftovers(path)
+        beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}.gpu-rsfd.tmp")
+        try:
+            mode = stat.S_IMODE(path.lstat().st_mode) & 0o666 if path.exists() else None
+            with _locked(beside, 0o666 if mode is None else 0o600) as file:
+                image = FileImage(file)
+                yield image
+                image.check()
+                os.fsync(file.fileno())
+            if check is not None:
+                check(beside)
+            if mode is not None:
+                with contextlib.suppress(OSError):  # some file systems have no modes
+                    beside.chmod(mode)
+            os.replace(beside, path)
+            sync_folder(path.parent)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            if isinstance(error, OSError):
+                raise StoreError(f"can't write {path}: {error.strerror or error}") from error
+            raise
+
+
+def _locked(path: Path, mode: int) -> IO[bytes]:
+    """A new file, locked as long as it is open; made again if it was taken for a leftover before it was locked."""
+    while True:
+        file = os.fdopen(os.open(path, NEW, mode), "w+b", buffering=0)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if path.exists():
+            return file
+        file.close()
 
 
 def remove_leftovers(path: Path) -> None:
-    """Removes temporary files that nobody writes any more: their writers were killed."""
+    """Removes temporary files that nobody writes any more: no process has them locked, on whatever host."""
     with contextlib.suppress(OSError):
         for other in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 16}.gpu-rsfd.tmp"):
             with open_regular(other) as file, contextlib.suppress(OSError):
@@ -127,9 +137,6 @@ class FileImage(io.RawIOBase):
         self._at += len(view)
         self._size = max(self._size, self._at)
         return len(view)
-
-    def flush(self) -> None:
-        """There is no buffer.  In Python, so that a signal that comes meanwhile is held back."""
 
     def truncate(self, size: int | None = None) -> int:
         self._size = self._at if size is None else size

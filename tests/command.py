@@ -13,8 +13,9 @@ PYTHON = [sys.executable, "-W", "error"]
 COMMAND = [*PYTHON, "-m", "gpu_rsfd"]
 # Blocks of SIZE repetitions; before block number AFTER is made, something happens.
 STOPPED = """
-import os, signal, sys
+import os, signal, sys, time
 sys.argv[0] = "gpu-rsfd"
+from gpu_rsfd import errors
 from gpu_rsfd.running import collect
 from gpu_rsfd.cli import main
 collect._Collection._size = lambda self, index, first, left: min({size}, left)
@@ -26,7 +27,8 @@ def stopped(self, *given):
         yield task
 collect._Collection._cut = stopped
 """
-PAUSE, DIE = "print('paused', flush=True); signal.pause()", "os.kill(os.getpid(), signal.SIGKILL)"
+PAUSE = "print('paused', flush=True)\n            while not errors._noted: time.sleep(0.01)"  # until a signal comes
+DIE = "os.kill(os.getpid(), signal.SIGKILL)"
 
 
 def stopped(after: int, then: str, size: int = 1) -> str:

@@ -31,7 +31,7 @@ from gpu_rsfd.backends.cpu.counting import Task, TaskCounts
 from gpu_rsfd.backends.engine import Engine, Job, Local
 from gpu_rsfd.backends.pool import Columns, Process, end_with_parent
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.errors import InputError, RunError, heed_signals
 from gpu_rsfd.planning import Counts, Plan
 from gpu_rsfd.tape import STREAM_VERSION
 from gpu_rsfd.version import __version__
@@ -214,6 +214,7 @@ class Cluster(Engine):
         began, said = time.monotonic(), 0.0
         while not done.has_ready():
             time.sleep(0.002)
+            heed_signals()
             waited = time.monotonic() - began
             late = self.patience is not None and waited >= self.patience
             if late or waited - said >= QUIET_SECONDS:
@@ -228,7 +229,7 @@ class Cluster(Engine):
     def _result(self, future: Any) -> Any:
         try:
             return future.result()
-        except (KeyboardInterrupt, InputError, RunError, MemoryError):
+        except (InputError, RunError, MemoryError, KeyboardInterrupt):
             raise
         except BaseException as error:  # CancelledError is no Exception
             if self._client.status != "running" or future.cancelled():

@@ -18,7 +18,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import chain, islice
 from multiprocessing import parent_process, reduction, resource_tracker
@@ -27,10 +27,11 @@ from operator import methodcaller
 from typing import IO, Any, NamedTuple
 
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.errors import InputError, RunError, heed_signals
 from gpu_rsfd.tape import Codes
 
 CACHED_BYTES = 256 << 20  # codes of a generated data set kept by each process
+SIGNAL_SECONDS = 0.05  # so often it is looked for signals
 UNDER_WAY = 2  # items for each worker: one at work, one waiting
 
 Work = Callable[..., Any]  # a function of a module, called with the worker's `Columns` first
@@ -87,9 +88,9 @@ class Pool:
             for item in chain(first, items):
                 running.append(executor.submit(_work, pickled((function, item))))
                 if len(running) >= UNDER_WAY * self.workers:
-                    yield running.popleft().result()
+                    yield _awaited(running.popleft())
             while running:
-                yield running.popleft().result()
+                yield _awaited(running.popleft())
         except BrokenProcessPool:
             processes = list(executor._processes.values())
             self.close()  # kills the others
@@ -121,6 +122,13 @@ class Pool:
         if self._sent is not None:
             self._sent.file.close()
             self._sent = None
+
+
+def _awaited(future: Future[Any]) -> Any:
+    """Its result, unless a signal ends the work before."""
+    while not wait([future], SIGNAL_SECONDS).done:
+        heed_signals()
+    return future.result()
 
 
 # ------------------------------------------------------------------------------------------------ how processes start

@@ -10,18 +10,19 @@ __all__ = ["app", "main"]
 
 
 def main() -> None:
-    """The program; its version without anything else.  Ctrl-C while it is imported ends it as quietly as later."""
+    """The program; its version without anything else.  Signals count from the first import on."""
     _open_streams()
     if sys.argv[1:] == ["--version"]:
         from gpu_rsfd.version import __version__
 
         print(f"gpu-rsfd {__version__}")
         return
-    try:
+    from gpu_rsfd.cli.terminal import noting_signals
+
+    with noting_signals():
         from gpu_rsfd.cli import program
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
-    program.main()
+
+        program.main()
 
 
 def _open_streams() -> None:

@@ -15,8 +15,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from gpu_rsfd.cli.commands import Group
-from gpu_rsfd.cli.terminal import ended_by_signals, escaped, guarded
-from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.cli.terminal import escaped, guarded
+from gpu_rsfd.errors import InputError, RunError, Terminated
 from gpu_rsfd.version import __version__
 
 # What the machine refuses, whatever the program does: full, read-only or broken disks, permissions, limits.
@@ -68,9 +68,8 @@ def main() -> None:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names that the terminal can't show
-    came: list[int] = []
     try:
-        with ended_by_signals() as came, guarded():
+        with guarded():
             code = app(standalone_mode=False)
             sys.stdout.flush()
     except (InputError, RunError) as error:
@@ -80,8 +79,8 @@ def main() -> None:
         raise SystemExit(1) from None
     except MemoryError as error:
         fail(f"out of memory{f': {error}' if str(error) else ''}", 1)
-    except KeyboardInterrupt:
-        raise SystemExit(_interrupted(came)) from None
+    except Terminated as error:
+        raise SystemExit(128 + error.number) from None
     except OSError as error:
         if error.errno not in REFUSALS:
             bug(error)
@@ -89,7 +88,7 @@ def main() -> None:
         fail(f"{error.filename or 'output'}: {error.strerror}", 1)
     except Exception as error:
         if type(error).__name__ in ("Abort", "Exit") and not isinstance(error.__cause__, EOFError):
-            raise SystemExit(_interrupted(came) if came else getattr(error, "exit_code", 130)) from None
+            raise SystemExit(getattr(error, "exit_code", 130)) from None
         if not hasattr(error, "format_message"):
             bug(error)
         if getattr(error, "possibilities", None):
@@ -98,14 +97,7 @@ def main() -> None:
         if not error.format_message().strip():  # no command was given, and the help has been printed
             raise SystemExit(2) from None
         fail(f"{error.format_message()} (see gpu-rsfd --help)", 2)
-    if code == 130:  # typer's, whatever the signal was
-        code = _interrupted(came)
     raise SystemExit(code if isinstance(code, int) else 0)
-
-
-def _interrupted(came: list[int]) -> int:
-    """The exit code after signals."""
-    return 128 + came[-1] if came else 130
 
 
 def _give_up_output() -> None:

@@ -7,6 +7,7 @@ import math
 import os
 import shlex
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,10 +22,10 @@ from gpu_rsfd.cli.commands import RUN, SEPARATOR, Command
 from gpu_rsfd.cli.inputs import datasets_of, measurement_of, read_options, spec_of
 from gpu_rsfd.cli.options import option, running_of, with_options
 from gpu_rsfd.cli.program import app
-from gpu_rsfd.cli.terminal import Terminated, escaped
+from gpu_rsfd.cli.terminal import escaped
 from gpu_rsfd.datasets import DATA_VARIABLE, available
 from gpu_rsfd.datasets.paper import ORIGINALS
-from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.errors import InputError, RunError, Terminated
 from gpu_rsfd.measure import MEASUREMENTS, Frequencies, Measurement
 from gpu_rsfd.measure.base import check_kind, check_measurement
 from gpu_rsfd.options import SIMULATION, counted, entries, split_list, unknown_name, whole
@@ -187,7 +188,7 @@ def carry_out(
             kept = {"overwrite": options["overwrite"], "save_every": options["save_every"], "part": part}
             try:
                 results = collect(what, output, engine, **kept, reporter=reporter)
-            except (KeyboardInterrupt, RunError, MemoryError) as error:  # Ctrl-C; a full disk, a lost worker or device
+            except (Terminated, RunError, MemoryError) as error:  # Ctrl-C; a full disk, a lost worker or device
                 reporter.end()
                 _end_early(error, output, options["overwrite"], before, part)
         elapsed, worked = time.monotonic() - started, results.computed > 0
@@ -271,9 +272,8 @@ def _end_early(
     known = shutil.which("gpu-rsfd") or sys.argv[0].endswith("__main__.py")
     again = shlex.join(["gpu-rsfd" if known else sys.argv[0], *arguments])
     what, code = f"gpu-rsfd: {'out of memory: ' * isinstance(error, MemoryError)}{error}".removesuffix(": "), 1
-    if isinstance(error, KeyboardInterrupt):
-        ended = isinstance(error, Terminated)
-        what, code = ("terminated", 128 + error.number) if ended else ("\ninterrupted", 130)  # type: ignore[attr-defined]
+    if isinstance(error, Terminated):
+        what, code = "\ninterrupted" if error.number == signal.SIGINT else "terminated", 128 + error.number
     with contextlib.suppress(OSError):  # the terminal may be gone
         print(escaped(f"{what}; {kept}; to continue:\n  {again}"), file=sys.stderr, flush=True)
     raise SystemExit(code) from None

@@ -18,7 +18,7 @@ import numpy as np
 from gpu_rsfd.backends.engine import Engine
 from gpu_rsfd.command import command_of
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.errors import InputError, RunError, heed_signals
 from gpu_rsfd.files import StoreError, remove_leftovers
 from gpu_rsfd.measure import Measurement
 from gpu_rsfd.measure.view import View, finished, measured
@@ -244,7 +244,7 @@ class _Collection:
             jobs = ((data, measured, (measurement, b, spec.seed, repetitions)) for b, data, repetitions in cut)
             for (_, block, *_), (arrays, about) in self.engine.stream(jobs):
                 self._timed(block, about["seconds"])
-                self.told.advance(self.sizes[block.number] * (block.stop - block.first))
+                self._advance(self.sizes[block.number] * (block.stop - block.first))
                 yield block, arrays, about
             return
         # What follows from the counts is worked out while the next block is counted: a device need not wait for it.
@@ -252,8 +252,9 @@ class _Collection:
             before: list[Any] = []
             try:
                 for block, data, repetitions in cut:
+                    heed_signals()
                     started, name = time.perf_counter(), measurement.name
-                    view = View(name, block.plan, data, spec.seed, repetitions, self.engine, self.told.advance)
+                    view = View(name, block.plan, data, spec.seed, repetitions, self.engine, self._advance)
                     if measurement.counts_first:
                         view.tallies()
                     yield from _taken(before)
@@ -263,6 +264,10 @@ class _Collection:
                     self._timed(block, time.perf_counter() - started)
             finally:  # the block before is done, whatever becomes of the next one
                 yield from _taken(before)
+
+    def _advance(self, positions: int) -> None:
+        heed_signals()
+        self.told.advance(positions)
 
     def _timed(self, block: Block, seconds: float) -> None:
         self.speed = self.sizes[block.number] * (block.stop - block.first) / max(seconds, 1e-9)

@@ -43,7 +43,7 @@ def bundle() -> str:
         return script
 
     try:
-        return kept(cache_folder(), f"vega-{library.__version__}", make).read_text(encoding="utf-8")
+        return kept(cache_folder(), f"vega-{library.__version__}", make).content.decode()
     except CacheError:
         with tempfile.TemporaryDirectory() as folder:
             return make(Path(folder)).read_text(encoding="utf-8")

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import h5py
 import numpy as np
 
-from gpu_rsfd.errors import InputError
+from gpu_rsfd.errors import InputError, heed_signals
 from gpu_rsfd.files import FIGURES, StoreError, open_regular, replaced
 from gpu_rsfd.measure import MEASUREMENTS
 from gpu_rsfd.planning import Flags
@@ -336,6 +336,8 @@ class Contents:
 def rows_of(piece: Piece, place: Place, array: str, first: int, stop: int) -> Any:
     """Some repetitions of a cell."""
     with refusing(piece.path):
+        if isinstance(piece.arrays[array], h5py.Dataset):
+            hdf5.check_chunks(piece.arrays[array], place, first - piece.first, stop - piece.first)
         return piece.arrays[array][place[0], place[1], first - piece.first : stop - piece.first]
 
 
@@ -438,6 +440,7 @@ def pack(contents: Contents, target: Path) -> None:
                 for place in itertools.product(range(node.shape[0]), range(node.shape[1])):
                     for _ in _pack_cell(node, place, contents.cover(name, place, end), array):
                         image.check()  # a full disk shows here, not in HDF5
+                        heed_signals()
                 hdf5.attach(group, node, (*CELL, *layout.arrays[array]))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from gpu_rsfd.errors import InputError
+from gpu_rsfd.errors import InputError, unfinished
 from gpu_rsfd.files import FIGURES, open_regular, replace_file
 
 __all__ = ["FIGURES", "locked", "replace_file"]
@@ -29,31 +29,32 @@ def locked(path: Path, wait: float = LOCK_SECONDS) -> Iterator[None]:
     held: os.stat_result | None = None
     if beside.is_symlink() or (beside.exists() and not _is_lock(beside)):
         raise InputError(f"output={path} needs {beside} as its lock, but that is a file of yours: move it away")
-    try:
+    with unfinished():
         try:
-            os.close(
-                os.open(beside, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-            )  # why it can't be made is told here
-            lock.acquire()
-            held = beside.stat()
-            said = {"host": platform.node(), "process": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
-            beside.write_bytes(MARK + f" {json.dumps(said)}\n".encode())
-        except Timeout:
-            who = _holder(beside)
-            raise InputError(
-                f"output={path} is in use by another gpu-rsfd{who}; wait, or give another output"
-            ) from None
-        except OSError as error:
-            raise InputError(f"output={path} can't be written: {error.strerror}: {path.parent}") from None
-        yield
-    finally:
-        with contextlib.suppress(OSError, Timeout):
-            if held is None:  # it was made, perhaps, but not taken when a signal or an error came
-                lock.acquire(timeout=0)
+            try:
+                os.close(
+                    os.open(beside, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+                )  # why it can't be made is told here
+                lock.acquire()
                 held = beside.stat()
-            if os.path.samestat(held, beside.stat()):  # not removed and made again by others
-                beside.unlink()  # while it is held: whoever opened it just now finds it gone, and takes a new one
-        lock.release(force=True)
+                said = {"host": platform.node(), "process": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+                beside.write_bytes(MARK + f" {json.dumps(said)}\n".encode())
+            except Timeout:
+                who = _holder(beside)
+                raise InputError(
+                    f"output={path} is in use by another gpu-rsfd{who}; wait, or give another output"
+                ) from None
+            except OSError as error:
+                raise InputError(f"output={path} can't be written: {error.strerror}: {path.parent}") from None
+            yield
+        finally:
+            with contextlib.suppress(OSError, Timeout):
+                if held is None:  # it was made, perhaps, but not taken when a signal or an error came
+                    lock.acquire(timeout=0)
+                    held = beside.stat()
+                if os.path.samestat(held, beside.stat()):  # not removed and made again by others
+                    beside.unlink()  # while it is held: whoever opened it just now finds it gone, and takes a new one
+            lock.release(force=True)
 
 
 def _is_lock(path: Path) -> bool:

@@ -9,14 +9,16 @@ text of any length lies in HDF5's global heap, where one changed bit makes a rea
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
-from h5py import h5d, h5l, h5t
+from h5py import h5d, h5l, h5t, h5z
 
 from gpu_rsfd.checks import MAX_USERS, check_epsilon, integer
 from gpu_rsfd.datasets.base import check_labels
@@ -33,6 +35,8 @@ FORMAT = 3  # of the file; the stream has a version of its own
 LIBVER = "v110"  # from here on HDF5 has checksums for its own structures, too
 CHUNK = 1 << 17  # numbers in a chunk: a megabyte
 PACKED: dict[str, Any] = {"compression": "gzip", "compression_opts": 1, "shuffle": True}
+FILTERS = [h5z.FILTER_SHUFFLE, h5z.FILTER_DEFLATE, h5z.FILTER_FLETCHER32]  # which is what `PACKED` and a checksum mean
+OVERHEAD = 64  # bytes that deflate and the checksum may add to a chunk, beside a thousandth
 MOST_ROWS = 1024  # repetitions in a chunk
 MOST_PACKED = 1032  # numbers to a byte: no stream of deflate is denser
 MOST_TEXT = 1 << 30  # bytes of an attribute
@@ -221,7 +225,26 @@ def stored_fault(node: Any, size: int) -> str | None:
     declared = max(node.size, math.prod(node.chunks or ())) * node.dtype.itemsize if node.size else 0
     if declared > MOST_PACKED * stored:
         return f"declares {declared:,} bytes, but the file has only {stored:,} for them"
+    filters = [made.get_filter(i)[0] for i in range(made.get_nfilters())]
+    if node.chunks and (filters != FILTERS or node.chunks[:2] != (1, 1) or math.prod(node.chunks) > CHUNK):
+        return "is stored in another way than by gpu-rsfd"
     return None
+
+
+def check_chunks(node: Any, place: Sequence[int], first: int, stop: int) -> None:
+    """A ValueError if some repetitions of a cell would inflate to more than they are: HDF5 has no limit of its own."""
+    if node.chunks is None:
+        return
+    size = math.prod(node.chunks) * node.dtype.itemsize
+    steps = [range(0, length, chunk) for length, chunk in zip(node.shape[3:], node.chunks[3:], strict=True)]
+    for at in itertools.product(range(first // node.chunks[2] * node.chunks[2], stop, node.chunks[2]), *steps):
+        found, length = node.id.get_chunk_info_by_coord((*place, *at)), 0
+        if found.byte_offset is not None and found.size <= size + size // 1000 + OVERHEAD:
+            mask, content = node.id.read_direct_chunk((*place, *at))
+            deflated = not mask & 1 << FILTERS.index(h5z.FILTER_DEFLATE)
+            length = len(zlib.decompressobj().decompress(content, size + 1)) if deflated else 0
+        if length > size or found.size > size + size // 1000 + OVERHEAD:
+            raise ValueError(f"{node.name[1:]} has a chunk of more than the {size:,} bytes that it declares")
 
 
 # ------------------------------------------------------------------------------------------------------------- writing
@@ -243,10 +266,12 @@ def write_attributes(file: Any, want: Described, complete: bool, about: Mapping[
 
 def create_array(group: Any, name: str, shape: Sequence[int], dtype: Any) -> Any:
     """An array of a measurement, still empty.  A chunk has one cell, so that one cell after the other can be filled."""
-    rows = min(max(1, min(CHUNK // max(1, math.prod(shape[3:])), MOST_ROWS)), shape[2])
-    chunks = (1, 1, rows, *(min(size, CHUNK) for size in shape[3:]))
+    chunks, room = list[int](), CHUNK
+    for size in (*reversed(shape[3:]), min(shape[2], MOST_ROWS)):
+        chunks.insert(0, max(1, min(size, room)))
+        room //= chunks[0]
     # -1 is never a count: a chunk that is lost is noticed
-    return group.create_dataset(name, shape, dtype, chunks=chunks, fletcher32=True, fillvalue=-1, **PACKED)
+    return group.create_dataset(name, shape, dtype, chunks=(1, 1, *chunks), fletcher32=True, fillvalue=-1, **PACKED)
 
 
 def attach(group: Any, variable: Any, names: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from gpu_rsfd.errors import InputError
+from gpu_rsfd.errors import InputError, heed_signals
 from gpu_rsfd.files import StoreError, sync_folder
 
 MARK = b"\x89gpu-rsfd-3\r\n"
@@ -80,6 +80,7 @@ class Reading(list[Record]):
         self.file, self.end, self.damaged = file, 0, 0
         at, size = 0, os.fstat(file.fileno()).st_size
         while at < size:
+            heed_signals()
             stop = self._take(at, size)
             if stop is None:
                 at = self._mark_after(at + 1, size)  # a record that was changed costs itself alone

@@ -1,11 +1,14 @@
 """How the native backend is built, and every way in which it is not: then NumPy, with a line that says why."""
 
 import ctypes
+import hashlib
 import os
 import re
 import stat
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 from native_builds import COMPILER, needs_compiler
@@ -13,6 +16,7 @@ from native_builds import COMPILER, needs_compiler
 import gpu_rsfd
 from gpu_rsfd.backends import BackendUnavailable, open_backend
 from gpu_rsfd.backends.native import build, tables
+from gpu_rsfd.backends.native.backend import NativeBackend
 from gpu_rsfd.protocols import Bits, Keep
 
 TINY = """
@@ -150,8 +154,8 @@ def test_source_flags_and_cpu_are_in_the_name(tiny):
         )
     }
     assert len(keys) == 6
-    path = build.in_cache(COMPILER, TINY, tiny)
-    other = build.in_cache(COMPILER, TINY + " ", tiny)
+    path = build.in_cache(COMPILER, TINY, tiny).path
+    other = build.in_cache(COMPILER, TINY + " ", tiny).path
     assert path != other
     assert COMPILER.key(TINY) in path.name
 
@@ -186,7 +190,84 @@ def test_what_another_user_owns_or_can_write_is_not_loaded(tiny, monkeypatch):
         os.chown(path, 0, -1)
     me = os.geteuid()
     monkeypatch.setattr(os, "geteuid", lambda: me + 1)
-    assert reason() == f"{tiny} belongs to another user"
+    assert reason().endswith(" belongs to another user")
+
+
+@needs_compiler
+def test_a_folder_above_the_cache_that_others_can_write_to(tiny, monkeypatch, tmp_path):
+    """Whoever can rename the cache can put another in its place, at any moment."""
+    above = tmp_path / "above"
+    above.mkdir()
+    above.chmod(0o777)
+    (tmp_path / "link").symlink_to(above)
+    for place in (above, tmp_path / "link"):
+        monkeypatch.setenv("GPU_RSFD_CACHE", str(place / "inner" / "cache"))
+        assert reason() == f"{above} can be written by other users"
+    above.chmod(0o755)
+    build.forget()
+    assert build.built().path.parent == tmp_path / "link" / "inner" / "cache"
+
+
+@needs_compiler
+def test_what_was_checked_is_what_is_loaded(tiny, monkeypatch, tmp_path):
+    """A file that is replaced between the check and the loading is not loaded."""
+    path = build.in_cache(COMPILER, TINY, tiny).path
+    evil, cdll = build.compiled(COMPILER, TINY.replace("tiny", "evil"), tmp_path), ctypes.CDLL
+
+    def replaced_meanwhile(name):
+        path.unlink()
+        evil.replace(path)
+        return cdll(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", replaced_meanwhile)
+    build.forget()
+    assert build.built().width == "tiny"
+
+
+ATTACK = """
+import os, sys
+os.setgroups([]); os.setgid(12345); os.setuid(12345)
+folder, evil = sys.argv[1:]
+name = os.path.basename(evil)
+while True:  # the real cache and ours change places, as often as possible
+    try:
+        os.rename(folder + "/cache", folder + "/real")
+        os.rename(folder + "/mine", folder + "/cache")
+        os.rename(folder + "/cache", folder + "/mine")
+        os.rename(folder + "/real", folder + "/cache")
+    except OSError:
+        if not os.path.exists(folder + "/cache") and os.path.exists(folder + "/real"):
+            os.rename(folder + "/real", folder + "/cache")
+"""
+
+
+@needs_compiler
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to act as another user")
+def test_another_user_who_swaps_the_cache(tiny, monkeypatch):
+    """Code of a user who can write to a folder above the cache is never run."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        above = Path(folder)
+        above.chmod(0o777)
+        monkeypatch.setenv("GPU_RSFD_CACHE", str(above / "cache"))
+        evil = build.compiled(build.find_compiler(), TINY.replace("tiny", "evil"), above)
+        (above / "mine").mkdir()
+        content = evil.read_bytes()
+        key = build.find_compiler().key(TINY)
+        copy = above / "mine" / f"native-{key}-{hashlib.sha256(content).hexdigest()[:16]}.so"
+        copy.write_bytes(content)
+        for path in (above / "mine", copy):
+            path.chmod(0o700)
+            os.chown(path, 12345, 12345)
+        attacker = subprocess.Popen([sys.executable, "-c", ATTACK, folder, str(copy)])
+        try:
+            for _ in range(200):
+                build.forget()
+                described = build.describe()
+                assert described["available"].startswith("no, since ")
+                assert folder in described["available"]
+        finally:
+            attacker.kill()
+            attacker.wait()
 
 
 @needs_compiler

@@ -3,18 +3,13 @@
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from command import call
 
 import gpu_rsfd
-import gpu_rsfd.running.experiments
-from gpu_rsfd.cli.terminal import Terminated, ended_by_signals
 
 SCRIPT = Path(gpu_rsfd.__file__).parents[1] / "benchmarks" / "faults.py"
 COMPILER = os.environ.get("CC", "cc")
@@ -71,51 +66,3 @@ def test_the_walker_sees_mistakes(tmp_path, mistake, arguments, found):
         f"    {mistake}\n"
     )
     assert re.search(found, walked(*arguments, code=1, path=tmp_path)[1])
-
-
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
-def test_exit_codes_of_any_command(monkeypatch, tmp_path, number):
-    """Also where nothing is run that could be kept."""
-    slow = lambda *_: os.kill(os.getpid(), number) or time.sleep(20)  # noqa: E731
-    monkeypatch.setattr(gpu_rsfd.running.experiments, "merge", slow)
-    monkeypatch.chdir(tmp_path)
-    assert call(monkeypatch, "merge", "r.h5") == 128 + number
-
-
-INTERRUPTED = """
-import sys
-sys.argv = ['gpu-rsfd', 'sweep']
-class Finder:
-    def find_spec(self, name, *_):
-        if name == {name!r}:
-            raise KeyboardInterrupt
-sys.meta_path.insert(0, Finder())
-from gpu_rsfd.cli import main
-main()
-"""
-
-
-@pytest.mark.parametrize("name", ["gpu_rsfd.cli.run", "gpu_rsfd.cli.program", "typer"])
-def test_ctrl_c_while_it_is_imported(tmp_path, name):
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED.format(name=name)], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
-
-
-@pytest.mark.parametrize("number,error", [(signal.SIGINT, KeyboardInterrupt), (signal.SIGHUP, Terminated)])
-def test_a_signal_at_a_bad_moment_comes_again(number, error):
-    """Where Python would only complain of an exception and go on."""
-    heard = []
-
-    class Removed:
-        def __del__(self):
-            os.kill(os.getpid(), number)
-            heard.append(sum(range(1000)))  # the handler has been called by now
-
-    def work():
-        Removed()
-        heard.append("after")
-        time.sleep(20)
-
-    with ended_by_signals(), pytest.raises(error):
-        work()
-    assert heard == [499500, "after"]

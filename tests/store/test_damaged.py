@@ -416,6 +416,45 @@ def billion(file):
         file["mine"].create_dataset(name, shape, dtype, chunks=(1, 1, 1024, *shape[3:]), compression="gzip")
 
 
+def with_chunk(file, content, mask):
+    """The counts of a file, with these bytes as their first chunk."""
+    node = file["mine"]["counts"]
+    counts, shape = node[()], node.shape
+    del file["mine"]["counts"]
+    options = {"compression": "gzip", "compression_opts": 1, "shuffle": True, "fletcher32": True}
+    node = file["mine"].create_dataset(
+        "counts", shape, np.int64, chunks=(1, 1, 1024, 8), maxshape=(None,) * 4, **options
+    )
+    node[...] = counts
+    node.id.write_direct_chunk((0, 0, 0, 0), content, mask)
+
+
+def bomb(file):
+    """A chunk of some megabytes that HDF5 inflates to gigabytes, in a place for a few bytes."""
+    zeros = zlib.compressobj(9)
+    content = b"".join(zeros.compress(bytes(1 << 24)) for _ in range(256)) + zeros.flush()
+    with_chunk(file, content + b"sums", 4)  # without a checksum
+
+
+def padded(file):
+    """A chunk that is larger than its numbers."""
+    with_chunk(file, bytes(1 << 22), 7)
+
+
+def other_filters(file):
+    """Deflated twice: gigabytes from a few bytes, with a chunk of any size in between."""
+    node = file["mine"]["counts"]
+    content, chunks = node[()], node.chunks
+    del file["mine"]["counts"]
+    made = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    made.set_chunk(chunks)
+    for _ in range(3):
+        made.set_deflate(9)
+    space = h5py.h5s.create_simple(content.shape)
+    h5py.h5d.create(file["mine"].id, b"counts", h5py.h5t.NATIVE_INT64, space, made)
+    file["mine"]["counts"][...] = content
+
+
 def many_devices(file):
     del file.attrs["device"]
     file.attrs.create("device", ["x" * 1000] * 1000, dtype=h5py.string_dtype())
@@ -428,6 +467,9 @@ def text_of_any_length(file):
 
 @pytest.mark.parametrize("trick,words", [
     (billion, "declares [0-9,]+ bytes, but the file has only"),
+    (bomb, "mine/counts has a chunk of more than the [0-9,]+ bytes that it declares"),
+    (padded, "mine/counts has a chunk of more than the [0-9,]+ bytes that it declares"),
+    (other_filters, "mine/counts is stored in another way than by gpu-rsfd"),
     (many_devices, "device is not a number or a text of fixed length"),
     (text_of_any_length, "device is not a number or a text of fixed length"),
 ])  # fmt: skip

@@ -1,6 +1,7 @@
 """Files of the user stay theirs; a file is written wholly or not at all, by one writer at a time."""
 
 import errno
+import fcntl
 import io
 import json
 import os
@@ -16,6 +17,7 @@ from runs import names, same, sweep
 import gpu_rsfd
 from gpu_rsfd import files
 from gpu_rsfd.errors import InputError, RunError
+from gpu_rsfd.files import remove_leftovers, replaced
 from gpu_rsfd.store.files import locked
 
 SMALL = ["--users", "500", "--domain", "3x2", "--epsilon", "1", "--repetitions", "2", "--workers", "1"]
@@ -254,3 +256,31 @@ def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch, call):
         with pytest.raises(RunError, match=r"can't write .*f: No space left on device"):
             files.replace_file(tmp_path / "f", b"new")
     assert content(tmp_path) == {"f": b"old"}
+
+
+def test_a_live_file_is_nobody_elses_leftover(tmp_path, monkeypatch):
+    """Of containers with one host name and one process number; also between making a file and locking it."""
+    path, lock, met = tmp_path / "r.h5", fcntl.flock, []
+
+    def late(file, how):
+        if not met:
+            met.append(how)
+            remove_leftovers(path)  # somebody else's, at the worst moment
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with replaced(path) as file:
+        file.write(b"one")
+        if not os.fork():  # another writer, with our name and number
+            try:
+                os.getpid = os.getppid
+                with replaced(path) as other:
+                    other.write(b"two")
+            finally:
+                os._exit(0)
+        assert os.wait()[1] == 0
+        assert path.read_bytes() == b"two"
+        file.write(b" and more")
+    assert path.read_bytes() == b"one and more"
+    assert names(tmp_path) == ["r.h5"]
+    assert met

@@ -6,6 +6,7 @@ import ctypes
 import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +17,11 @@ from gpu_rsfd.backends.cpu.backend import cores, runs
 from gpu_rsfd.backends.cpu.counting import Task, TaskCounts
 from gpu_rsfd.backends.native import build
 from gpu_rsfd.backends.native.tables import NOISES, Held, Tables, draw
-from gpu_rsfd.backends.pool import CACHED_BYTES, Columns
+from gpu_rsfd.backends.pool import CACHED_BYTES, SIGNAL_SECONDS, Columns
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
-from gpu_rsfd.errors import InputError
+from gpu_rsfd.errors import InputError, heed_signals
 from gpu_rsfd.planning import Counts, Plan
 from gpu_rsfd.tape import LANES, Codes, code_dtype
 
@@ -141,7 +142,7 @@ class NativeBackend(Backend):
         jobs = [(j, first) for j in range(dataset.d) for first in range(0, stop - start, DRAWN_AT_A_TIME)]
         small = len(jobs) == 1 or (stop - start) * dataset.d < DRAWN_AT_A_TIME
         for _ in (map if small else self._threads.map)(fill, *zip(*jobs, strict=True)):
-            pass
+            heed_signals()
         return columns
 
     def _pieces(self, tables: Tables, groups: slice, repetitions: int) -> Iterator[Piece]:
@@ -179,13 +180,12 @@ class NativeBackend(Backend):
         left, running = iter(pieces), set[Future[tuple[Piece, tuple[list[Counts], Counts]]]]()
         try:
             while True:
-                for piece in left:
+                for piece in islice(left, 2 * self.workers - len(running)):
                     running.add(self._threads.submit(counted, piece))
-                    if len(running) >= 2 * self.workers:
-                        break
                 if not running:
                     return
-                finished, running = wait(running, return_when=FIRST_COMPLETED)
+                finished, running = wait(running, SIGNAL_SECONDS, FIRST_COMPLETED)
+                heed_signals()
                 for future in finished:
                     yield future.result()
         finally:  # Ctrl-C, say: what is under way ends within a millisecond or so

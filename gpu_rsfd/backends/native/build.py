@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from gpu_rsfd.backends.native.tables import declare
-from gpu_rsfd.cache import CacheError, cache_folder, kept, last_line
+from gpu_rsfd.cache import CacheError, Kept, cache_folder, kept, last_line
 
 SOURCE = Path(__file__).with_name("counts.c")
 COMPILERS = ("cc", "gcc", "clang")
@@ -108,15 +108,15 @@ def _built() -> Built | NotBuilt:
         if os.environ.get("GPU_RSFD_NATIVE", "").strip() == "0":
             raise NotBuilt("GPU_RSFD_NATIVE=0 turns the native backend off")
         compiler = find_compiler()
-        path = in_cache(compiler, SOURCE.read_text(encoding="utf-8"), cache_folder())
-        library = load(path)
+        found = in_cache(compiler, SOURCE.read_text(encoding="utf-8"), cache_folder())
+        library = load(*found)
     except NotBuilt as error:
         return error
     except CacheError as error:
         return NotBuilt(str(error))
     except (OSError, subprocess.SubprocessError) as error:
         return NotBuilt(f"the native backend can't be built: {last_line(error)}")
-    return Built(library, compiler, path)
+    return Built(library, compiler, found.path)
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
@@ -147,7 +147,7 @@ def find_compiler() -> Compiler:
     raise NotBuilt(f"the C compiler {shlex.join(command)} does not work: {last_line(told.stderr)}")
 
 
-def in_cache(compiler: Compiler, source: str, folder: Path) -> Path:
+def in_cache(compiler: Compiler, source: str, folder: Path) -> Kept:
     """The compiled source; compiles and checks it unless the cache has it."""
 
     def make(where: Path) -> Path:
@@ -178,10 +178,16 @@ def _error_line(text: str) -> str:
     return last_line(next((line for line in text.splitlines() if "error" in line.lower()), text))
 
 
-def load(path: Path) -> ctypes.CDLL:
-    """Loads what was compiled."""
+def load(path: Path, content: bytes | None = None) -> ctypes.CDLL:
+    """Loads what was compiled: these very bytes, where they can be had as a file that nobody else can reach."""
     try:
-        return declare(ctypes.CDLL(str(path)))
+        place = str(path)
+        if content is not None and hasattr(os, "memfd_create"):
+            number = os.memfd_create(path.name)  # stays open: libraries of one name are one library
+            with os.fdopen(number, "wb", closefd=False) as file:
+                file.write(content)
+            place = f"/proc/self/fd/{number}"
+        return declare(ctypes.CDLL(place))
     except (OSError, AttributeError) as error:  # a folder from which nothing may be run, a file for another machine
         raise NotBuilt(f"{path} can't be loaded: {last_line(error)}") from None
 

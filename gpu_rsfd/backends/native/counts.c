@@ -833,7 +833,7 @@ static void repeat(const Job *job, i64 row, i64 first, i64 groups, Scratch *s) {
   for (i32 j = 0; j < job->attributes; j++) value |= job->attribute[j].sents;
   if (job->needs_assignment) assign(job, repetition, first, groups, s);
   if (value)
-    for (i64 o = 0; o < PARTS * (groups + groups % TOGETHER); o++)
+    for (i64 o = 0; o < PARTS * groups; o++)
       s->value[o] = prepare(job->seed, VALUE, repetition, stepping((u64)first * 16 + W * o + 1, 1));
   s->x = s->planes;
   for (i32 j = 0; j < job->attributes && !*job->stop; s->x += job->attribute[j++].digits * CHUNK) {
