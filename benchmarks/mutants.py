@@ -312,7 +312,7 @@ NATIVE_MUTANTS = [
     native("t not in whole for t", "True for t", file="tables.py"),
     native("first + everyone.index(t)", "everyone.index(t)", file="tables.py"),
     native('upper, "right") + first', 'upper, "right")', file="tables.py"),
-    native("if path.is_symlink() or not path.is_file():", "if False:", file="../../cache.py"),
+    native("if not stat.S_ISREG(os.stat(entry, dir_fd=number, follow_symlinks=False).st_mode):", "if False:", file="../../cache.py"),
     native("made.replace(path)", "made.rename(folder / 'counts.so')", file="../../cache.py"),
     native("*self.flags, self.macros", "*self.flags", file="build.py"),
     native("            stop[0] = 1\n", "", file="backend.py"),
