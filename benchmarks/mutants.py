@@ -310,13 +310,8 @@ NATIVE_MUTANTS = [
     native("t not in whole for t", "True for t", file="tables.py"),
     native("first + everyone.index(t)", "everyone.index(t)", file="tables.py"),
     native('upper, "right") + first', 'upper, "right")', file="tables.py"),
-<<<<<<< HEAD
     native("if not stat.S_ISREG(", "if False and not stat.S_ISREG(", file="../../cache.py"),
     native("0 if sticky else OTHERS", "0", file="../../cache.py"),
-=======
-    native("if not stat.S_ISREG(os.stat(entry, dir_fd=number, follow_symlinks=False).st_mode):", "if False:",
-           file="../../cache.py"),
->>>>>>> 7f2e948
     native("made.replace(path)", "made.rename(folder / 'counts.so')", file="../../cache.py"),
     native("*self.flags, self.macros", "*self.flags", file="build.py"),
     native("            stop[0] = 1\n", "", file="backend.py"),
