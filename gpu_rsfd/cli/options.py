@@ -12,6 +12,7 @@ import typer
 
 from gpu_rsfd.backends import BACKENDS
 from gpu_rsfd.datasets import available
+from gpu_rsfd.datasets.options import BY_NAME
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Measurement
@@ -77,6 +78,7 @@ FILTERS = (  # what is shown of a results file
            known=FIELDS[0].known),
     Option("epsilon", "LIST", "Only these epsilons.", "ln2,1", many=True, default_text="all", panel=None),
 )  # fmt: skip
+SHOWN_COUNT = replace(BY_NAME["min_count"], kind=int, panel=None)
 SHOWN_POSTPROCESS = Option(
     "postprocess", "NAME", f"Post-processing of the estimates: {', '.join(POSTPROCESS)}.", "norm-sub",
     default_text="clip-normalize", known=lambda: [*POSTPROCESS, *ALIASES], panel=None,
