@@ -42,12 +42,14 @@ SELECTION = (
     *(replace(option, unused=("paper",)) for option in TABLE),
 )  # fmt: skip
 PROTOCOL_FROM = Option(
-    "protocol_from", "LIST", "Python files that define protocols; without --protocol, all of them are run.", "mine.py",
-    many=True, panel=SIMULATION, in_python=False,
+    "protocol_from", "LIST", "Python files that define protocols, and are executed; without --protocol, all are run.",
+    "mine.py", many=True, panel=SIMULATION, in_python=False,
 )  # fmt: skip
-SPEC_FILE = Option(
-    "spec", "FILE", "TOML file with the options above; the command line takes precedence.", "sweep.toml",
-    panel=SIMULATION, unused=("paper",), kind=Path, in_python=False,
+SPEC_FILE = (
+    Option("spec", "FILE", "TOML file with the options above; the command line takes precedence.", "sweep.toml",
+           panel=SIMULATION, unused=("paper",), kind=Path, in_python=False),
+    Option("allow_code", "", "Execute the Python files that the spec file names, also with --dry-run.",
+           panel=SIMULATION, unused=("paper",), kind=bool, default=False, in_python=False),
 )  # fmt: skip
 RUN = (
     Option("backend", "NAME", "auto, cupy, native or numpy.", "numpy", panel=MACHINE, kind=str, default="auto",
@@ -96,7 +98,7 @@ def inputs_of(command: str, kind: type[Measurement] = Measurement) -> tuple[Opti
 
 def running_of(command: str, kind: type[Measurement]) -> tuple[Option, ...]:
     """All options of a command that runs a measurement."""
-    return (*inputs_of(command, kind), *_own((SPEC_FILE, *RUN), command, kind))
+    return (*inputs_of(command, kind), *_own((*SPEC_FILE, *RUN), command, kind))
 
 
 def _own(declared: Sequence[Option], command: str, kind: type[Measurement]) -> tuple[Option, ...]:

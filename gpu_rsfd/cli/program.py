@@ -10,7 +10,8 @@ import os
 import platform
 import sys
 import traceback
-from typing import Annotated, NoReturn
+import warnings
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -52,6 +53,11 @@ def fail(line: str, code: int) -> NoReturn:
     raise SystemExit(code)
 
 
+def _warning(message: Warning | str, category: type[Warning], *where: Any, usual: Any = warnings.formatwarning) -> str:
+    """What we have to say needs no place in a file."""
+    return f"gpu-rsfd: {escaped(str(message))}\n" if category is UserWarning else usual(message, category, *where)
+
+
 def bug(error: BaseException) -> NoReturn:
     """Nothing that a user did: all that is needed to find it."""
     import numpy as np
@@ -68,6 +74,7 @@ def main() -> None:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names that the terminal can't show
+    warnings.formatwarning = _warning  # type: ignore[assignment]
     try:
         with guarded():
             code = app(standalone_mode=False)

@@ -183,8 +183,9 @@ def report_chunks(
     assignment: str = "uniform",
     settings: PrivacySettings = DEFAULT_SETTINGS,
     users: int | None = None,
+    guarantee: str | None = None,
 ) -> Iterator[ReportChunk]:
-    """What each user sends in one repetition, some users at a time.
+    """For simulation only: what each user sends in one repetition, some users at a time.
 
     These are the reports of `reports`, bit by bit, for data sets of any size and much faster: for your own attacks and
     estimators.
@@ -193,7 +194,7 @@ def report_chunks(
     ----------
     data : Dataset, str or path
         As in `simulate`.
-    protocol, epsilon, seed, repetition, assignment, settings
+    protocol, epsilon, seed, repetition, assignment, settings, guarantee
         As in `reports`.
     users : int, optional
         Users in a chunk.  Default: as many as fit into a few megabytes.
@@ -212,7 +213,7 @@ def report_chunks(
     check_assignment(assignment)
     data = as_dataset(data)
     check_rows(data, "users")
-    plan = Plan.of(data.domain, [protocol], [check_epsilon(epsilon)], assignment, settings)
+    plan = Plan.of(data.domain, [protocol], [check_epsilon(epsilon)], assignment, settings.under(guarantee))
     seed, repetition = check_seed(seed), integer("repetition", repetition, 0, 2**64 - 1)
     size = chunk_users(8 * data.domain.total, data.n) if users is None else integer("users", users, 1, MAX_USERS)
     return (

@@ -4,6 +4,7 @@ Each test fails for a mutant that other tests let pass.
 """
 
 import threading
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.backends.cpu.counting import Task
 from gpu_rsfd.backends.cpu.counting import run as run_on_cpu
 from gpu_rsfd.backends.cuda import backend as backend_module
-from gpu_rsfd.backends.cuda import runner
+from gpu_rsfd.backends.cuda import devices, runner
 from gpu_rsfd.backends.cuda.backend import CupyBackend, DeviceLost, Limits
 from gpu_rsfd.backends.cuda.kernels import BARE, KERNELS, source
 from gpu_rsfd.backends.cuda.passes import AttributeJob
@@ -145,7 +146,7 @@ def test_the_last_of_very_many_users(machine, n, law, assignment):
                 continue
             counts = [np.zeros((len(a.recipes), 3, a.k), np.int64) for a in plan.attributes]
             sampled = np.zeros((3, 2), np.int64)
-            for part in device._users(job, start, start + 3, runner.Work(0, 3, threading.Event())):
+            for part in device._users(job, start, start + 3, 0, 3):
                 job.unpack(replace(part, first_user=0), counts, sampled)
             stop = min((start + 3) * LANES, n)
             task = Task(start * LANES, stop, n, 2, assignment, tuple(repetitions), plan.attributes, True)
@@ -276,7 +277,7 @@ def test_the_second_output_is_as_large_as_the_first(standin):
         def launched():
             users = runner._Users(device, job, 0, job.groups, device._values(job, 0, job.groups))
             for share in ((0, 3), (3, 4), (4, 5), (5, 8)):
-                job.unpack(users.launch(*share).part(), counts, sampled)
+                job.unpack(users.launch(*share).arrived(), counts, sampled)
 
         device.submit(launched).result()
     with NumpyBackend(workers=1) as engine:
@@ -470,37 +471,62 @@ def in_two_devices(standin, monkeypatch, **settings):
     return backend, Plan.of(data.domain, ("smp-grr",), [1.0]), data
 
 
-def stopped(monkeypatch):
-    """An event that is set when no more work is done."""
-    event, work = threading.Event(), runner.Work
+@pytest.mark.parametrize("lost_at", ["launch", "later"])
+@pytest.mark.parametrize("after", [0, 7])
+def test_the_others_count_what_a_lost_device_had_to(standin, monkeypatch, lost_at, after):
+    backend, plan, data = in_two_devices(standin, monkeypatch, lost_after=after, lost_device=0, lost_at=lost_at)
+    done = []
+    with backend:
+        with pytest.warns(
+            UserWarning, match=r"\(device 0, sm_80\) failed: .*; the other devices count its repet"
+        ) as told:
+            check(backend, plan, data, range(20), progress=done.append)
+        assert sum(done) == plan.positions(data.n) * 20
+        standin._settings.launches.clear()
+        check(backend, plan, data, range(20))  # it is not tried again
+        assert {device for _, device in standin._settings.launches} == {1}
+    assert len(told) == 1
 
-    def noted(first, last, ended):
-        ended.set = event.set
-        ended.is_set = event.is_set
-        return work(first, last, ended)
 
-    monkeypatch.setattr(backend_module, "Work", noted)
-    return event
+def test_all_devices_lost(standin, monkeypatch):
+    """The second device fails in its own share, or in that of the first."""
+    for after in (8, 70):
+        devices.forget()
+        backend, plan, data = in_two_devices(standin, monkeypatch)
+        launch = standin.RawKernel.__call__
+
+        def lost(kernel, *args, after=after, launch=launch, **options):
+            mine = sum(device == kernel._device for _, device in standin._settings.launches)
+            if mine >= (4 if kernel._device == 0 else after):
+                raise standin.CUDADriverError("CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered")
+            return launch(kernel, *args, **options)
+
+        with monkeypatch.context() as patch, warnings.catch_warnings(), backend:
+            warnings.simplefilter("ignore", UserWarning)
+            patch.setattr(standin.RawKernel, "__call__", lost)
+            with pytest.raises(DeviceLost, match="device 1"):
+                backend.count(plan, data, 1, range(40))
 
 
-def test_a_lost_device_ends_the_work_of_the_others(standin, monkeypatch):
-    backend, plan, data = in_two_devices(standin, monkeypatch, lost_after=0, lost_device=0)
-    end, done, waited = stopped(monkeypatch), [], []
+def test_an_error_of_one_device_ends_the_work_of_the_others(standin, monkeypatch):
+    backend, plan, data = in_two_devices(standin, monkeypatch)
+    done, failed = [], threading.Event()
 
     def progress(positions):
-        waited.append(end.wait(10 if all(waited) else 0))  # asserted below: here DeviceLost would hide it
+        if threading.current_thread().name.startswith("cuda0"):
+            failed.set()
+            raise ZeroDivisionError
+        failed.wait(30)
         done.append(positions)
 
-    with backend, pytest.raises(DeviceLost, match="device 0"):
-        backend.count(plan, data, 1, range(200), progress)
-    assert end.is_set()
-    assert all(waited)
-    assert len(done) <= 2
+    with backend, pytest.raises(ZeroDivisionError):
+        backend.count(plan, data, 1, range(400), progress)
+    assert len(done) < 200
 
 
 def test_an_interrupt_ends_the_work_of_all(standin, monkeypatch):
     backend, plan, data = in_two_devices(standin, monkeypatch)
-    end, done, started, at_work = stopped(monkeypatch), [], threading.Event(), []
+    end, done, started, at_work = threading.Event(), [], threading.Event(), []
 
     def progress(positions):
         at_work.append(1)
@@ -514,6 +540,7 @@ def test_an_interrupt_ends_the_work_of_all(standin, monkeypatch):
 
     def interrupted(futures, return_when=None):
         if return_when is None:  # afterwards: for the batch that each device has
+            end.set()
             return wait(futures)
         assert started.wait(30)
         raise KeyboardInterrupt

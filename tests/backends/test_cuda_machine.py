@@ -2,13 +2,17 @@
 which can run a kernel, processes, threads, folders and memory that fail.
 """
 
+import gc
 import os
+import re
+import subprocess
+import sys
 import threading
 import warnings
 
 import numpy as np
 import pytest
-from cuda_standin import SEED, WAYS, check, launches, needs_compiler
+from cuda_standin import FOLDER, SEED, WAYS, check, in_memory, launches, needs_compiler
 
 import gpu_rsfd
 from gpu_rsfd.backends import BackendUnavailable, open_backend
@@ -218,10 +222,107 @@ def test_two_threads_have_their_own_plans(standin):
 
 
 def test_without_pinned_memory(standin):
+    """One line of ours, none of CuPy's; and where warnings are errors, the device works all the same."""
     standin._reset(pinned_fails=True)
+    assert len(devices.probe().devices) == 1  # warnings are errors here
     with CupyBackend() as backend, backend.limited(Limits(repetitions=2)):
-        check(backend, PLAN, DATA)
+        with pytest.warns(UserWarning, match=r"\(device 0, sm_80\) has too little pinned memory: copies take") as told:
+            check(backend, PLAN, in_memory(900, (5, 3)))
+        check(backend, PLAN, DATA)  # without another word
+        assert [warning.category for warning in told] == [UserWarning]
     assert standin._settings.pinned == 0
+
+
+@pytest.mark.parametrize("what,many", [("launch", 1), ("launch", 3), ("module", 1), ("event", 2)])
+def test_too_little_memory_for_a_launch_a_module_or_an_event(standin, what, many):
+    """Less at a time, as when an array does not fit."""
+    with CupyBackend() as backend:
+        standin._settings.short = {what: many}
+        with pytest.warns(UserWarning, match="short of memory: smaller batches from here on") as told:
+            check(backend, PLAN, DATA)
+        assert standin._settings.short == {what: 0}
+    assert len(told) == 1
+
+
+def test_a_batch_that_is_given_up_holds_no_memory(standin, monkeypatch):
+    """Or its half would not fit, either."""
+    launch, values, calls, held = runner._Users.launch, runner.Runner._values, [], []
+
+    def short(users, first, last):
+        calls.append(users.groups)
+        if len(calls) > 2 and users.groups == 15:
+            raise standin.cuda.memory.OutOfMemoryError("Out of memory")
+        return launch(users, first, last)
+
+    def noted(device, job, start, stop):
+        held.append(standin._settings.used[0])
+        return values(device, job, start, stop)
+
+    monkeypatch.setattr(runner._Users, "launch", short)
+    monkeypatch.setattr(runner.Runner, "_values", noted)
+    with CupyBackend() as backend, backend.limited(Limits(repetitions=1)), pytest.warns(UserWarning, match="-> 512"):
+        check(backend, PLAN, DATA)
+    assert calls.count(15) == 3
+    assert held == [0, 0, 0]
+
+
+@pytest.mark.parametrize("memory,n", [(100_000, 120_000), (120_000, 120_000)])
+def test_values_that_go_leave_no_pieces(standin, memory, n):
+    """A small array would take a piece of theirs, and a large one would not fit beside it."""
+    standin._reset(memory=memory)
+    with CupyBackend() as backend:
+        for domain in ((16,), (2, 16)):  # without a word of too little memory
+            data = gpu_rsfd.SyntheticDataset(n, domain)
+            backend.count(Plan.of(domain, ["spl-oue"], [1.0]), data, 1, range(1))
+
+
+def test_a_failure_touches_no_other_device(standin):
+    """What the failed work held ends in the device's own thread; so do the events of a stopwatch."""
+    standin._reset(devices=2, broken=(0,))
+    with CupyBackend([1]) as backend:
+
+        def failing():
+            backend.count(PLAN, DATA, 1, range(2))
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            kernel_times(backend, failing)
+        assert standin._settings.contexts == {1}
+        for lost_at in ("launch", "later"):
+            standin._settings.lost.clear()
+            standin._settings.__dict__.update(lost_at=lost_at, lost_after=len(standin._settings.launches) + 2)
+            with pytest.raises(DeviceLost) as caught:
+                backend.count(PLAN, DATA, 1, range(6))
+            assert caught.value.__cause__ is not None
+            del caught
+            gc.collect()
+            assert standin._settings.contexts == {1}
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv.pop(1))
+import cupy
+from gpu_rsfd.cli.program import main
+cupy._reset(**eval(sys.argv.pop(1)))
+main()
+"""
+
+
+@pytest.mark.parametrize("settings,code,said", [
+    ({"lost_after": 8}, 1,
+     r"\(device 0, sm_80\) failed: CUDA_ERROR_ECC.*; nothing was finished.* to continue:\n  .*\n"),
+    ({"devices": 2, "lost_after": 9, "lost_device": 1, "lost_at": "later", "pinned_fails": True}, 0,
+     r"\(device \d, sm_80\) has too little pinned .*\n"
+     r"gpu-rsfd: CPU stand-in \(device 1, sm_80\) failed: cudaErrorIllegal.*; the other devices count its rep.*\n"),
+], ids=["lost", "one of two lost"])  # fmt: skip
+def test_standard_error_has_our_lines_alone(tmp_path, settings, code, said):
+    """Nothing of CuPy's, which warns where pinned memory is short, and unloads modules when the process ends."""
+    options = "sweep --backend cupy --users 2000 --domain 5,3 --repetitions 6 --no-plot --quiet --output"
+    program = [sys.executable, "-c", PROGRAM, str(FOLDER), repr(settings), *options.split(), str(tmp_path / "r.h5")]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=120)
+    assert done.returncode == code
+    assert re.fullmatch(f"gpu-rsfd: CPU stand-in {said}", done.stderr), done.stderr
 
 
 def test_without_a_folder_for_kernels(standin, monkeypatch):

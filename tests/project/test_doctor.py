@@ -45,7 +45,7 @@ def test_report_without_cupy(no_cupy, monkeypatch, driver):  # noqa: F811
 def test_report_with_devices(standin, monkeypatch):  # noqa: F811
     standin._reset(devices=3, broken=(1,), time_limit=(2,))
     lines = doctor.report()["cupy"]
-    assert (lines["CuPy"], lines["CUDA"], lines["NVRTC"]) == ("14.0.0", "runtime 13.0, driver for 13.0", "13.0")
+    assert (lines["CuPy"], lines["CUDA"], lines["NVRTC"]) == ("14.0.0", "runtime 13.2, driver for 13.0", "13.0")
     assert lines["device 0"] == (
         "CPU stand-in, sm_80, 1.0 GiB (1.0 free), 1 multiprocessors, 1000 MHz, PCI 0000:00:00.0, compute mode default, "
         "no run-time limit"

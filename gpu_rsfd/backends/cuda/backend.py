@@ -6,7 +6,7 @@ import os
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import closing, contextmanager
 
 import numpy as np
@@ -15,7 +15,7 @@ from gpu_rsfd.backends import BackendUnavailable
 from gpu_rsfd.backends.base import Backend, Progress, check_noises
 from gpu_rsfd.backends.cuda.devices import probe
 from gpu_rsfd.backends.cuda.passes import AttributeJob
-from gpu_rsfd.backends.cuda.runner import DeviceLost, Job, Limits, Runner, Work
+from gpu_rsfd.backends.cuda.runner import DeviceLost, Job, Limits, Runner
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError, RunError
@@ -29,7 +29,8 @@ class CupyBackend(Backend):
     """`count` gives the integer counts of a plan.  Results do not depend on devices, memory or batches.
 
     `devices` are CUDA device numbers; default: all that work.  They get equally many repetitions each, and keep
-    the values of the last data set.  Several threads may use it; they wait for each other.
+    the values of the last data set; those of a device that is lost go to the others, once.  Several threads may use it;
+    they wait for each other.
     """
 
     name = "cupy"
@@ -53,10 +54,10 @@ class CupyBackend(Backend):
                 )
         self.devices = tuple(working[index] for index in (working if wanted is None else wanted))
         self._lock = threading.Lock()
-        self._told = False
+        self._told: set[str] = set()
         self._process = os.getpid()
         self._known: tuple[Plan, list[AttributeJob]] | None = None  # of the last call
-        self._runners = [Runner(device, self._short_of_memory) for device in self.devices]
+        self._runners = [Runner(device, self._say) for device in self.devices]
 
     def close(self) -> None:
         """Gives the devices' memory back."""
@@ -76,7 +77,7 @@ class CupyBackend(Backend):
     ) -> tuple[list[Counts], Counts]:
         """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute].
 
-        Raises `DeviceLost` when a device fails.
+        Raises `DeviceLost` when a device fails and no other can do its work.
         """
         if self._process != os.getpid():
             raise RunError("a CUDA device can't be used in a process forked from the one that opened it: open it again")
@@ -87,26 +88,48 @@ class CupyBackend(Backend):
         job = Job(plan, known[1], dataset, seed, repetitions)
         counts = [np.empty((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
         sampled = np.zeros((len(repetitions), plan.d), np.int64)
-        share = -(-len(repetitions) // len(self._runners))
         ended = threading.Event()
 
-        def count(i: int, runner: Runner) -> None:
-            work = Work(i * share, min((i + 1) * share, len(repetitions)), ended)
-            with closing(runner.run(job, work)) as parts:
-                for part in parts:
-                    job.unpack(part, counts, sampled)  # devices have different repetitions
-                    if progress is not None:
-                        with self._lock:
-                            progress(plan.positions(part.users) * (part.last - part.first))
+        def advance(positions: int) -> None:
+            if progress is not None:
+                with self._lock:
+                    progress(positions)
 
-        futures = [runner.submit(count, i, runner) for i, runner in enumerate(self._runners)]
-        try:
-            wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            ended.set()  # after an error or Ctrl-C devices finish their batch, not all that is left
-            wait(futures)
-        for future in futures:
-            future.result()
+        def count(runner: Runner, first: int, last: int, done: list[int]) -> None:
+            with closing(runner.run(job, first, last)) as parts:
+                for part in parts:
+                    if ended.is_set():
+                        return
+                    job.unpack(part, counts, sampled)  # devices have different repetitions
+                    done.append(plan.positions(part.users) * (part.last - part.first))
+                    advance(done[-1])
+
+        left = [(0, len(repetitions))]
+        for again in (True, False):
+            runners = [runner for runner in self._runners if not runner.lost] or self._runners
+            given: dict[Future[None], tuple[int, int, list[int]]] = {}
+            for first, last in left:
+                size = -(-(last - first) // len(runners)) or 1
+                for runner, at in zip(runners, range(first, last, size), strict=False):
+                    share = at, min(at + size, last), list[int]()
+                    given[runner.submit(count, runner, *share)] = share
+            left, waiting = [], set(given)
+            try:
+                while waiting:
+                    finished, waiting = wait(waiting, return_when=FIRST_EXCEPTION)
+                    for future in finished:
+                        error = future.exception()
+                        if not isinstance(error, DeviceLost) or not again or all(r.lost for r in self._runners):
+                            future.result()
+                            continue
+                        self._say(str(error), f"{error}; the other devices count its repetitions")
+                        first, last, done = given[future]
+                        left.append((first, last))
+                        advance(-sum(done))
+            except BaseException:
+                ended.set()  # after an error or Ctrl-C devices finish their batch, not all that is left
+                wait(given)
+                raise
         return counts, sampled
 
     @contextmanager
@@ -120,8 +143,10 @@ class CupyBackend(Backend):
             for runner in self._runners:
                 runner.limits = Limits()
 
-    def _short_of_memory(self, message: str) -> None:
+    def _say(self, what: str, message: str) -> None:
+        """Once."""
         with self._lock:
-            first, self._told = not self._told, True
-        if first:
+            known = what in self._told
+            self._told.add(what)
+        if not known:
             warnings.warn(message, UserWarning, stacklevel=2)  # a ResourceWarning would not be shown

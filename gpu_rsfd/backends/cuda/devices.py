@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from gpu_rsfd.backends.cuda.kernels import OPTIONS
 from gpu_rsfd.errors import RunError
@@ -75,8 +75,7 @@ def forget() -> None:
     _device.cache_clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=forget)  # what works in a process does not work in one forked from it
+os.register_at_fork(after_in_child=forget)  # what works in a process does not work in one forked from it
 
 
 def wsl() -> bool:
@@ -84,13 +83,34 @@ def wsl() -> bool:
     return "microsoft" in platform.release().lower()
 
 
-def without_disk(compiled: Callable[[], T]) -> T:
-    """Compiles; in memory if the folder where CuPy keeps its kernels is full or read-only."""
+def compiled(code: str, *names: str) -> list[Any]:
+    """Kernels for the current device; in memory if the folder where CuPy keeps them is full or read-only.
+
+    They stay to the end of the process: to unload one from a device that was lost is an error that CuPy prints.
+    """
+    import cupy
+
+    def kernels() -> list[Any]:
+        module = cupy.RawModule(code=code, options=OPTIONS)
+        return [module.get_function(name) for name in names]
+
     try:
-        return compiled()
+        found = kernels()
     except OSError:
         os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
-        return compiled()
+        found = kernels()
+    for kernel in found:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kernel))
+    return found
+
+
+def copied(values: npt.NDArray[Any]) -> Any:
+    """On the current device.  CuPy's `asarray` takes pinned memory for it, and warns where that is short."""
+    import cupy
+
+    array = cupy.empty(values.shape, values.dtype)
+    array.set(values)
+    return array
 
 
 def _import_cupy() -> Any:
@@ -132,8 +152,8 @@ def _no_device(cupy: Any, error: Exception) -> str:
         driver = runtime = 0
     if 0 < driver < runtime // 1000 * 1000:
         other = " or install the extra cuda12" if driver >= 12000 else ""
-        needed = f"CuPy here needs {version(runtime)}; update it{other}"
-        return f"the driver is too old: it has CUDA {version(driver)}, {needed}"
+        needed = f"CuPy here needs {runtime // 1000}.0"  # within a major version any driver does
+        return f"the driver is too old: it has CUDA {version(driver)}, {needed}; update it{other}"
     return f"no CUDA device ({first_line(error)})"
 
 
@@ -168,8 +188,8 @@ def _try(index: int) -> Device | str:
         capability = f"{properties['major']}{properties['minor']}"
         limit = cupy.cuda.runtime.deviceGetAttribute(cupy.cuda.runtime.cudaDevAttrKernelExecTimeout, index)
         cupy.cuda.Device(index).use()
-        words = cupy.asarray(np.arange(3, dtype=np.uint32))
-        kernel = without_disk(lambda: cupy.RawModule(code=PROBE, options=OPTIONS).get_function("probe"))
+        words = copied(np.arange(3, dtype=np.uint32))
+        (kernel,) = compiled(PROBE, "probe")
         kernel((1,), (3,), (words,))
         if words.get().tolist() != [1, 3, 5]:
             raise RunError("a kernel gave wrong numbers")
@@ -196,8 +216,6 @@ def _remedy(cupy: Any, error: Exception, capability: str) -> str:
 
 def no_driver() -> bool:
     """Whether this machine has no GPU that CUDA could use, as far as can be told without CuPy."""
-    if not sys.platform.startswith("linux"):
-        return sys.platform == "darwin"
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -260,15 +278,9 @@ def _line(device: Device) -> str:
 
     free = on_device(device.index, lambda: cupy.cuda.Device(device.index).mem_info[0])
     mode = attribute("ComputeMode")
-    return ", ".join(
-        [
-            device.name,
-            f"sm_{device.capability}",
-            f"{device.memory / 2**30:.1f} GiB ({free / 2**30:.1f} free)",
-            f"{attribute('MultiProcessorCount')} multiprocessors",
-            f"{attribute('ClockRate') / 1000:.0f} MHz",
-            f"PCI {runtime.deviceGetPCIBusId(device.index)}",
-            f"compute mode {_MODES.get(mode, mode)}",
-            f"{'a' if device.time_limit else 'no'} run-time limit",
-        ]
+    return (
+        f"{device.name}, sm_{device.capability}, {device.memory / 2**30:.1f} GiB ({free / 2**30:.1f} free), "
+        f"{attribute('MultiProcessorCount')} multiprocessors, {attribute('ClockRate') / 1000:.0f} MHz, "
+        f"PCI {runtime.deviceGetPCIBusId(device.index)}, compute mode {_MODES.get(mode, mode)}, "
+        f"{'a' if device.time_limit else 'no'} run-time limit"
     )

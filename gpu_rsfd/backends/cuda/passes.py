@@ -251,10 +251,7 @@ class AttributeJob:
             else:
                 np.add(rows[none], rows[kept], out=out[recipes])
         for recipes, copied in self.copies:
-            if add:
-                out[recipes] += rows[copied]
-            else:
-                out[recipes] = rows[copied]
+            out[recipes] = out[recipes] + rows[copied] if add else rows[copied]
 
     def _unpack_design(self, v: ValuePass, bins: Counts, out: Counts, add: bool) -> None:
         """From messages to the values that they support."""

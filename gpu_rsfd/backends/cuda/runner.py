@@ -7,9 +7,10 @@ where all of this is done: a thread that goes from one device to another and bac
 from __future__ import annotations
 
 import threading
+import traceback
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.backends.cuda.devices import Device, first_line, without_disk
-from gpu_rsfd.backends.cuda.kernels import OPTIONS, module_of, source
+from gpu_rsfd.backends.cuda.devices import Device, compiled, copied, first_line
+from gpu_rsfd.backends.cuda.kernels import module_of, source
 from gpu_rsfd.backends.cuda.passes import KEY, AttributeJob, ValuePass, digits_of, key_rounds
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
@@ -36,6 +37,7 @@ MEMORY_SHARE = 0.8  # of the memory that is free
 BATCH_POSITIONS = 1 << 33  # enough to fill any device, a fraction of a second on a large one
 BATCH_WORDS = 1 << 21  # of counts: what the host unpacks while the device works on the next batch
 MAX_BLOCKS = 2**31 - 1
+OUT_OF_MEMORY = 2  # a status of the driver and of the runtime
 MAX_INDEX = 2**32 - 2**17  # the kernels count words of the device's arrays in 32 bits, and step beyond the last one
 
 _kernels: dict[tuple[int, str], Any] = {}  # by device and name
@@ -67,7 +69,7 @@ class Job:
         self.needs_assignment = plan.d > 1 and (
             plan.needs_reporters or any(a.needs_assignment for a in plan.attributes)
         )
-        self.key = _key(seed)
+        self.key = key_of(seed)
         self.passes = [[p.argument(seed) for p in a.passes] for a in attributes]
         self.words_per_group = sum(a.digits for a in attributes)
         self.codes_per_group = 0 if type(dataset) is SyntheticDataset else 2 * LANES // 8  # words on their way in
@@ -120,9 +122,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Part:
-    """Counts of some users in the repetitions first … last - 1 (positions in the job's range).
+    """Counts of some users in the repetitions first … last - 1 (positions in the job's range), on their way.
 
-    `words` are valid until the next part is asked for.
+    `words` are valid when they have arrived, and until the next part is asked for.
     """
 
     first: int
@@ -130,6 +132,12 @@ class Part:
     first_user: int
     users: int
     words: Counts
+    copied: Any  # the event after the copy
+
+    def arrived(self) -> Part:
+        """Waits for the device.  What went wrong in a kernel is raised here."""
+        self.copied.synchronize()
+        return self
 
 
 @dataclass(frozen=True)
@@ -138,23 +146,6 @@ class Limits:
 
     groups: int = 2**63  # of 64 users at a time
     repetitions: int = 2**63  # in a batch
-
-
-@dataclass
-class Work:
-    """The repetitions first … last - 1 of a job that a device has still to do; none once it has `ended`."""
-
-    first: int
-    last: int
-    ended: threading.Event
-
-    def take(self, most: int) -> tuple[int, int] | None:
-        """The next ones, at most so many; None if there are no more."""
-        first, stop = self.first, min(self.first + most, self.last)
-        if first >= stop or self.ended.is_set():
-            return None
-        self.first = stop
-        return first, stop
 
 
 class KernelTime(NamedTuple):
@@ -168,39 +159,36 @@ class Stopwatch:
     """Time on the device, kernel by kernel, from CUDA events: without the host's, however slow that is."""
 
     def __init__(self) -> None:
-        self._events: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
-        self._items: dict[str, int] = defaultdict(int)
+        self._events: list[tuple[str, int, Any, Any]] = []
 
     def around(self, cp: Any, name: str, items: int, launch: Callable[[], None]) -> None:
         before, after = cp.cuda.Event(), cp.cuda.Event()
         before.record()
         launch()
         after.record()
-        self._events[name].append((before, after))
-        self._items[name] += items
+        self._events.append((name, items, before, after))
 
     def times(self, cp: Any) -> dict[str, KernelTime]:
         """By kernel; all launches must be done."""
-        return {
-            name: KernelTime(sum(cp.cuda.get_elapsed_time(*pair) for pair in pairs) / 1e3, self._items[name])
-            for name, pairs in self._events.items()
-        }
+        found: dict[str, KernelTime] = defaultdict(KernelTime)
+        for name, items, before, after in self._events:
+            seconds = cp.cuda.get_elapsed_time(before, after) / 1e3
+            found[name] = KernelTime(found[name].seconds + seconds, found[name].items + items)
+        return found
 
 
 class Runner:
-    """Runs jobs on one device.  `tell` is called with a line when memory runs out."""
+    """Runs jobs on one device.  `tell` is called with a line when memory is short, and of which kind."""
 
-    def __init__(self, device: Device, tell: Callable[[str], None]) -> None:
+    def __init__(self, device: Device, tell: Callable[[str, str], None]) -> None:
         import cupy
 
         self.device, self._cp, self._tell = device, cupy, tell
         self.watch: Stopwatch | None = None
         self.limits = Limits()
-        self._errors = (
-            cupy.cuda.runtime.CUDARuntimeError,
-            cupy.cuda.driver.CUDADriverError,
-            cupy.cuda.compiler.CompileException,
-        )
+        self.lost = False
+        cuda = cupy.cuda
+        self._errors = cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError, cuda.compiler.CompileException
         self._held: tuple[weakref.ref[Dataset], list[Any]] | None = None  # a whole data set's values
         self._last = ""  # kernel that was launched
         self._thread: ThreadPoolExecutor | None = None
@@ -215,16 +203,18 @@ class Runner:
         try:
             self._cp.cuda.Device(self.device.index).use()
             return do(*args)
-        except self._errors as error:
-            raise self._lost(error) from error
-
-    def _lost(self, error: Exception) -> DeviceLost:
-        where = (
-            f" (in the kernel {self._last} or one before; CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer show which)"
-            if self._last
-            else ""
-        )
-        return DeviceLost(f"{self.device} failed: {first_line(error)}{where}")
+        except BaseException as error:
+            held: BaseException | None = error
+            while held is not None:  # what its frames hold ends here: elsewhere another device would be touched
+                traceback.clear_frames(held.__traceback__)
+                held = held.__context__
+            if not isinstance(error, self._errors):
+                raise
+            self.lost = True
+            find = "CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer show which"
+            where = f" (in the kernel {self._last} or one before; {find})" if self._last else ""
+            # without a traceback, whose functions hold what their frames do
+            raise DeviceLost(f"{self.device} failed: {first_line(error)}{where}") from error.with_traceback(None)
 
     def close(self) -> None:
         """Gives the device's memory back, and ends its thread."""
@@ -235,22 +225,19 @@ class Runner:
             self._thread = None
 
     def _give_back(self) -> None:
-        self._held = None
-        self._cp.get_default_memory_pool().free_all_blocks()
+        self._drop_values()
         self._cp.get_default_pinned_memory_pool().free_all_blocks()
 
-    def run(self, job: Job, work: Work) -> Generator[Part, None, None]:
-        """All users in repetitions from `work`, part by part, until there are no more.  In the device's thread."""
-        if work.first >= work.last:
-            return
+    def _drop_values(self) -> None:
+        """With the pool's blocks: pieces of them would be taken for small arrays, and a large one would not fit."""
+        self._held = None
+        self._cp.get_default_memory_pool().free_all_blocks()
+
+    def run(self, job: Job, first: int, last: int) -> Generator[Part, None, None]:
+        """All users in the repetitions first … last - 1, part by part.  In the device's thread."""
         size = job.groups if self._holds(job) else self._groups_that_fit(job)
-        if size == job.groups:
-            yield from self._users(job, 0, job.groups, work)
-            return
-        # the values are read once for all repetitions
-        while share := work.take(len(job.repetitions)):
-            for start in range(0, job.groups, size):
-                yield from self._users(job, start, min(start + size, job.groups), Work(*share, work.ended))
+        for start in range(0, job.groups, size):  # the values are read once for all repetitions
+            yield from self._users(job, start, min(start + size, job.groups), first, last)
 
     def _free_words(self) -> int:
         pool = self._cp.get_default_memory_pool()
@@ -259,11 +246,12 @@ class Runner:
     def _holds(self, job: Job) -> bool:
         """Whether the data set's values are here, with room for a repetition beside them; if not, they go."""
         if self._held is not None and self._held[0]() is job.dataset:
-            needed = job.words_per_group_and_repetition * job.groups + 2 * job.words_per_repetition
-            needed += job.words_of_designs
+            counts = 2 * job.words_per_repetition + job.words_of_designs
+            needed = job.words_per_group_and_repetition * job.groups + counts
             if needed <= self._free_words() and job.groups <= self._most_groups(job):
                 return True
-        self._held = None
+        if self._held is not None:
+            self._drop_values()
         return False
 
     def _most_groups(self, job: Job) -> int:
@@ -277,52 +265,52 @@ class Runner:
         fit = words // (job.words_per_group + job.codes_per_group + job.words_per_group_and_repetition)
         return max(1, min(fit, self._most_groups(job), job.groups))
 
-    def _users(self, job: Job, start: int, stop: int, work: Work) -> Iterator[Part]:
+    def _users(self, job: Job, start: int, stop: int, first: int, last: int) -> Generator[Part, None, None]:
         """The users of groups start … stop - 1; if even one repetition does not fit, one half after the other."""
         groups = stop - start
+        users: _Users | None = None
+        launched: Part | None = None
+        following: Part | None = None
         try:
-            users: _Users | None = _Users(self, job, start, stop, self._values(job, start, stop))
-            each = job.words_per_group_and_repetition * groups + 2 * job.words_per_repetition
-            batch = max(1, min(self._free_words() // each, job.most_repetitions(groups), self.limits.repetitions))
-        except self._cp.cuda.memory.OutOfMemoryError:
-            users, batch = None, 1
-        launched: _Batch | None = None
-        try:
-            while users is not None and (share := work.take(batch)):
+            while first < last:
                 try:
-                    following = users.launch(*share)
-                except self._cp.cuda.memory.OutOfMemoryError:
-                    work.first = share[0]
-                    if launched is not None:
-                        yield launched.part()
-                        launched = None
-                    size = share[1] - share[0]
-                    users = users if size > 1 else None
-                    if users is not None:
-                        users.drop_scratch()
-                    self._cp.get_default_memory_pool().free_all_blocks()
-                    batch = size // 2 or 1
-                    self._say(f"repetitions at a time: {size} -> {batch}")
-                    continue
+                    if users is None:
+                        users = _Users(self, job, start, stop, self._values(job, start, stop))
+                        each = job.words_per_group_and_repetition * groups + 2 * job.words_per_repetition
+                        most = min(self._free_words() // each, job.most_repetitions(groups), self.limits.repetitions)
+                    batch = max(1, min(most, last - first))
+                    following = users.launch(first, first + batch)
+                except (self._cp.cuda.memory.OutOfMemoryError, *self._errors) as error:
+                    if not self._short(error):
+                        raise
                 if launched is not None:
-                    yield launched.part()
-                launched = following
-                del following  # or its memory would stay, whatever becomes of the batch
+                    yield launched.arrived()
+                launched, following = following, None  # or its memory would stay, whatever becomes of the batch
+                if launched is not None:
+                    first = launched.last
+                    continue
+                self._finish()  # a launch may have failed after others
+                if users is None or batch == 1:
+                    break
+                users.drop_scratch()
+                self._cp.get_default_memory_pool().free_all_blocks()
+                most = batch // 2
+                self._say(f"repetitions at a time: {batch} -> {most}")
             if launched is not None:
-                yield launched.part()
+                yield launched.arrived()
                 launched = None
         finally:
             if launched is not None:  # interrupted: what it copies to must stay until it is done
                 self._finish()
-        if users is None:
-            self._held = None
-            while share := work.take(len(job.repetitions)):
-                if groups == 1:
-                    raise MemoryError(f"{self.device} has too little free memory for even 64 users")
-                self._say(f"users at a time: {groups * LANES:,} -> {-(-groups // 2) * LANES:,}")
-                middle = start + -(-groups // 2)
-                yield from self._users(job, start, middle, Work(*share, work.ended))
-                yield from self._users(job, middle, stop, Work(*share, work.ended))
+        if first < last:
+            users = None
+            self._drop_values()
+            if groups == 1:
+                raise MemoryError(f"{self.device} has too little free memory for even 64 users")
+            middle = start + -(-groups // 2)
+            self._say(f"users at a time: {groups * LANES:,} -> {(middle - start) * LANES:,}")
+            yield from self._users(job, start, middle, first, last)
+            yield from self._users(job, middle, stop, first, last)
 
     def _values(self, job: Job, start: int, stop: int) -> list[Any]:
         """Per attribute [digit, group]: the users' values; those of a whole data set stay for the next job."""
@@ -340,13 +328,13 @@ class Runner:
         planes = cp.empty((a.digits, groups), U64)
         if type(dataset) is SyntheticDataset:
             table = dataset.thresholds(k)
-            thresholds = None if table is None else cp.asarray(table)
+            thresholds = None if table is None else copied(table)
             where = (U64(start), U32(groups), U32(k), U32(a.digits))
-            args: tuple[Any, ...] = (_key(dataset.seed), U32(a.plan.index), *where, thresholds, planes)
+            args: tuple[Any, ...] = (key_of(dataset.seed), U32(a.plan.index), *where, thresholds, planes)
             self.launch("draw_codes", groups * LANES, self.over(groups), args)
         else:
             first, last = start * LANES, min(stop * LANES, job.n)
-            codes = cp.asarray(dataset.column(a.plan.index, first, last).astype(np.uint16))
+            codes = copied(dataset.column(a.plan.index, first, last).astype(np.uint16))
             args = (codes, U64(last - first), U32(groups), U32(a.digits), planes)
             self.launch("pack_codes", groups * LANES, self.over(groups), args)
         return planes
@@ -355,8 +343,23 @@ class Runner:
         with suppress(*self._errors):  # a lost device copies nothing any more
             self._cp.cuda.Device(self.device.index).synchronize()
 
+    def _short(self, error: BaseException) -> bool:
+        """Whether there was too little memory: of the pool, or for a launch, an event or a module."""
+        return isinstance(error, MemoryError) or getattr(error, "status", None) == OUT_OF_MEMORY
+
     def _say(self, change: str) -> None:
-        self._tell(f"{self.device} is short of memory: smaller batches from here on ({change}); results stay the same")
+        line = f"{self.device} is short of memory: smaller batches from here on ({change}); results stay the same"
+        self._tell("memory", line)
+
+    def host_words(self, words: int) -> npt.NDArray[np.uint64]:
+        """Memory that the device copies to by itself; where there is little of it, as under WSL2, any other."""
+        try:
+            return np.frombuffer(self._cp.cuda.alloc_pinned_memory(8 * words), U64, words)
+        except self._errors as error:
+            if not self._short(error):
+                raise
+        self._tell("pinned", f"{self.device} has too little pinned memory: copies take longer; results stay the same")
+        return np.empty(words, U64)
 
     def launch(
         self, name: str, items: int, blocks: int, args: tuple[Any, ...], threads: int = BLOCK, shared: int = 0
@@ -371,8 +374,8 @@ class Runner:
 
     def stop_watch(self) -> dict[str, KernelTime]:
         """By kernel, since `watch` was set.  Its events end here, in the device's thread, as they began."""
-        self._cp.cuda.Device(self.device.index).synchronize()
         watch, self.watch = self.watch, None
+        self._cp.cuda.Device(self.device.index).synchronize()
         return {} if watch is None else watch.times(self._cp)
 
     def over(self, items: int) -> int:
@@ -382,47 +385,19 @@ class Runner:
     def kernel(self, name: str) -> Any:
         """A kernel, compiled once per device and process; CuPy keeps the binary on disk, too."""
         with _compiling:
-            place = self.device.index, name
-            if place not in _kernels:
+            if (self.device.index, name) not in _kernels:
                 together = module_of(name)
-
-                def compiled() -> dict[tuple[int, str], Any]:
-                    module = self._cp.RawModule(code=source(*together), options=OPTIONS)
-                    return {(self.device.index, each): module.get_function(each) for each in together}
-
-                _kernels.update(without_disk(compiled))
-            return _kernels[place]
+                for each, kernel in zip(together, compiled(source(*together), *together), strict=True):
+                    _kernels[self.device.index, each] = kernel
+            return _kernels[self.device.index, name]
 
 
-class _Output:
-    """Counts of a batch on the device and, in memory that it copies to by itself if there is any, on the host."""
+class _Output(NamedTuple):
+    """Counts of a batch on the device and, when they are copied, on the host."""
 
-    def __init__(self, cp: Any, words: int) -> None:
-        self.words = words
-        self.device = cp.empty(words, U64)
-        try:
-            self.host = np.frombuffer(cp.cuda.alloc_pinned_memory(8 * words), U64, words)
-        except cp.cuda.runtime.CUDARuntimeError:  # there is little of it under WSL2; a lost device fails again at once
-            self.host = np.empty(words, U64)
-        self.copied = cp.cuda.Event(block=True, disable_timing=True)
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """Launched, and on its way."""
-
-    first: int
-    last: int
-    first_user: int
-    users: int
-    output: _Output
-    words: int
-
-    def part(self) -> Part:
-        """Waits for the device.  What went wrong in a kernel is raised here."""
-        self.output.copied.synchronize()
-        words = self.output.host[: self.words].view(np.int64)
-        return Part(self.first, self.last, self.first_user, self.users, words)
+    device: Any
+    host: npt.NDArray[np.uint64]
+    copied: Any
 
 
 class _Users:
@@ -438,8 +413,8 @@ class _Users:
         tail = self.users % LANES
         self._where = (U64(start), U32(self.groups), U64((1 << tail) - 1 if tail else 2**64 - 1))
         words, self._places = job.tables
-        self._tables = self._cp.asarray(words)
-        self._members = {d: self._cp.asarray(table) for d in job.designs if (table := d.table) is not None}
+        self._tables = copied(words)
+        self._members = {d: copied(table) for d in job.designs if (table := d.table) is not None}
         self._sampled: Any = None
         self._encoded: Any = None
         self._room = 0  # repetitions that the scratch arrays have room for
@@ -465,10 +440,12 @@ class _Users:
             self._room = rows
         self._turn ^= 1
         while len(self._outputs) <= self._turn:
-            self._outputs.append(_Output(cp, self._room * job.words_per_repetition))
+            words = self._room * job.words_per_repetition
+            event = cp.cuda.Event(block=True, disable_timing=True)
+            self._outputs.append(_Output(cp.empty(words, U64), self._runner.host_words(words), event))
         return self._outputs[self._turn]
 
-    def launch(self, first: int, last: int) -> _Batch:
+    def launch(self, first: int, last: int) -> Part:
         """Everything for the repetitions first … last - 1 of the job, up to the copy of their counts to the host."""
         job, rows = self._job, last - first
         output = self._reserve(rows)
@@ -492,7 +469,7 @@ class _Users:
             self._runner.launch("count_sampled", rows * self.users, rows * job.d, args)
         out.get(out=output.host[:words], blocking=False)
         output.copied.record()
-        return _Batch(first, last, self.first_user, self.users, output, words)
+        return Part(first, last, self.first_user, self.users, output.host[:words].view(np.int64), output.copied)
 
     def _assign(self, rows: int, which: tuple[Any, Any]) -> None:
         """[repetition, digit, group]: the attribute that each user sampled."""
@@ -539,7 +516,5 @@ class _Users:
             count_values(v)
 
 
-def _key(seed: int) -> npt.NDArray[Any]:
-    key = np.zeros(1, KEY)
-    key["rounds"][0] = key_rounds(seed)
-    return key
+def key_of(seed: int) -> npt.NDArray[Any]:
+    return np.array([(key_rounds(seed),)], KEY)

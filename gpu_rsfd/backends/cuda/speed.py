@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from gpu_rsfd.backends.cuda.backend import CupyBackend
 from gpu_rsfd.backends.cuda.kernels import BARE
-from gpu_rsfd.backends.cuda.passes import KEY, key_rounds
-from gpu_rsfd.backends.cuda.runner import BLOCK, U32, U64, KernelTime, Runner, Stopwatch
+from gpu_rsfd.backends.cuda.runner import BLOCK, U32, U64, KernelTime, Runner, Stopwatch, key_of
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.tape import LANES
@@ -36,12 +35,12 @@ class KernelSpeed(NamedTuple):
 def kernel_times(backend: CupyBackend, do: Callable[[], object]) -> dict[str, KernelTime]:
     """What each kernel did on the only device while something was done, by CUDA events: without the host's time."""
     (runner,) = backend._runners
+    runner.watch = Stopwatch()
     try:
-        runner.watch = Stopwatch()
         do()
-        return runner.submit(runner.stop_watch).result()
     finally:
-        runner.watch = None
+        times = runner.submit(runner.stop_watch).result()
+    return times
 
 
 def kernel_speeds(backend: CupyBackend, plan: Plan, data: Dataset, repetitions: int) -> list[KernelSpeed]:
@@ -60,17 +59,11 @@ def kernel_speeds(backend: CupyBackend, plan: Plan, data: Dataset, repetitions: 
 
 def bare_tape(runner: Runner, columns: int) -> KernelTime:
     """The words of so many columns for many users, drawn by the device and not looked at."""
-    cp: Any = runner._cp
     groups = min(BARE_GROUPS, max(1, runner._free_words() // 2))
-    key, sums = np.zeros(1, KEY), cp.empty(groups, U64)
-    key["rounds"][0] = key_rounds(1)
-    args = (key, U64(columns), U32(groups), sums)
+    args = (key_of(1), U64(columns), U32(groups), runner._cp.empty(groups, U64))
     blocks = -(-groups // BLOCK)
-    runner.kernel(BARE)((blocks,), (BLOCK,), args)  # compiles
-    watch = Stopwatch()
+    runner.launch(BARE, 0, blocks, args)  # compiles
+    runner.watch = Stopwatch()
     for _ in range(BARE_TIMES):
-        watch.around(
-            cp, BARE, groups * LANES * columns, lambda: runner.kernel(BARE)((blocks,), (BLOCK,), args, shared_mem=0)
-        )
-    cp.cuda.Device(runner.device.index).synchronize()
-    return watch.times(cp)[BARE]
+        runner.launch(BARE, groups * LANES * columns, blocks, args)
+    return runner.stop_watch()[BARE]

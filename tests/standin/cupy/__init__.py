@@ -1,8 +1,8 @@
 """A strict stand-in for the part of CuPy that gpu-rsfd uses, for machines without a GPU.
 
 Arrays are NumPy arrays behind CuPy's rules: they live on a device, count against its memory, start out as rubbish and
-have red zones around them.  Kernels are the unchanged CUDA source, compiled by g++ and run on the CPU.  A name that is
-not here does not exist: tests/test_cuda_surface.py checks the others against the real CuPy.
+have red zones around them.  The pool keeps and cuts what they give back; modules and events end as CUDA's do.  Kernels
+are the unchanged CUDA source, compiled by g++ and run on the CPU.  A name that is not here does not exist.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import types
+import warnings
 import weakref
 
 import numpy as _np
@@ -22,13 +23,20 @@ _RED, _PAGE = 64, 512  # bytes of a red zone; CuPy rounds allocations up to page
 
 
 class CUDARuntimeError(RuntimeError):
+    short = "cudaErrorMemoryAllocation: out of memory"
+
     def __init__(self, status):
         """CuPy takes a number, and finds its name."""
-        super().__init__("cudaErrorMemoryAllocation: out of memory" if status == 2 else status)
+        super().__init__(self.short if status == 2 else status)
+        self.status = status if status == 2 else 999
 
 
-class CUDADriverError(RuntimeError):
-    pass
+class CUDADriverError(CUDARuntimeError):
+    short = "CUDA_ERROR_OUT_OF_MEMORY: out of memory"
+
+
+class PerformanceWarning(RuntimeWarning):
+    """Of CuPy's utilities."""
 
 
 class OutOfMemoryError(MemoryError):
@@ -59,12 +67,15 @@ def _reset(
 
     lost_after  launches after which a device is lost (`lost_device`, or all of them)
     lost_at     "launch": the launch fails; "later": what waits for it
+    short       how many of the next "launch", "module" or "event" get no memory
     ptx         such as "80": kernels by way of the PTX for this architecture
     idle        kernels but the probe do nothing, and memory is as it comes: what is left is the host's own time
     """
     each = max(devices or 0, 1)
     _settings.__dict__.update(locals(), used=[0] * each, pooled=[0] * each, peak=[0] * each, largest=0, hidden=0)
-    _settings.__dict__.update(launches=[], contexts=set(), lost=False, pinned=0)
+    _settings.__dict__.update(
+        launches=[], contexts=set(), lost={}, pinned=0, short={}, blocks=[[] for _ in range(each)]
+    )
     _settings.__dict__.update(asked=[0] * each, copies=[[] for _ in range(each)], clock=[0] * each)
     _settings.__dict__.update(limit=[0] * each, process=None, allocator=None)
 
@@ -93,22 +104,70 @@ def _current():
     return getattr(_local, "device", 0)
 
 
+def _short_of(what, error=CUDADriverError):
+    if _settings.short.get(what, 0) > 0:
+        _settings.short[what] -= 1
+        raise error(2)
+
+
 def _wait(device, until=None):
     """Delivers the copies that were asked for, up to number `until`; errors of kernels arrive here, too."""
     _touch(device)
-    if _settings.lost:
-        raise CUDARuntimeError(_settings.lost)
+    if device in _settings.lost:
+        raise CUDARuntimeError(_settings.lost[device])
     waiting = _settings.copies[device]
     while waiting and (until is None or waiting[0][0] <= until):
         _, target, values = waiting.pop(0)
         target[...] = values
 
 
+class _Piece:
+    """Of a block of memory."""
+
+    def __init__(self, size, used):
+        self.size, self.used = size, used
+
+
+def _account(device):
+    pieces = [piece for block in _settings.blocks[device] for piece in block]
+    _settings.used[device] = sum(piece.size for piece in pieces if piece.used)
+    _settings.pooled[device] = sum(piece.size for piece in pieces if not piece.used)
+
+
+def _free_blocks(device):
+    """Those of which no piece is in use."""
+    blocks = _settings.blocks[device]
+    blocks[:] = [block for block in blocks if any(piece.used for piece in block)]
+    _account(device)
+
+
+def _take(device, size, there):
+    """As CuPy's pool: a piece of the smallest free one that is large enough, or else a block of its own."""
+    blocks = _settings.blocks[device]
+    free = [(piece.size, i, j) for i, b in enumerate(blocks) for j, piece in enumerate(b) if not piece.used]
+    if large := [place for place in free if place[0] >= size]:
+        available, i, j = min(large)
+        block, rest = blocks[i], [_Piece(available - size, False)]
+        block[j : j + 1] = [_Piece(size, True), *(rest if available > size else [])]
+        found = block, block[j]
+    else:
+        if _settings.used[device] + _settings.pooled[device] + size > there:
+            _free_blocks(device)  # CuPy gives the pool's memory back and tries once more
+            if _settings.used[device] + _settings.pooled[device] + size > there:
+                raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes")
+        block = [_Piece(size, True)]
+        blocks.append(block)
+        found = block, block[0]
+    _account(device)
+    return found
+
+
 class MemoryPool:
     """Keeps what arrays give back, until `free_all_blocks`."""
 
     def free_all_blocks(self):
-        _settings.pooled[_current()] = 0
+        with _counting:
+            _free_blocks(_current())
 
     def free_bytes(self):
         return _settings.pooled[_current()]
@@ -134,10 +193,15 @@ def get_default_pinned_memory_pool():
     return PinnedMemoryPool()
 
 
-def _give_back(device, size):
+def _give_back(device, block, piece):
+    """To the pool, which joins free neighbours."""
     with _counting:
-        _settings.used[device] -= size
-        _settings.pooled[device] += size
+        piece.used = False
+        at = block.index(piece)
+        for left in (at, at - 1):
+            if left >= 0 and left + 1 < len(block) and not (block[left].used or block[left + 1].used):
+                block[left : left + 2] = [_Piece(block[left].size + block[left + 1].size, False)]
+        _account(device)
 
 
 class MemoryPointer:
@@ -166,20 +230,14 @@ class ndarray:  # noqa: N801
         size = -(-max(nbytes, 1) // _PAGE) * _PAGE
         with _counting:
             there = min(_settings.memory - _settings.hidden, _settings.limit[device] or _settings.memory)
-            if _settings.pooled[device] >= size:
-                _settings.pooled[device] -= size
-            elif _settings.used[device] + _settings.pooled[device] + size > there:
-                _settings.pooled[device] = 0  # CuPy gives the pool's memory back and tries once more
-                if _settings.used[device] + size > there:
-                    raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes")
-            _settings.used[device] += size
+            block, piece = _take(device, size, there)
         _settings.peak[device] = max(_settings.peak[device], _settings.used[device])
         _settings.largest = max(_settings.largest, nbytes)
         raw = (
             _np.empty(nbytes + 2 * _RED, _np.uint8) if _settings.idle else _np.full(nbytes + 2 * _RED, 0xCD, _np.uint8)
         )
         array = cls(raw[_RED : _RED + nbytes].view(dtype).reshape(shape), raw, device)
-        weakref.finalize(raw, _give_back, device, size)
+        weakref.finalize(raw, _give_back, device, block, piece)
         return array
 
     def __array__(self, *_, **__):
@@ -218,6 +276,16 @@ class ndarray:  # noqa: N801
         return out
 
 
+def _set(array, values):
+    if array._values.shape != values.shape or array._values.dtype != values.dtype or not values.flags.c_contiguous:
+        raise ValueError("set takes an array of the same shape and dtype, without gaps")
+    _touch(_current())
+    array._values[...] = values
+
+
+ndarray.set = _set
+
+
 def empty(shape, dtype):
     return ndarray._new(shape, dtype)
 
@@ -229,6 +297,11 @@ def zeros(shape, dtype):
 
 
 def asarray(values):
+    try:
+        cuda._pinned(values.nbytes)
+    except CUDARuntimeError as error:
+        message = f"Using synchronous transfer as pinned memory ({values.nbytes} bytes) could not be allocated. {error}"
+        warnings.warn(message, PerformanceWarning, stacklevel=2)
     array = ndarray._new(values.shape, values.dtype)
     array._values[...] = values
     return array
@@ -251,10 +324,22 @@ class RawModule:
             raise CUDADriverError("CUDA_ERROR_NO_BINARY_FOR_GPU: no kernel image is available for execution on the dev")
         if _settings.cache_fails and os.environ.get("CUPY_CACHE_IN_MEMORY") != "1":
             raise OSError(28, "No space left on device")
+        _short_of("module")
         try:
             return RawKernel(_compile.library(self._code, tuple(_settings.flags), _settings.ptx, self._options), name)
         except _compile.Failed as error:
             raise CompileException(str(error)) from None
+
+
+class Module:
+    """Unloaded when its last kernel is gone: from a lost device that fails, and Python says so on standard error."""
+
+    def __init__(self, device):
+        self._device = device
+
+    def __del__(self):
+        if self._device in _settings.lost:
+            raise CUDADriverError(_settings.lost[self._device])
 
 
 class RawKernel:
@@ -262,6 +347,7 @@ class RawKernel:
         if not hasattr(library, f"{name}_launch"):
             raise CUDADriverError("CUDA_ERROR_NOT_FOUND: named symbol not found")
         self._library, self._name, self._device = library, name, _current()
+        self._module = Module(self._device)
 
     def _check_device(self):
         if self._device != _current():
@@ -291,11 +377,13 @@ class RawKernel:
             _touch(_current())
             _settings.launches.append((self._name, _current()))
             _settings.clock[_current()] += 1  # every kernel takes a millisecond of the device's own time
+            _short_of("launch")
             lost = _settings.lost_after is not None and len(_settings.launches) > _settings.lost_after
-            if lost and _settings.lost_device in (None, _current()):
+            if (lost and _settings.lost_device in (None, _current())) or _current() in _settings.lost:
                 if _settings.lost_at == "launch":
-                    raise CUDADriverError("CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered")
-                _settings.lost = "cudaErrorIllegalAddress: an illegal memory access was encountered"
+                    _settings.lost[_current()] = "CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered"
+                    raise CUDADriverError(_settings.lost[_current()])
+                _settings.lost[_current()] = "cudaErrorIllegalAddress: an illegal memory access was encountered"
                 return
             if _settings.idle and self._name != "probe":
                 return

@@ -45,7 +45,7 @@ runtime = types.SimpleNamespace(
     driverGetVersion=lambda: _cp._settings.driver if _cp._settings.devices is not None else 0,
     getDeviceCount=_count,
     getDeviceProperties=_properties,
-    runtimeGetVersion=lambda: 13000,
+    runtimeGetVersion=lambda: 13020,
 )
 compiler = types.SimpleNamespace(CompileException=_cp.CompileException)
 driver = types.SimpleNamespace(CUDADriverError=_cp.CUDADriverError)
@@ -95,6 +95,11 @@ class Event:
     def __init__(self, block=False, disable_timing=False):
         self._timed, self._device = not disable_timing, _cp._current()
         _cp._touch(self._device)
+        _cp._short_of("event", _cp.CUDARuntimeError)
+
+    def __del__(self):
+        """As cudaEventDestroy: it touches the device that is current, whose ever the event is."""
+        _cp._touch(_cp._current())
 
     def record(self):
         if self._device != _cp._current():
