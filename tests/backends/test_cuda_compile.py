@@ -128,6 +128,7 @@ def test_each_name_of_the_stand_in_exists_in_cupy():
         "cuda.Device.use",
         "RawKernel.num_regs",
     } <= names
+    names -= {"Module", "PerformanceWarning"}  # of cupy.cuda.function and cupy._util
     assert sorted(name for name in names if not exists(name)) == []
     assert not exists("cuda.Device.memory_info")
 
