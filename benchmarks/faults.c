@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 /* the order is that of KINDS and MODES in faults.py */
-enum kind { OPEN_READ, OPEN_WRITE, READ, WRITE, TRUNCATE, SYNC, RENAME, UNLINK, MKDIR, RMDIR, CLOSE, LOCK, MODE, LIST, OPEN_AGAIN };
+enum kind { OPEN_READ, OPEN_WRITE, READ, WRITE, TRUNCATE, SYNC, RENAME, UNLINK, MKDIR, RMDIR, CLOSE, LOCK, MODE, LIST, OPEN_AGAIN, LINK };
 enum mode { COUNT, FAIL, FAIL_ON, SHORT, KILL, KILL_AFTER, TORN };
 static const char *const KIND[] = {"openr", "openw", "read",  "write", "trunc", "sync", "rename",
-                                   "unlink", "mkdir", "rmdir", "close", "lock",  "chmod", "list", "opena"};
+                                   "unlink", "mkdir", "rmdir", "close", "lock",  "chmod", "list", "opena", "link"};
 
 static char folder[PATH_MAX];
 static size_t length; /* of its name; 0: nothing is watched */
@@ -170,6 +170,15 @@ int flock(int fd, int how) {
     MEET(LOCK, named(fd, room), NULL);
     DONE(int, next(fd, how));
 }
+static int controlled(int fd, int what, void *how) {
+    NEXT(int, "fcntl64", int, int, ...);
+    if (what != F_SETLK && what != F_SETLKW && what != F_OFD_SETLK && what != F_OFD_SETLKW) return next(fd, what, how);
+    MEET(LOCK, named(fd, room), NULL);
+    DONE(int, next(fd, what, how));
+}
+#define ARGUMENT va_list rest; va_start(rest, what); void *how = va_arg(rest, void *); va_end(rest)
+int fcntl(int fd, int what, ...) { ARGUMENT; return controlled(fd, what, how); }
+int fcntl64(int fd, int what, ...) { ARGUMENT; return controlled(fd, what, how); }
 int close(int fd) { /* it does close, also where it says that it failed; of files that were only read no error comes */
     NEXT(int, "close", int);
     char room[PATH_MAX];
@@ -195,6 +204,18 @@ int unlinkat(int at, const char *path, int flags) {
 }
 int unlink(const char *path) { return unlinkat(AT_FDCWD, path, 0); }
 int rmdir(const char *path) { return unlinkat(AT_FDCWD, path, AT_REMOVEDIR); }
+int linkat(int from, const char *path, int at, const char *to, int flags) {
+    NEXT(int, "linkat", int, const char *, int, const char *, int);
+    MEET(LINK, absolute(at, to, room), absolute(from, path, more));
+    DONE(int, next(from, path, at, to, flags));
+}
+int link(const char *path, const char *to) { return linkat(AT_FDCWD, path, AT_FDCWD, to, 0); }
+int symlinkat(const char *path, int at, const char *to) {
+    NEXT(int, "symlinkat", const char *, int, const char *);
+    MEET(LINK, absolute(at, to, room), path);
+    DONE(int, next(path, at, to));
+}
+int symlink(const char *path, const char *to) { return symlinkat(path, AT_FDCWD, to); }
 int mkdir(const char *path, mode_t rights) {
     NEXT(int, "mkdir", const char *, mode_t);
     if (access(path, F_OK) == 0) return next(path, rights); /* there already: whatever the disk is like, it says so */
@@ -212,3 +233,16 @@ DIR *opendir(const char *path) {
     if (length && meet(LIST, absolute(AT_FDCWD, path, room), NULL) == FAIL) return NULL;
     return next(path);
 }
+DIR *fdopendir(int fd) {
+    NEXT(DIR *, "fdopendir", int);
+    char room[PATH_MAX];
+    if (length && meet(LIST, named(fd, room), NULL) == FAIL) return NULL;
+    return next(fd);
+}
+struct dirent64 *readdir64(DIR *from) {
+    NEXT(struct dirent64 *, "readdir64", DIR *);
+    char room[PATH_MAX];
+    if (length && meet(LIST, named(dirfd(from), room), NULL) == FAIL) return NULL;
+    return next(from);
+}
+struct dirent *readdir(DIR *from) { return (struct dirent *)readdir64(from); } /* the same where files may be large */

@@ -3,7 +3,7 @@
     python benchmarks/faults.py                          every call of every scenario, every kind of fault
     python benchmarks/faults.py --slice 3/8              an eighth of them
     python benchmarks/faults.py --sample 60 --seed 1     that many of them, drawn at random; a minute
-    python benchmarks/faults.py --signals 1000           SIGINT, SIGTERM, SIGHUP and SIGKILL instead
+    python benchmarks/faults.py --signals 1000           SIGINT, SIGTERM, SIGHUP and SIGKILL, or two of them, instead
 
 Needs Linux and a C compiler (CC, default cc).  faults.c is built and preloaded; commands run in forked children.  The
 Nth call on a file of the output's folder fails, is cut short, or kills the process.  Checked afterwards: the results
@@ -44,9 +44,9 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 KINDS = ("openr", "openw", "read", "write", "trunc", "sync", "rename", "unlink", "mkdir", "rmdir", "close", "lock",
-         "chmod", "list", "opena")  # fmt: skip
+         "chmod", "list", "opena", "link")  # fmt: skip
 COUNT, FAIL, FAIL_ON, SHORT, KILL, KILL_AFTER, TORN = range(7)
-GROWING = ("openw", "write", "trunc", "mkdir", "rename")
+GROWING = ("openw", "write", "trunc", "mkdir", "rename", "link")
 CHANGING = (*GROWING, "opena", "unlink", "rmdir", "chmod")
 HUNG = 120.0  # seconds
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
@@ -70,7 +70,9 @@ FAULTS = {
     "write error": Fault(FAIL, (*CHANGING, "sync", "close", "lock"), errno.EIO),
     "read error": Fault(FAIL, ("openr", "read", "list"), errno.EIO),
     "lost disk": Fault(FAIL_ON, KINDS, errno.EIO, KINDS),
-    "refused": Fault(FAIL, ("openr", "openw", "opena", "rename", "unlink", "mkdir", "chmod", "list"), errno.EACCES),
+    "refused": Fault(
+        FAIL, ("openr", "openw", "opena", "rename", "unlink", "mkdir", "chmod", "list", "link"), errno.EACCES
+    ),
     "short": Fault(SHORT, ("read", "write")),
     "interrupted": Fault(FAIL, ("openr", "openw", "opena", "read", "write", "sync", "lock"), errno.EINTR),
     "killed before": Fault(KILL, KINDS),
@@ -189,8 +191,8 @@ class Walker:
     # ------------------------------------------------------------------------------------------------ commands
 
     def run(self, folder: Path, argv: Sequence[str], large: bool = False, fault: Fault | None = None, nth: int = 0,
-            signalled: tuple[int, float] | None = None) -> Ended:  # fmt: skip
-        """A command in a child, with a fault at the nth call or a signal after some seconds."""
+            signalled: Sequence[tuple[int, float]] = ()) -> Ended:  # fmt: skip
+        """A command in a child, with a fault at the nth call or with signals after some seconds."""
         out, log = self.work / "out", self.work / "log"
         for path in (out, log):
             path.write_bytes(b"")
@@ -203,9 +205,9 @@ class Walker:
             if done:
                 code = os.waitstatus_to_exitcode(status)
                 break
-            if signalled is not None and time.monotonic() - began >= signalled[1]:
-                os.kill(child, signalled[0])
-                signalled = None
+            if signalled and time.monotonic() - began >= signalled[0][1]:
+                os.kill(child, signalled[0][0])
+                signalled = signalled[1:]
             time.sleep(0.001)
         else:
             os.kill(child, signal.SIGKILL)
@@ -325,14 +327,15 @@ class Walker:
         codes = (-signal.SIGKILL,) if killed else ()
         self.check(name, f"{what}, {kind} {nth}: {path}", folder, ended, codes, cleaned, finished)
 
-    def signal(self, name: str, number: int, delay: float) -> None:
-        """One signal, and all checks."""
+    def signal(self, name: str, signals: Sequence[tuple[int, float]]) -> None:
+        """One signal or two, and all checks."""
         folder = self.fresh(self.known[name])
-        ended = self.run(folder, SCENARIOS[name].command, signalled=(number, delay))
-        what = signal.Signals(number).name
+        ended = self.run(folder, SCENARIOS[name].command, signalled=signals)
+        what = " and ".join(signal.Signals(number).name for number, _ in signals)
         self.injected[what] += 1
-        codes, finished = (-number, 128 + number), max(0, synced(ended.calls) - 1)
-        self.check(name, f"{what} after {delay:.3f} s", folder, ended, codes, number != signal.SIGKILL, finished)
+        codes = [code for number, _ in signals for code in (-number, 128 + number)]
+        cleaned, finished = ended.code is None or ended.code >= 0, max(0, synced(ended.calls) - 1)
+        self.check(name, f"{what} after {signals[0][1]:.3f} s", folder, ended, codes, cleaned, finished)
 
     def check(self, name: str, where: str, folder: Path, ended: Ended, codes: Sequence[int], cleaned: bool,
               finished: int) -> None:  # fmt: skip
@@ -375,6 +378,8 @@ class Walker:
                 return
             if not any(truth is not None and prefix(content, truth) for truth in (known.truth, known.before)):
                 yield "other numbers", ""
+            if (wrong := unreadable_for_others(path)) is not None:
+                yield "unreadable for others", wrong
 
     def wrong_again(self, folder: Path, scenario: Scenario, known: Known) -> Iterator[tuple[str, str]]:
         """What is wrong when the command has run again."""
@@ -388,6 +393,8 @@ class Walker:
                 yield "run again: other numbers", ""
         except Exception as error:
             yield "run again: unreadable", repr(error)
+        if (wrong := unreadable_for_others(folder / "r.h5")) is not None:
+            yield "run again: unreadable for others", wrong
         left = {str(p.relative_to(folder)) for p in folder.rglob("*") if "other" not in p.parts}
         # a lock that could not be removed is removed when its part is run again
         if stray := {f for f in left if not re.fullmatch(r".*\.part-\d-of-\d\.lock", f)} - {
@@ -506,6 +513,25 @@ class AtOnce:
         return done
 
 
+def unreadable_for_others(path: Path) -> str | None:
+    """What is wrong with the variables of a file that gpu-rsfd itself does not read; each has a checksum."""
+    import h5py
+
+    if not path.exists():
+        return None
+    try:
+        with h5py.File(path, "r") as file:
+            nodes: list[Any] = []
+            file.visititems(lambda _, node: nodes.append(node))
+            for node in (node for node in nodes if isinstance(node, h5py.Dataset)):
+                node[()]
+                if any(len(dim) != 1 for dim in node.dims) and node.name.rpartition("/")[2] in ("counts", "mse"):
+                    return f"{node.name} has lost its dimensions"
+    except Exception as error:
+        return repr(error)
+    return None
+
+
 def digest_of(folder: Path) -> str:
     """Of names, modes and content; temporary files of dead processes are all alike but for their content."""
     lines = []
@@ -604,7 +630,10 @@ def main() -> int:
         for _ in range(options.signals):
             name = rng.choice(able)
             delay = rng.uniform(0, 1.1 * walker.known[name].seconds)
-            todo.append((walker.signal, (name, rng.choice(SIGNALS), delay)))
+            signals = [(rng.choice(SIGNALS), delay)]
+            if rng.random() < 0.3:  # another one soon after
+                signals.append((rng.choice(SIGNALS[:3]), delay + rng.uniform(0, 0.05)))
+            todo.append((walker.signal, (name, signals)))
     if options.slice is not None:
         todo = todo[options.slice[0] - 1 :: options.slice[1]]
     if options.seconds is not None:

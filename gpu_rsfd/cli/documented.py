@@ -26,7 +26,7 @@ def documented() -> str:
     sections = {
         "Data": [option for option in SELECTION if option.name not in BY_NAME],
         "Your own tables": [option for option in SELECTION if option.name in BY_NAME],
-        "Simulation": [*FIELDS, PROTOCOL_FROM, SPEC_FILE],
+        "Simulation": [*FIELDS, PROTOCOL_FROM, *SPEC_FILE],
         **{f"What `{kind.command}` records": options_of(kind) for kind in MEASUREMENTS.values()},
         "Execution and output (`plan --help` has those of `plan`)": RUN,
     }

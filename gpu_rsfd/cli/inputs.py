@@ -40,7 +40,11 @@ def read_options(command: str, options: Mapping[str, Any], kind: type[Measuremen
         for key in found:
             if key not in [option.key for option in valid]:
                 raise InputError(f"spec={path}: {unknown_name(key, [option.key for option in valid], 'key')}")
-    found |= declared.given(options, valid)
+    given = declared.given(options, valid)
+    if "protocol-from" in found and "protocol-from" not in given and not options["allow_code"]:
+        named = ", ".join(map(str, entries(found["protocol-from"])))
+        raise InputError(f"spec={path} names Python files (protocol-from={named}); --allow-code executes them")
+    found |= given
     for key, value in found.items():
         if value in ("", [], {}):
             raise InputError(f"{key}={value!r} is empty; leave it out, or give a value")

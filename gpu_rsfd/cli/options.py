@@ -12,6 +12,7 @@ import typer
 
 from gpu_rsfd.backends import BACKENDS
 from gpu_rsfd.datasets import available
+from gpu_rsfd.datasets.options import BY_NAME
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Measurement
@@ -41,12 +42,14 @@ SELECTION = (
     *(replace(option, unused=("paper",)) for option in TABLE),
 )  # fmt: skip
 PROTOCOL_FROM = Option(
-    "protocol_from", "LIST", "Python files that define protocols; without --protocol, all of them are run.", "mine.py",
-    many=True, panel=SIMULATION, in_python=False,
+    "protocol_from", "LIST", "Python files that define protocols, and are executed; without --protocol, all are run.",
+    "mine.py", many=True, panel=SIMULATION, in_python=False,
 )  # fmt: skip
-SPEC_FILE = Option(
-    "spec", "FILE", "TOML file with the options above; the command line takes precedence.", "sweep.toml",
-    panel=SIMULATION, unused=("paper",), kind=Path, in_python=False,
+SPEC_FILE = (
+    Option("spec", "FILE", "TOML file with the options above; the command line takes precedence.", "sweep.toml",
+           panel=SIMULATION, unused=("paper",), kind=Path, in_python=False),
+    Option("allow_code", "", "Execute the Python files that the spec file names, also with --dry-run.",
+           panel=SIMULATION, unused=("paper",), kind=bool, default=False, in_python=False),
 )  # fmt: skip
 RUN = (
     Option("backend", "NAME", "auto, cupy, native or numpy.", "numpy", panel=MACHINE, kind=str, default="auto",
@@ -77,6 +80,7 @@ FILTERS = (  # what is shown of a results file
            known=FIELDS[0].known),
     Option("epsilon", "LIST", "Only these epsilons.", "ln2,1", many=True, default_text="all", panel=None),
 )  # fmt: skip
+SHOWN_COUNT = replace(BY_NAME["min_count"], kind=int, panel=None)
 SHOWN_POSTPROCESS = Option(
     "postprocess", "NAME", f"Post-processing of the estimates: {', '.join(POSTPROCESS)}.", "norm-sub",
     default_text="clip-normalize", known=lambda: [*POSTPROCESS, *ALIASES], panel=None,
@@ -94,7 +98,7 @@ def inputs_of(command: str, kind: type[Measurement] = Measurement) -> tuple[Opti
 
 def running_of(command: str, kind: type[Measurement]) -> tuple[Option, ...]:
     """All options of a command that runs a measurement."""
-    return (*inputs_of(command, kind), *_own((SPEC_FILE, *RUN), command, kind))
+    return (*inputs_of(command, kind), *_own((*SPEC_FILE, *RUN), command, kind))
 
 
 def _own(declared: Sequence[Option], command: str, kind: type[Measurement]) -> tuple[Option, ...]:

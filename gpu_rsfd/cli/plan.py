@@ -37,7 +37,7 @@ OWN = (
     "gpu-rsfd plan --dataset adult --epsilon 1 --json  ·  "
     "gpu-rsfd plan --dataset people.csv --bins age=10 --users 1e6 --against population --plot plan.png",
 )
-@with_options("plan", *OWN, *inputs_of("plan"), SPEC_FILE)
+@with_options("plan", *OWN, *inputs_of("plan"), *SPEC_FILE)
 def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, **options: Any) -> None:
     """Which protocol and epsilon, how accurate, how risky: in sentences, by column, as a table of all protocols.
 

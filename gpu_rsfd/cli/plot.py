@@ -10,7 +10,7 @@ import typer
 
 from gpu_rsfd.cli import render
 from gpu_rsfd.cli.commands import LOOK
-from gpu_rsfd.cli.options import FILTERS, SHOWN_METRIC, SHOWN_POSTPROCESS, option, with_options
+from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, SHOWN_POSTPROCESS, option, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import split_list
@@ -25,7 +25,7 @@ AXES = ("auto", "epsilon", "n", "d", "k")  # and axes of a measurement's own
     epilog="Examples:  gpu-rsfd plot results.h5  ·  gpu-rsfd plot results.h5 --postprocess none --output fig.pdf  ·  "
     "gpu-rsfd plot attack.h5 --protocol rsfd-adp,smp-adp",
 )
-@with_options("plot", SHOWN_POSTPROCESS, SHOWN_METRIC, *FILTERS)
+@with_options("plot", SHOWN_POSTPROCESS, SHOWN_METRIC, SHOWN_COUNT, *FILTERS)
 def plot(
     file: Annotated[Path, typer.Argument(help="Results file.", show_default=False, metavar="FILE")],
     output: Annotated[

@@ -18,7 +18,9 @@ def selected(file: Path, options: Mapping[str, Any]) -> Results:
     results = open_results(file)
     names = split_list(options["dataset"] or [], "dataset", exact=results)
     protocols, epsilons = split_list(options["protocol"] or [], "protocol"), options["epsilon"]
-    return select(results, names, protocols, read_epsilons(epsilons) if epsilons else [])
+    found = select(results, names, protocols, read_epsilons(epsilons) if epsilons else [])
+    found.min_count = options["min_count"]
+    return found
 
 
 def table(

@@ -9,7 +9,7 @@ import typer
 
 from gpu_rsfd.cli import render
 from gpu_rsfd.cli.commands import LOOK
-from gpu_rsfd.cli.options import FILTERS, SHOWN_METRIC, SHOWN_POSTPROCESS, switch, with_options
+from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, SHOWN_POSTPROCESS, switch, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import Option, split_list
@@ -36,7 +36,7 @@ OWN = (
     "gpu-rsfd show results.h5 --compare rsfd-adp,smp-adp  ·  gpu-rsfd show attack.h5 --epsilon ln2  ·  "
     "gpu-rsfd show results.h5 --per value --protocol rsfd-adp --epsilon ln2",
 )
-@with_options("show", *OWN, SHOWN_POSTPROCESS, SHOWN_METRIC, *FILTERS)
+@with_options("show", *OWN, SHOWN_POSTPROCESS, SHOWN_METRIC, SHOWN_COUNT, *FILTERS)
 def show(
     file: Annotated[Path, typer.Argument(help="Results file.", show_default=False, metavar="FILE")],
     compare: str | None,

@@ -22,6 +22,15 @@ Labels = tuple[tuple[str, ...], ...]
 Names = Sequence[str] | None
 
 _COUNT_CHUNK = 1 << 20  # users per step when counting
+MIN_COUNT = 10  # users who must hold a value of one's own table before its number is shown
+
+
+def withheld(counts: npt.NDArray[np.int64], least: int = MIN_COUNT) -> npt.NDArray[np.bool_]:
+    """Which numbers of a column are not shown: those of rare values, and what would give them away by subtraction."""
+    hidden: npt.NDArray[np.bool_] = counts < least
+    for place in np.argsort(counts, kind="stable") if hidden.any() else ():
+        hidden[place] |= hidden.sum() < 2 or counts[hidden].sum() < least
+    return hidden
 
 
 class Dataset:

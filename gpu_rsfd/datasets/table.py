@@ -14,6 +14,7 @@ import json
 import math
 import os
 import re
+import shlex
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,8 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN
-from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.datasets.options import BY_NAME, OF_TEXT_FILES, check_options, with_options
+from gpu_rsfd.datasets.base import MIN_COUNT, Dataset, withheld
+from gpu_rsfd.datasets.options import BY_NAME, OF_TEXT_FILES, check_options, command_words, stored, with_options
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.textfiles import toml_loads
 
@@ -44,6 +45,8 @@ MISSING_TEXT = frozenset({"", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "nu
 MISSING_LABEL, OTHER_LABEL = "(missing)", "other"
 
 COMMONEST, SHOWN_COLUMNS, WIDTH = 3, 40, 24  # of a report: values of a column, columns, characters of a name or value
+FEW, MANY, RARE = 20, 30, 0.005  # rows that tell nothing; values that are many; the share of a rare one
+ADDRESS = re.compile(r"[^@\s]+@[^@\s]+\.\w+")
 
 Places = npt.NDArray[np.int64]
 Encoded = tuple[npt.NDArray[Any], list[str]]  # codes and labels
@@ -64,10 +67,10 @@ class Column:
     decimal: str = "."  # the mark in numbers
     rows: Places | None = None  # where each place was in the file, if rows were dropped
 
-    def shown(self, place: int) -> str:
-        """A value and the first row, counted from 1 without the header, that holds it."""
+    def row(self, place: int) -> str:
+        """The first row, counted from 1 without the header, that holds a value: the value itself is somebody's."""
         row = int(np.argmax(self.places == place))
-        return f"{self.values[place]!r} (row {(row if self.rows is None else int(self.rows[row])) + 1:,})"
+        return f"row {(row if self.rows is None else int(self.rows[row])) + 1:,}"
 
     def exact(self, place: int) -> Decimal | float | None:
         """The number that a value is, without rounding: long identifiers must not become equal."""
@@ -94,6 +97,36 @@ class Column:
         """What the values are, whatever becomes of them."""
         numeric = "number" if len(self.numbers) == len(self.present) else "text"
         return self.declared or (numeric if self.present else "empty")
+
+
+def looks_personal(texts: Sequence[str], counts: npt.NDArray[np.int64]) -> str:
+    """What a column seems to hold that nobody should publish: `an identifier`, `free text`, or nothing."""
+    rows = int(counts.sum())
+    held = list(zip(texts, counts.tolist(), strict=True))
+    if 2 * sum(count for text, count in held if ADDRESS.fullmatch(text)) > rows > 0:
+        return "an identifier"
+    if rows < FEW or len(texts) < FEW:
+        return ""
+    if 5 * len(texts) > rows and sum(count * text.count(" ") for text, count in held) >= 4 * rows:
+        return "free text"
+    most_differ = 2 * len(texts) > rows  # most users have a value of their own
+    measured = all(exact_number(text) is not None for text in texts) and not is_code(texts)
+    return "an identifier" if most_differ and not measured else ""
+
+
+def is_code(texts: Sequence[str]) -> bool:
+    """Whether numbers seem to be names, such as postcodes: of one length (no years), with leading zeros, counted up."""
+    if not texts or not all(text.isdecimal() for text in texts):
+        return False
+    numbers, lengths = sorted(map(int, texts)), {*map(len, texts)}
+    if 1800 <= numbers[0] <= numbers[-1] <= 2200:  # years
+        return False
+    counted = numbers[-1] - numbers[0] < 1.1 * len(texts) and numbers[-1] > 10 * MANY
+    return (
+        counted
+        or (len(lengths) == 1 and max(lengths) > 3)
+        or any(text[0] == "0" < text for text in texts if len(text) > 1)
+    )
 
 
 def exact_number(text: str) -> Decimal | float | None:
@@ -143,7 +176,7 @@ def encode_values(column: Column, rare: float | None) -> Encoded:
     """The domain is what the data hold: numbers in their order, else text in its own.
 
     In a column of untyped text that is all numbers, spellings of the same number are one value.  `rare`: values of
-    fewer than this share of the rows become one value, if there are two or more of them.
+    fewer than this share of the rows become one value, if there are two or more of them, and others.
     """
     name, present, values = column.name, column.present, column.values
     sizes = column.numbers if len(column.numbers) == len(present) else {}
@@ -152,7 +185,7 @@ def encode_values(column: Column, rare: float | None) -> Encoded:
         found.setdefault(place if column.declared or not sizes else sizes[place], []).append(place)
     least = 0 if rare is None else rare * len(column.places)
     few = [places for places in found.values() if column.counts[places].sum() < least]
-    out = {places[0] for places in few} if len(few) > 1 else set()
+    out = {places[0] for places in few} if 1 < len(few) < len(found) else set()
     groups = [places for places in found.values() if places[0] not in out]
     _check_few(name, len(groups))  # before they are sorted, which takes long
     groups.sort(key=lambda places: (sizes.get(places[0], 0), values[places[0]]))
@@ -172,34 +205,48 @@ def encode_domain(column: Column, domain: list[str], where: Path) -> Encoded:
         number = column.exact(place)
         code = codes.get(column.values[place], None if number is None else by_number.get(number))  # 07, 7: as spelled
         if code is None:
-            known = f"not in its domain in {where}: {_shorten(domain)}"
-            raise InputError(f"column {column.name!r} holds {column.shown(place)}, {known}")
+            known = f"a value that is not in its domain in {where}: {_shorten(domain)}"
+            raise InputError(f"column {column.name!r} holds in {column.row(place)} {known}")
         code_of_place[place] = code
     return _finish(column, code_of_place, domain)
 
 
 def encode_bins(column: Column, bins: str) -> Encoded:
     """Numbers in intervals [low, high), the last one closed: of equal width, quantiles, or with given edges."""
-    name, borders = column.name, _given_edges(column.name, bins)
-    low, high = (borders[0], borders[-1]) if borders else (-math.inf, math.inf)
+    name, given = column.name, _given_edges(column.name, bins)
+    low, high = (given[0], given[-1]) if given else (-math.inf, math.inf)
     numbers = np.full(len(column.values), np.nan)
     for place in column.present:
         number = numbers[place] = float(column.numbers.get(place, math.nan))
-        if not low <= number <= high or (not borders and math.isinf(number)):
-            within = f" from {low:g} to {high:g}" if borders else ""
-            raise InputError(f"bins of {name!r} need numbers{within}, but the column holds {column.shown(place)}")
+        if not low <= number <= high or (not given and math.isinf(number)):
+            within = f" from {low:g} to {high:g}" if given else ""
+            raise InputError(f"bins of {name!r} need numbers{within}, but {column.row(place)} holds something else")
     held = numbers[column.places[column.places != MISSING]]
-    if not borders:
+    borders = given
+    if not given:
         if not len(held) or held.min() == held.max():
             raise _unusable(name, f"has {len(column.present)} different numbers; bins need at least 2")
-        low, high, count = float(held.min()), float(held.max()), int(bins.rstrip("q"))
-        shares = np.linspace(0, 1, count + 1)
-        edges = np.quantile(held, shares) if bins.endswith("q") else np.linspace(low, high, count + 1)
-        inner = np.unique(edges[1:-1])
-        inner = inner[inner > low]  # values that many users share can swallow a quantile: no bin without a user
-        borders = [low, *(inner.tolist() or [float(np.min(held[held > low]))]), high]
+        borders = [-math.inf, *_edges(held, bins), math.inf]
+    texts = [f"{edge:.12g}" for edge in borders]
+    labels = [f"[{a}, {b}" + ")]"[b is texts[-1]] for a, b in pairwise(texts)]
+    if not given:  # whose extremes are open
+        labels[0], labels[-1] = f"< {texts[1]}", f"≥ {texts[-2]}"
     codes = np.searchsorted(borders[1:-1], numbers, side="right")
-    return _finish(column, {place: int(codes[place]) for place in column.present}, _interval_labels(borders))
+    return _finish(column, {place: int(codes[place]) for place in column.present}, labels)
+
+
+def _edges(held: npt.NDArray[np.float64], bins: str) -> list[float]:
+    """The edges between bins, rounded: none is the number of one user, and the extremes of all users decide nothing."""
+    held, count = np.sort(held), int(bins.rstrip("q"))
+    few = MIN_COUNT - 1 if len(held) >= 4 * MIN_COUNT and held[MIN_COUNT] < held[-MIN_COUNT] else 0
+    low, high = float(held[few]), float(held[-1 - few])
+    shares = np.linspace(0, 1, count + 1)[1:-1]
+    edges = np.quantile(held, shares) if bins.endswith("q") else low + shares * (high - low)
+    gap = float(np.diff(np.unique([low, *edges, high])).min())
+    inner = np.unique(np.round(edges, min(1 - math.floor(math.log10(gap)), 300)))
+    # values that many users share can swallow a quantile: no bin without a user
+    inner = inner[(inner > held[0]) & (inner <= held[-1])]
+    return inner.tolist() or [float(held[0] + np.min(held[held > held[0]])) / 2]
 
 
 def _given_edges(name: str, bins: str) -> list[float]:
@@ -212,16 +259,6 @@ def _given_edges(name: str, bins: str) -> list[float]:
         valid = f"a number up to {MAX_DOMAIN:,}, such as 10, or 10q for quantiles, or rising edges such as 0:18:65:inf"
         raise InputError(f"bins of {name!r}={bins!r} must be {valid}")
     return given
-
-
-def _interval_labels(edges: list[float]) -> list[str]:
-    """`[17, 24.3)` … `[82.7, 90]`, with as many digits as it takes to tell the edges apart."""
-    for digits in (6, 9, 12, 17):
-        text = [f"{edge:.{digits}g}" for edge in edges]
-        if len(set(text[:-1])) == len(edges) - 1 and (text[-1] != text[-2] or edges[-1] == edges[-2]):
-            break
-    labels = [f"[{a}, {b})" for a, b in pairwise(text)]
-    return [*labels[:-1], f"{labels[-1][:-1]}]"]
 
 
 def _shorten(values: Iterable[str]) -> str:
@@ -568,22 +605,51 @@ def _made(
         columns = [replace(column, places=column.places[keep], rows=keep) for column in columns]
     reports: list[ColumnReport] = []
     made: list[Encoded] = []
+    personal: list[Column] = []
     for column in columns:
         counts, labels, k = column.counts[:-1], column.values, len(column.present)
+        chosen = column.name in (*options["bins"], *domains) or column.declared == "codes"
+        looks = "" if chosen else looks_personal([labels[i] for i in column.present], counts[column.present])
         try:
+            if looks and column.name not in (options["keep_identifiers"] or ()):
+                personal.append(column)
+                helps = f"; bins or a domain file make values of it, keep_identifiers={column.name} takes it as it is"
+                raise _unusable(column.name, f"looks like {looks}, with {k:,} values{helps}")
             codes, labels = _encoded(column, options, domains)
             counts, k = np.bincount(codes, minlength=len(labels)), len(labels)
             made.append((codes.astype(np.uint16), labels))
         except InputError as error:
             problems.append(str(error))
-        common = _commonest(counts, labels, len(column.places))
-        reports.append(ColumnReport(column.name, column.kind, k, int(column.counts[-1]), common))
+        least = 0 if column.declared == "codes" else options["min_count"]
+        common = () if looks else _commonest(counts, labels, len(column.places), least)
+        gaps = None if 0 < column.counts[-1] < least else int(column.counts[-1])
+        reports.append(ColumnReport(column.name, looks.removeprefix("an ") or column.kind, k, gaps, common))
     data, texts = None, [labels for _, labels in made]
     if not problems:
         table, names = np.stack([codes for codes, _ in made], axis=1), [column.name for column in columns]
         data = Dataset(table, map(len, texts), names, named[0], texts, source=named[1])
     users = len(columns[0].places)
-    return TableReport(*named, rows, users, options["delimiter"], tuple(reports), tuple(problems), data)
+    proposed = _proposed([c for c in columns if c.name not in domains], [c.name for c in personal], options)
+    return TableReport(*named, rows, users, options["delimiter"], tuple(reports), tuple(problems), proposed, data)
+
+
+def _proposed(columns: Sequence[Column], personal: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that leave out identifiers, put many numbers into bins and group rare values, with those given."""
+    bins, rare = dict(options["bins"]), False
+    for column in columns:
+        places, texts = column.present, [column.values[place] for place in column.present]
+        if column.declared == "codes" or column.name in (*personal, *bins):
+            continue
+        finite = all(map(math.isfinite, column.numbers.values()))
+        if len(texts) > MANY and column.kind == "number" and not is_code(texts) and finite:
+            largest = np.bincount(encode_bins(column, "10")[0]).max()
+            bins[column.name] = "10q" if 2 * largest > len(column.places) else "10"
+            continue
+        few = int((column.counts[places] < RARE * len(column.places)).sum())
+        rare |= len(texts) > MANY and 1 < few < len(texts) and column.kind == "text"
+    found: dict[str, Any] = {"exclude": [*(options["exclude"] or ()), *personal]} if personal else {}
+    found |= {"bins": bins} if bins != options["bins"] else {}
+    return found | ({"group_rare": f"{RARE:.1%}"} if rare and options["group_rare"] is None else {})
 
 
 def _encoded(column: Column, options: Mapping[str, Any], domains: Mapping[str, list[str]]) -> Encoded:
@@ -622,10 +688,10 @@ class ColumnReport:
     """One column: its values as the options make them, or as they are if the column can't be used."""
 
     name: str
-    kind: str  # number, text, date, true/false, mixed, empty or codes
+    kind: str  # number, text, date, true/false, mixed, empty or codes; identifier or free text, if it looks like that
     k: int  # different values, `(missing)` among them if it is one
-    missing: int
-    commonest: tuple[tuple[str, int, float], ...]  # label, users, share
+    missing: int | None  # None of few users
+    commonest: tuple[tuple[str, int | None, float | None], ...]  # label, users, share; none of rare values
 
 
 @dataclass(frozen=True)
@@ -640,6 +706,7 @@ class TableReport:
     delimiter: str | None  # of a text file
     columns: tuple[ColumnReport, ...]
     problems: tuple[str, ...] = ()  # each must be resolved before the table can be used
+    proposed: dict[str, Any] = field(default_factory=dict)  # options that may help
     data: Dataset | None = field(default=None, repr=False, compare=False)  # None if there are problems
 
     def dataset(self) -> Dataset:
@@ -658,24 +725,29 @@ class TableReport:
         d = len(self.columns)
         rows = [("column", "kind", "k", "missing", "commonest values")]
         for column in self.columns[:SHOWN_COLUMNS]:
-            values = ", ".join(f"{_cut(label)} {_percent(share)}" for label, _, share in column.commonest)
-            missing = _percent(column.missing / self.users) if column.missing else "–"
+            values = ", ".join(f"{_cut(label)} {_percent(share)}".rstrip() for label, _, share in column.commonest)
+            missing = (
+                "few" if column.missing is None else _percent(column.missing / self.users) if column.missing else "–"
+            )
             rows.append((_cut(column.name), column.kind, f"{column.k:,}", missing, values))
         a, b, c, e = (max(len(row[i]) for row in rows) for i in range(4))
         lines = [f"{self.file or self.name}: {self.rows:,} rows{users}, {d:,} column{'s' * (d != 1)}{how}", ""]
         lines += [f"{row[0]:<{a}}  {row[1]:<{b}}  {row[2]:>{c}}  {row[3]:>{e}}  {row[4]}".rstrip() for row in rows]
         lines += [f"… and {d - SHOWN_COLUMNS:,} more columns"] if d > SHOWN_COLUMNS else []
         lines += ["", "Resolve before use:", *(f"  {text}" for text in self.problems)] if self.problems else []
+        words = command_words(stored(self.proposed))
+        lines += ["", "Proposed, besides the options given:", f"  {shlex.join(words)}"] if words else []
         return "\n".join(lines)
 
 
-def _commonest(counts: npt.NDArray[np.int64], labels: Sequence[str], users: int) -> tuple[tuple[str, int, float], ...]:
-    places = np.argsort(-counts, kind="stable")[:COMMONEST]
-    return tuple((labels[place], int(counts[place]), float(counts[place] / users)) for place in places if counts[place])
+def _commonest(counts: Places, labels: Sequence[str], users: int, least: int) -> tuple[Any, ...]:
+    places, hidden = np.argsort(-counts, kind="stable")[:COMMONEST], withheld(counts, least)
+    each = ((i, (None, None) if hidden[i] else (int(counts[i]), float(counts[i] / users))) for i in places if counts[i])
+    return tuple((labels[i], *numbers) for i, numbers in each)
 
 
-def _percent(share: float) -> str:
-    return "<0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}%"
+def _percent(share: float | None) -> str:
+    return "" if share is None else "<0.1%" if 0 < share < 0.0005 else f"{100 * share:.1f}%"
 
 
 def _cut(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gpu_rsfd.datasets.base import MIN_COUNT
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.late import provided
@@ -340,6 +341,8 @@ class Results(Viewed, dict[str, Any]):
         Seconds of simulation for each data set.
     computed : int
         Number of repetitions that the call which returned these results has simulated.
+    min_count : int
+        Tables and figures show no number of a value of one's own table that fewer users hold.
     """
 
     def __init__(
@@ -353,12 +356,14 @@ class Results(Viewed, dict[str, Any]):
         device: str = "",
         seconds: Mapping[str, float] = MappingProxyType({}),
         computed: int = 0,
+        min_count: int = MIN_COUNT,
     ) -> None:
         super().__init__(results)
         self.spec, self.complete = dict(spec), complete
         self.package_version, self.backend, self.device = package_version, backend, device
         self.seconds = dict(seconds)  # simulated, per data set
         self.computed = computed  # repetitions that the call which gave these results has simulated
+        self.min_count = min_count
 
     @property
     def measurement(self) -> str:

@@ -28,6 +28,7 @@ Data = Dataset | str | os.PathLike[str]
 KEYWORDS = (  # of every run, in Python or on the command line, which no field of a measurement may be called
     *("data", "spec", "output", "overwrite", "backend", "workers", "devices", "save_every", "part", "cluster"),
     *("progress", "reporter", "patience", "dataset", "protocol", "epsilon", "device", "plot", "dry_run", "quiet"),
+    "allow_code",
     *("data_dir", "users", "domain", "attributes", "values", "distribution", "data_seed", "protocol_from"),
     *(option.name for option in TABLE),
 )

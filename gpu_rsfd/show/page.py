@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.command import command_of, own_data, reads_files
+from gpu_rsfd.datasets.table import looks_personal
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.planning import Look
@@ -74,6 +75,18 @@ def page(results: Results, title: str, attacks: Results | None = None, metric: s
     return re.sub(r"\{\{(\w+)\}\}", lambda place: filled[place[1]], parts["page.html"])
 
 
+def kept_identifiers(results: Results, name: str) -> list[str]:
+    """Columns that were kept knowingly; others that nobody should publish are refused."""
+    result, described = results[name], own_data(results.spec).get(name)
+    kept: list[str] = [] if described is None else [*described.get("loaded", {}).get("keep_identifiers", ())]
+    for column, labels, s in zip(result.names, (described and result.labels) or (), result.domain.slices, strict=False):
+        looks = looks_personal(labels, np.rint(result.frequencies[s] * result.n).astype(np.int64))
+        if looks and column not in kept:
+            helps = f"sweep again with exclude={column}, or with keep_identifiers={column}"
+            raise InputError(f"column {column!r} of {name} looks like {looks}: {helps}")
+    return kept
+
+
 def document(results: Results, title: str, attacks: Results | None = None, metric: str = "mse") -> dict[str, Any]:
     """All that the page shows, as plain data; attacks must be on the same data sets, run with the same settings."""
     first = next(iter(results.values()))
@@ -92,6 +105,7 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
     losses = list(dict.fromkeys(kind for entry in datasets for kind in entry["losses"]))
     return {
         "title": title,
+        "contents": f"This page {said}." if (said := rows.contents_of(results)) else "",
         "version": __version__,
         "complete": results.complete,
         "epsilons": [show_epsilon(e) for e in epsilons],
@@ -154,7 +168,7 @@ def _shown(results: Results, metric: str) -> tuple[list[str], list[str]]:
 
 def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attack: Result | None) -> dict[str, Any]:
     metrics, kinds, kept = chosen
-    result = results[name]
+    result, (hidden, words) = results[name], rows.withheld_of(results, name)
     for kind in kinds if result.has_counts else ():
         result.compute([as_metric(m) for m in metrics], kind)  # estimates are processed once for all metrics
 
@@ -183,10 +197,11 @@ def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attack: R
         "source": source_of(results, name) or "",
         "attributes": list(result.names),
         "domain": list(result.domain),
-        "labels": None if result.labels is None else [list(row) for row in result.labels],
-        "truth": [_short(f) for f in result.frequencies],
+        "labels": _labels(result, hidden, kept_identifiers(results, name)),
+        "truth": [_short(f) for f in np.where(hidden, np.nan, result.frequencies)],
+        "hidden": words,
         "errors": _tables(metrics, kinds, errors),
-        "estimates": {kind: _estimates(result, kind) for kind in kept},
+        "estimates": {kind: _estimates(result, kind, hidden) for kind in kept},
         "losses": {kind: _numbers(values) for kind, values in losses.items()},
         "undefined": {kind: lines for kind in kinds if (lines := list(without_number(result, How(kind))))},
         "caveats": rows.caveats([name], result.plan.looks) if rows.published(name, result, DEFAULT) is not None else [],
@@ -195,6 +210,13 @@ def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attack: R
         "baselines": {metric: _baseline(result, metric) for metric in metrics},
         "guessBaselines": {kind: f"Guessed without a report: {share:.3f}." for kind, share in baselines.items()},
     }
+
+
+def _labels(result: Result, hidden: Any, kept: Sequence[str]) -> list[list[str]] | None:
+    """Those of hidden values stay, since they are of the domain, but for identifiers."""
+    each = zip(result.names, result.labels or (), result.domain.slices, strict=False)
+    secret = ((row, hidden[s] & (column in kept)) for column, row, s in each)
+    return [[f"({v})" if hide[v] else label for v, label in enumerate(row)] for row, hide in secret] or None
 
 
 def _title(cells: Cells) -> str:
@@ -312,12 +334,12 @@ def _kept(results: Results, kinds: Sequence[str]) -> list[str]:
     return next(choice for choice in choices if numbers * len(choice) <= MOST_NUMBERS)
 
 
-def _estimates(result: Result, postprocess: str) -> dict[str, Any]:
+def _estimates(result: Result, postprocess: str, hidden: Any) -> dict[str, Any]:
     """Mean, low and high of each estimate, [protocol][epsilon][value][3], as 16-bit steps between two numbers.
 
     The last step stands for no estimate at all.
     """
-    parts = [values_of(part_of(result, [protocol]), postprocess) for protocol in result.protocols]  # less memory
+    parts = [values_of(part_of(result, [p]), postprocess, hidden) for p in result.protocols]  # less memory
     numbers = np.concatenate([np.stack([found.estimate, found.low, found.high], axis=-1) for found in parts])
     known = np.isfinite(numbers)
     low, high = (float(numbers[known].min()), float(numbers[known].max())) if known.any() else (0.0, 1.0)

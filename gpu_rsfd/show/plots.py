@@ -19,7 +19,7 @@ from gpu_rsfd.results.estimate import Floats
 from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.panels import Page, epsilon_ticks, lettered, log_ticks, size_ticks
-from gpu_rsfd.show.rows import Cells, How, caveats, place_name, shown, unusual
+from gpu_rsfd.show.rows import Cells, How, caveats, place_name, shown, unusual, withheld_of
 from gpu_rsfd.show.tables import values_of
 from gpu_rsfd.store.files import FIGURES, replace_file
 
@@ -349,7 +349,8 @@ def frequencies(results: Results, attribute: str, how: How) -> Any:
     figure = Figure(figsize=(1.2 + (12.0 if wide else 3.9) * columns, 0.9 + 3.1 * lines), layout="constrained")
     FigureCanvasAgg(figure)
     axes = [figure.add_subplot(lines, columns, i + 1) for i in range(count)]
-    found = {name: values_of(r, how.postprocess) for name, r in having.items()}
+    hidden = {name: withheld_of(results, name)[0] for name in having}
+    found = {name: values_of(r, how.postprocess, hidden[name]) for name, r in having.items()}
     shared: dict[str, Any] = {}
     for axis, (name, result, e) in zip(axes, panels, strict=True):
         a = result.plan.attributes[result.names.index(attribute)]
@@ -357,7 +358,8 @@ def frequencies(results: Results, attribute: str, how: How) -> Any:
         if shared.setdefault(name, axis) is not axis:
             axis.sharey(shared[name])
         estimates, low, high = (numbers[:, e, values] for numbers in found[name][:3])
-        where, edges, truth = np.arange(a.k), np.arange(a.k + 1) - 0.5, result.frequencies[values]
+        where, edges = np.arange(a.k), np.arange(a.k + 1) - 0.5
+        truth = np.where(hidden[name][values], np.nan, result.frequencies[values])
         axis.stairs(truth, edges, fill=True, color="#e4e4e4", zorder=1)
         for p, entry in enumerate(result.plan.looks):
             look = {**style(result, p), "zorder": 2, "label": entry.label}
@@ -378,6 +380,8 @@ def frequencies(results: Results, attribute: str, how: How) -> Any:
     notes = ["error bars: 95 % prediction", "intervals of one collection"]
     if max(len(r.repetitions) for r in having.values()) == 1:
         notes = ["a single repetition"]
+    if any(each.any() for each in hidden.values()):
+        notes += [f"gaps: values of fewer than {results.min_count}", "users, and what would tell them"]
     notes += [line.replace(" (", "\n(") for line in unusual(next(iter(having.values())))]
     legend = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
     look = {"loc": "outside right upper", "fontsize": 8, "title_fontsize": 8, "frameon": False}

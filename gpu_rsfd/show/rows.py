@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpu_rsfd.command import own_data
+from gpu_rsfd.datasets.base import withheld
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import expanded, show_epsilon
 from gpu_rsfd.planning import Look
@@ -225,6 +227,21 @@ def tidy_rows(results: Results, how: How, repetitions: bool = False) -> Iterator
 
 
 # ----------------------------------------------------------------------------------------------------- about a result
+
+
+def withheld_of(results: Results, name: str) -> tuple[Any, dict[int, str]]:
+    """Whose numbers are not shown, [value], none of data that everybody has; what is said of each instead."""
+    result, least = results[name], results.min_count
+    counts = np.rint(result.frequencies * result.n).astype(np.int64)
+    own = name in own_data(results.spec)
+    hidden = np.concatenate([withheld(counts[s], least) & own for s in result.domain.slices])
+    return hidden, {int(v): f"fewer than {least}" if counts[v] < least else "not shown" for v in np.flatnonzero(hidden)}
+
+
+def contents_of(results: Results) -> str:
+    """What a file, or a page that was made from it, has of tables of one's own."""
+    own = [name for name in own_data(results.spec) if name in results]
+    return f"holds the true frequencies of {', '.join(own)}: keep it like the table itself" if own else ""
 
 
 def source_of(results: Results, name: str) -> str | None:

@@ -196,6 +196,8 @@ def show(results: Results, how: How, form: str = "table") -> None:
     stars = marked(every)
     undefined = any(cells.how is None and np.isnan(cells.mean).any() for cells in every)
     console.print("; ".join([BRACKETS, *([f"* {stars}"] if stars else []), *(["– not applicable"] * undefined)]))
+    if contents := rows.contents_of(results):
+        console.print(escaped(f"this file {contents}"))
     if any(cells.theory is not None and cells.rough.any() for cells in every):
         console.print(f"~ rough: some value has fewer than {theory.ENOUGH_REPORTS} expected reports")
 
@@ -397,7 +399,7 @@ def _compared(results: Results, first: str, second: str, how: How) -> Iterator[R
 
 
 class Values(NamedTuple):
-    """The estimates of each value, [protocol, epsilon, value]."""
+    """The estimates of each value, [protocol, epsilon, value]; NaN where they are not shown."""
 
     estimate: Floats  # mean over repetitions
     low: Floats  # a 95 % prediction interval: where the estimate of one more collection falls
@@ -413,8 +415,8 @@ def attributes_of(result: Result, how: How) -> tuple[Means, Floats, Any]:
     return found, largest, among_best(found, "larger" if as_metric(how.metric).larger_is_better else "smaller")
 
 
-def values_of(result: Result, postprocess: PostprocessLike) -> Values:
-    """Over repetitions; NaN for a value that was never reported."""
+def values_of(result: Result, postprocess: PostprocessLike, hidden: Any = False) -> Values:
+    """Over repetitions; NaN for a value that was never reported, or that is `hidden`: a mean is nearly the truth."""
     estimates = result.estimates(postprocess)
     known = np.isfinite(estimates)
     numbers = known.sum(axis=2)
@@ -427,6 +429,7 @@ def values_of(result: Result, postprocess: PostprocessLike) -> Values:
     # without what a post-processing never gives: below 0, and, of frequencies that sum to 1, above 1
     low = np.maximum(mean - half, 0) if postprocess in NOT_NEGATIVE else mean - half
     high = np.minimum(mean + half, 1) if postprocess in SUM_TO_ONE else mean + half
+    mean, low, high = (np.where(hidden, np.nan, x) for x in (mean, low, high))
     return Values(mean, low, high, np.sqrt(squares))
 
 
@@ -442,7 +445,7 @@ def per(results: Results, what: str, how: How, form: str = "table") -> None:
     title = f"{metric.label.replace('_avg', ' of each attribute', 1)}, " if attributes else ""
     for name, result in results.items():
         console.print(heading(results, name, f"{title}postprocess={names['postprocess']}"), markup=False)
-        for part in _attribute_tables(result, how) if attributes else _value_tables(result, how):
+        for part in _attribute_tables(result, how) if attributes else _value_tables(results, name, how):
             console.print(part if isinstance(part, Table) else escaped(part))
         for line in without_number(result, how):
             console.print(line, markup=False)
@@ -467,15 +470,16 @@ def _attribute_tables(result: Result, how: How) -> Iterator[Table]:
         yield table
 
 
-def _value_tables(result: Result, how: How) -> Iterator[Table | str]:
-    found, labels = values_of(result, how.postprocess), [look.label for look in result.plan.looks]
+def _value_tables(results: Results, name: str, how: How) -> Iterator[Table | str]:
+    result, (hidden, words) = results[name], rows.withheld_of(results, name)
+    found, labels = values_of(result, how.postprocess, hidden), [look.label for look in result.plan.looks]
     alone = len(result.protocols) == 1
     for e, epsilon in enumerate(result.epsilons):
         for j, columns in enumerate(result.domain.slices):
             yield f"{result.names[j]}, ε = {show_epsilon(epsilon)}" + (f", {labels[0]}" if alone else "")
             table = plain_table("value", ["truth", *(["estimate", "interval", "RMSE"] if alone else labels)])
             for v in range(columns.start, columns.stop):
-                cells = [f"{result.frequencies[v]:.4f}"]
+                cells = [words.get(v, f"{result.frequencies[v]:.4f}")]
                 if alone:
                     mean, low, high = (_number(numbers[0, e, v], ".4f") for numbers in found[:3])
                     cells += [mean, f"{low} … {high}"]
@@ -495,8 +499,9 @@ def detail_rows(results: Results, what: str, how: How) -> Iterator[Row]:
             words = [{"attribute": result.names[j], "values": result.domain[j]} for j, _ in each]
         else:
             del names["metric"]
-            estimates = values_of(result, how.postprocess)
-            truth = np.broadcast_to(result.frequencies, estimates.rmse.shape)
+            hidden, _ = rows.withheld_of(results, name)
+            estimates = values_of(result, how.postprocess, hidden)
+            truth = np.broadcast_to(np.where(hidden, np.nan, result.frequencies), estimates.rmse.shape)
             numbers = {"frequency": truth, **estimates._asdict()}
             words = [{"attribute": result.names[j], "value": rows.value_name(result, j, v)} for j, v in each]
         for p, e, i in product(range(len(result.protocols)), range(len(result.epsilons)), range(len(each))):

@@ -21,6 +21,7 @@ import numpy as np
 from h5py import h5d, h5l, h5t, h5z
 
 from gpu_rsfd.checks import MAX_USERS, check_epsilon, integer
+from gpu_rsfd.command import own_data
 from gpu_rsfd.datasets.base import check_labels
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.planning import Look, Plan, Rates
@@ -44,6 +45,7 @@ SMALL = 1000  # numbers; smaller arrays are not compressed
 SUM_TOLERANCE = 1e-6  # frequencies of an attribute sum to 1
 NUMBERS = ("base", "slope", "gain", "budget", "spent", "loss", "bits")  # of each cell and attribute
 ROW = ("mechanism", "noise", "integers", "unsampled", "k", "prior", "plain", "claimed", *NUMBERS)
+PRIVATE = "This file holds the true frequencies of a table of somebody's own: keep it like the table itself."
 ATTRIBUTES = (
     *("format", "complete", "stream_version", "spec", "layout", "wall_time"),
     *("package_version", "numpy_version", "backend", "device"),
@@ -260,7 +262,8 @@ def write_attributes(file: Any, want: Described, complete: bool, about: Mapping[
     versions = (__version__, np.__version__)  # the samplers' draws depend on NumPy (the tape does not)
     values = (FORMAT, int(complete), STREAM_VERSION, *texts, *versions, about["backend"], about["device"])
     stored = dict(zip(ATTRIBUTES, values, strict=True))
-    for name, value in {**stored, "sha256": digest_of(stored)}.items():
+    private = {"contents": PRIVATE} if own_data(want.spec) else {}  # for whoever finds the file
+    for name, value in {**stored, "sha256": digest_of(stored), **private}.items():
         file.attrs.create(name, np.bytes_(value.encode()) if isinstance(value, str) else value)
 
 

@@ -273,6 +273,24 @@ def test_protocols_from_a_file(own, monkeypatch, capsys):
     assert plan["rows"][1]["attacked_users"] > 0
 
 
+@pytest.mark.parametrize("command", [["sweep", *SIZE, "--repetitions", "1", "--no-plot"], ["plan", *SIZE]])
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_spec_file_runs_no_code_of_its_own_accord(own, monkeypatch, capsys, tmp_path, command, more):
+    """Somebody else's spec file may name any Python file."""
+    more = more if command[0] == "sweep" else []
+    with (tmp_path / "mine.py").open("a") as file:
+        file.write("open('ran', 'w').close()\n")
+    (tmp_path / "their.toml").write_text('protocol_from = ["mine.py"]\n')
+    line = refusal(monkeypatch, capsys, tmp_path, [*command, *more, "--spec", "their.toml"])[-1]
+    assert line.endswith("spec=their.toml names Python files (protocol-from=mine.py); --allow-code executes them")
+    assert not (tmp_path / "ran").exists()
+    assert call(monkeypatch, *command, *more, "--spec", "their.toml", "--allow-code") == 0
+    assert (tmp_path / "ran").exists()
+    assert call(monkeypatch, *command, *more, "--spec", "their.toml", "--protocol-from", "again.py") == 0
+    assert call(monkeypatch, "sweep", "--help") == 0
+    assert "--allow-code" in capsys.readouterr().out
+
+
 def test_protocols_are_listed_and_checked(own, monkeypatch, capsys):
     assert call(monkeypatch, "protocols") == 0
     lines = [line.split()[0].lstrip("*") for line in capsys.readouterr().out.splitlines()[3:-2]]

@@ -23,7 +23,7 @@ DECISIONS = {  # the first sentences
         "to 4.0) would widen it to ± 10.1 points, and make Blutgruppe and 1 other column useless.",
         "Better left out, since the error exceeds the signal, so that guessing equal shares is closer to "
         "the truth: Alter (error 5.1 points, signal 0.66; useful from 11,727 users on), Station (error 5.4 "
-        "points, signal 0.54; useful from 18,769 users on), Gewicht (error 5.1 points, signal 0.61; useful "
+        "points, signal 0.54; useful from 18,769 users on), Gewicht (error 5.1 points, signal 0.59; useful "
         "from 11,727 users on); without collecting them, the widest margin would be ± 6.3 points, not 8.5.",
     ],
     "survey": [

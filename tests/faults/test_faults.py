@@ -48,6 +48,8 @@ def test_signals():
      ["--scenario", "extend", "--fault", "torn write"], "extend: unreadable"),
     ("journal.Journal.add = swallow(journal.Journal.add)", ["--scenario", "sweep", "--fault", "no space"],
      "exit code 0 without its output|finished repetitions lost|run again: other numbers|exit code 0 with less"),
+    ("files.FileImage._try = swallow(lambda self, work, *given: work(*given))",
+     ["--scenario", "mse", "--fault", "no space"], "unreadable"),
 ])  # fmt: skip
 def test_the_walker_sees_mistakes(tmp_path, mistake, arguments, found):
     """Negative controls: no sync, writes that are lost, a file written in place, an error that is swallowed."""

@@ -52,7 +52,8 @@ def show(monkeypatch, capsys, file):
 
 def test_the_table(show, result):
     found, out = error_cells("", result, How()), show()
-    heading, head, _, *lines, explained = out.splitlines()
+    heading, head, _, *lines, explained, contents = out.splitlines()
+    assert contents == "this file holds the true frequencies of a_b & 50% {x}: keep it like the table itself"
     assert heading.startswith("a_b & 50% {x}: n = 2,000, d = 2, 30 repetitions; MSE_avg, postprocess=clip-normalize in")
     assert "guarantee: paper (unequal for Spl, Smp and RS+FD)" in heading
     assert head.split() == ["epsilon", "ln", "2", "1", "3"]

@@ -131,7 +131,7 @@
       const [estimate, low, high] = [0, 1, 2].map((i) => read(p, e, offset + v, i));
       values.push({
         value: set.labels ? set.labels[j][v] : String(v), truth: set.truth[offset + v], estimate, low: low ?? estimate, high: high ?? estimate,
-        truth_text: text(set.truth[offset + v]), estimate_text: text(estimate), interval: `${text(low)} … ${text(high)}`,
+        truth_text: set.hidden[offset + v] ?? text(set.truth[offset + v]), estimate_text: text(estimate), interval: `${text(low)} … ${text(high)}`,
       });
     }
     const most = [...values].sort((a, b) => b.truth - a.truth).slice(0, MOST_VALUES);
@@ -139,6 +139,7 @@
     $("frequency-chart").style.setProperty("--chosen", `var(--protocol-${p})`);
     $("frequency-note").textContent = `Bars: truth. Points: mean of the estimates (${kind}); lines: where the estimate of one more collection falls (95 % prediction interval).` +
       (shownValues.length < values.length ? ` The ${shownValues.length} most frequent of ${values.length} values.` : "") +
+      (Object.keys(set.hidden).length ? " Values of few users, and what would give them away, are not shown." : "") +
       ` ${page.guaranteeName}` + (set.estimates[kind] && values.length > 1 ? ` Equal shares would be ${text(1 / values.length)} each.` : "") +
       (kind === postprocess() ? "" : ` Estimates after ${postprocess()} are not in this file, which would be too large.`);
     return draw("frequency-chart", page.charts.frequencies, { values: shownValues });
@@ -341,6 +342,8 @@
     fill("attribute", set.attributes.map((name, j) => [j, `${name} (${set.domain[j]})`]));
     $("about").textContent = `${page.datasets.length > 1 ? `${set.name}: ` : ""}${set.n.toLocaleString("en")} users, ${set.domain.length} attributes, ${set.repetitions} repetitions` +
       (set.source ? `; data: ${set.source}` : "") + (page.complete ? "" : "; the sweep is not finished");
+    $("contents").hidden = !page.contents;
+    $("contents").textContent = page.contents;
     $("published-label").hidden = !page.datasets.some((d) => Object.values(d.errors).some((each) => Object.values(each).some((e) => e.published)));
   }
 

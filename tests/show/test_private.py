@@ -1,0 +1,174 @@
+"""Nothing private of one's own table is shown unasked: identifiers, free text and rare values, from file to page."""
+
+import itertools
+import json
+import re
+import shlex
+
+import h5py
+import numpy as np
+import pytest
+from command import call
+
+import gpu_rsfd
+from gpu_rsfd.datasets.base import withheld
+
+ROWS = 600
+RARE = {"HIV": {"yes": 2}, "blood": {"AB-": 7, "Bombay": 1}, "city": {"Nowhere": 4}}
+
+
+def clinic(folder):
+    """600 donors: an address, a note, and columns with rare values; `age` has one user of 104."""
+    draw = np.random.Generator(np.random.Philox(27))
+    columns = {
+        "email": [f"donor{7919 * i % 10007}@example.org" for i in range(ROWS)],
+        "note": [f"came at {i % 24} and spoke about case number {i} again" for i in range(ROWS)],
+        "HIV": ["no"] * ROWS,
+        "blood": draw.choice(["0+", "A+", "B+"], ROWS).tolist(),
+        "city": draw.choice(["Bern", "Zug"], ROWS).tolist(),
+        "age": [*draw.integers(18, 70, ROWS - 1).tolist(), 104],
+    }
+    for name, values in RARE.items():
+        places = iter(draw.permutation(ROWS))
+        for value, times in values.items():
+            for _ in range(times):
+                columns[name][next(places)] = value
+    path = folder / "clinic.csv"
+    lines = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    clinic(tmp_path)
+
+    def command(*arguments):
+        code = call(monkeypatch, *arguments)
+        return (code, *capsys.readouterr())
+
+    return command
+
+
+USED = ["--exclude", "email,note", "--bins", "age=10"]
+SECRETS = re.compile(r"@example|case number|\b104\b")
+
+
+def test_numbers_of_rare_values_cannot_be_found_by_subtraction():
+    draw = np.random.Generator(np.random.Philox(1))
+    for k, least in itertools.product((1, 2, 3, 8), (1, 5, 10)):
+        for _ in range(200):
+            counts = draw.choice([0, 1, 3, 9, 10, 11, 500], k)
+            hidden = withheld(counts, least)
+            assert hidden[counts < least].all()
+            if hidden.any() and k > 1:
+                assert hidden.sum() > 1  # the total tells no number
+                assert counts[hidden].sum() >= min(least, counts.sum())  # nor that all of them are small
+    assert not withheld(np.array([10, 20, 30]), 10).any()
+
+
+@pytest.mark.parametrize("command", ["plan", "sweep", "attack"])
+def test_identifiers_and_free_text_are_refused(run, command):
+    code, out, err = run(command, "--dataset", "clinic.csv")
+    assert (code, out) == (2, "")
+    assert "column 'email' looks like an identifier, with 600 values" in err
+    assert "column 'note' looks like free text, with 600 values" in err
+    assert "exclude=email" in err
+    assert "keep_identifiers=note" in err
+    assert not SECRETS.search(err)
+
+
+def test_data_names_them_and_proposes_what_works(run):
+    code, out, err = run("data", "clinic.csv")
+    assert (code, SECRETS.search(out + err)) == (0, None)
+    assert re.search(r"^email +identifier +600 +– *$", out, re.M)
+    proposed = shlex.split(out.splitlines()[-1])
+    assert proposed == USED
+    code, out, _ = run("data", "clinic.csv", *proposed)
+    assert (code, "Resolve" in out, "Proposed" in out) == (0, False, False)
+    assert re.search(r"^HIV +text +2 +– +no, yes$", out, re.M)  # 99.7 % would tell how many the others are
+    assert run("data", "clinic.csv", *USED, "--min-count", "1")[1].count("yes 0.3%") == 1
+    report = json.loads(run("data", "clinic.csv", *USED, "--json")[1])
+    assert report["columns"][0]["commonest"] == [["no", None, None], ["yes", None, None]]
+
+
+def test_codes_and_skewed_numbers(tmp_path):
+    path = tmp_path / "t.csv"
+    pay = [10 ** (i % 50 / 10) for i in range(900)]
+    path.write_text(
+        "zip,pay,year\n" + "".join(f"{80000 + 7 * (i % 40)},{x},{1950 + i % 45}\n" for i, x in enumerate(pay))
+    )
+    found = gpu_rsfd.describe(path)
+    assert found.proposed == {"bins": {"pay": "10q", "year": "10"}}  # a postcode is no number
+    assert not gpu_rsfd.describe(path, **found.proposed).problems
+    path.write_text("id,x\n" + "".join(f"{i},{i % 2}\n" for i in range(900)))
+    assert gpu_rsfd.describe(path).proposed == {"exclude": ["id"]}
+    names = [f"name {i}" if i % 9 == 0 else "common" for i in range(900)]
+    path.write_text("town,x\n" + "".join(f"{name},{i % 2}\n" for i, name in enumerate(names)))
+    found = gpu_rsfd.describe(path).proposed
+    assert found == {"group_rare": "0.5%"}
+    assert gpu_rsfd.load_table(path, **found).domain == (2, 2)
+
+
+@pytest.fixture
+def swept(run):
+    words = ["--protocol", "smp-oue", "--epsilon", "8", "--repetitions", "5", "--output", "c.h5"]
+    code, out, err = run("sweep", "--dataset", "clinic.csv", *USED, *words, "--guarantee", "user")
+    assert code == 0, err
+    assert not SECRETS.search(out + err)
+    return run
+
+
+def test_show_and_figures(swept):
+    code, out, _ = swept("show", "c.h5")
+    assert (code, "this file holds the true frequencies of clinic: keep it like the table itself" in out) == (0, True)
+    _, out, _ = swept("show", "c.h5", "--per", "value")
+    assert re.search(r"^ *yes +fewer than 10 +– +– … – ", out, re.M)
+    assert re.search(r"^ *no +not shown +– +– … – ", out, re.M)
+    assert not SECRETS.search(out)
+    assert len(re.findall(r"^ *(?:yes|AB-|Bombay|Nowhere) +fewer than 10 ", out, re.M)) == 4
+    _, out, _ = swept("show", "c.h5", "--per", "value", "--min-count", "0")
+    assert re.search(r"^ *yes +0\.0033 ", out, re.M)
+    assert swept("plot", "c.h5", "--attribute", "HIV", "--output", "hiv.svg")[0] == 0
+    with h5py.File("c.h5") as file:
+        assert b"keep it like the table itself" in file.attrs["contents"]
+    _, out, _ = swept("sweep", "--dataset", "nursery", "--repetitions", "1", "--output", "n.h5", "--no-plot")
+    assert "holds the true" not in swept("show", "n.h5")[1]
+
+
+def test_the_page(swept, tmp_path):
+    pytest.importorskip("vl_convert")
+    assert swept("page", "c.h5")[0] == 0
+    text = (tmp_path / "c.html").read_text("utf-8")
+    assert not SECRETS.search(text)
+    found = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
+    assert found["contents"] == "This page holds the true frequencies of clinic: keep it like the table itself."
+    (data,) = found["datasets"]
+    offset = 0
+    for name, k, labels in zip(data["attributes"], data["domain"], data["labels"], strict=True):
+        truth = dict(zip(labels, data["truth"][offset : offset + k], strict=True))
+        offset += k
+        hidden = [label for label, share in truth.items() if share is None]
+        assert set(RARE.get(name, {})) <= set(hidden)  # labels stay, numbers don't
+        assert len(hidden) != 1  # else the others and the total would give it away
+    assert swept("page", "c.h5", "--min-count", "0", "--output", "all.html")[0] == 0
+    assert '"hidden":{}' in (tmp_path / "all.html").read_text("utf-8")
+
+
+def test_identifiers_that_are_kept(run, tmp_path):
+    pytest.importorskip("vl_convert")
+    words = ["--protocol", "smp-oue", "--epsilon", "2", "--repetitions", "2", "--no-plot", "--quiet"]
+    kept = [*USED[2:], "--exclude", "note", "--keep-identifiers", "email"]
+    assert run("sweep", "--dataset", "clinic.csv", *kept, *words, "--output", "k.h5")[0] == 0
+    assert run("page", "k.h5")[0] == 0
+    assert "@example" not in (tmp_path / "k.html").read_text("utf-8")  # not even the labels
+    frame = gpu_rsfd.load_table("clinic.csv", columns=["email", "city"], keep_identifiers=["email"])
+    coded = np.stack([frame.column(j, 0, ROWS) for j in range(2)], axis=1)
+    data = gpu_rsfd.Dataset(coded, frame.domain, frame.names, "coded", frame.labels)
+    gpu_rsfd.sweep(data, protocols=["smp-oue"], epsilons=[1.0], repetitions=1, output="coded.h5")
+    code, _, err = run("page", "coded.h5")
+    assert (code, "column 'email' of coded looks like an identifier: sweep again with exclude=email" in err) == (
+        2,
+        True,
+    )
