@@ -208,6 +208,11 @@ class Tape:
 
     def uniforms(self, column: int, repetition: int, start: int, stop: int) -> npt.NDArray[np.uint32]:
         """U(user, column) of users start … stop - 1: the BITS stream put together digit by digit."""
+        return self.uniforms_of(range(column, column + 1), repetition, start, stop)[0]
+
+    def uniforms_of(self, columns: range, repetition: int, start: int, stop: int) -> npt.NDArray[np.uint32]:
+        """[column, user]: those of several columns, put together at once."""
         group = start // LANES
-        u = digits_to_numbers(self.bits(column, repetition, group, -(-stop // LANES) - group)).ravel()
-        return u[start - group * LANES :][: stop - start]
+        words = [self.bits(column, repetition, group, -(-stop // LANES) - group) for column in columns]
+        u = digits_to_numbers(words[0] if len(words) == 1 else np.concatenate(words)).reshape(len(columns), -1)
+        return u[:, start - group * LANES :][:, : stop - start]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from gpu_rsfd.backends.base import Backend, lacking
+from gpu_rsfd.backends.base import Backend, Split, lacking
 from gpu_rsfd.errors import InputError
 
 BACKENDS = ("auto", "cupy", "native", "numpy")
@@ -24,7 +24,7 @@ def open_backend(
     """What makes the counts, and one line that says why it is this.
 
     `auto` takes CuPy when a CUDA device works, else C code if there is a compiler for it, else NumPy; asking for
-    `workers` means one of the latter two, for `devices` CuPy.  It takes none that does not know all `noises`.
+    `workers` means one of the latter two, for `devices` CuPy.  NumPy counts the `noises` that it does not know.
     `sampler`: every user's report, or the distribution of the counts, which has backends of its own.
     """
     check_backend(name, sampler, devices)
@@ -48,18 +48,27 @@ def open_backend(
     if workers is None:
         from gpu_rsfd.backends.cuda.devices import probe
 
-        found, missing = probe(), ""
+        found = probe()
         reason = found.reason
         if found.devices:
             from gpu_rsfd.backends.cuda.backend import CupyBackend
 
-            missing = lacking(CupyBackend.noises, noises)
-            reason = f"cupy {missing}"
-        if found.devices and not missing:
             many = f"{len(found.devices)} CUDA device{'s' * (len(found.devices) > 1)}"
-            return CupyBackend(), f"cupy, since {many} can be used"
-    host, missing = host_backend(noises)
-    return _open_host(host, workers), f"{host}, since {missing or reason}"
+            if not noises or CupyBackend.noises.intersection(noises):
+                return _split(CupyBackend(), noises, workers, f"{many} can be used")
+            reason = f"cupy {lacking(CupyBackend.noises, noises)}"
+    from gpu_rsfd.backends.native.tables import NOISES
+
+    host, missing = host_backend(NOISES.intersection(noises) or noises)
+    return _split(_open_host(host, workers), noises, workers, missing or reason)
+
+
+def _split(backend: Backend, noises: Collection[type], workers: int | None, reason: str) -> tuple[Backend, str]:
+    """A backend, with NumPy for the noises that it does not know."""
+    if missing := lacking(backend.noises, noises):
+        reason = f"{reason} and {backend.name} {missing}"
+        backend = Split(backend, _open_host("numpy", workers))
+    return backend, f"{backend.name}, since {reason}"
 
 
 def check_backend(name: str, sampler: str, devices: Sequence[int] | None = None) -> None:

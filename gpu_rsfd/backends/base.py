@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError
@@ -47,6 +50,51 @@ class Backend(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class Split(Backend):
+    """Two backends: what the first does not know is counted by the second, so that it slows itself alone."""
+
+    def __init__(self, first: Backend, second: Backend) -> None:
+        self._backends = first, second
+        self._split: tuple[Plan | None, list[tuple[Backend, Plan, list[list[int]]]]] = None, []
+        self.name, self.noises = f"{first.name} and {second.name}", first.noises | second.noises
+
+    @property
+    def device(self) -> str:
+        return " and ".join(backend.device for backend in self._backends)
+
+    def batch_multiple(self, n: int) -> int:
+        return max(backend.batch_multiple(n) for backend in self._backends)
+
+    def close(self) -> None:
+        for backend in self._backends:
+            backend.close()
+
+    def _parts(self, plan: Plan) -> Iterator[tuple[Backend, Plan, list[list[int]]]]:
+        """Who counts which recipes of each attribute."""
+        known = self._backends[0].noises
+        for backend, mine in zip(self._backends, (True, False), strict=True):
+            rows = [[i for i, r in enumerate(a.recipes) if (type(r.noise) in known) is mine] for a in plan.attributes]
+            each = zip(plan.attributes, rows, strict=True)
+            some = tuple(replace(a, recipes=tuple(a.recipes[i] for i in at)) for a, at in each)
+            if any(rows):
+                yield backend, replace(plan, attributes=some), rows
+
+    def count(
+        self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
+    ) -> tuple[list[Counts], Counts]:
+        """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
+        if self._split[0] is not plan:
+            self._split = plan, list(self._parts(plan))
+        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
+        sampled = np.zeros((len(repetitions), plan.d), np.int64)
+        for left, (backend, part, rows) in zip(reversed(range(len(self._split[1]))), self._split[1], strict=True):
+            found, who = backend.count(part, dataset, seed, repetitions, None if left else progress)
+            for table, at, some in zip(counts, rows, found, strict=True):
+                table[at] = some
+            np.maximum(sampled, who, out=sampled)  # 0 if a backend needs no reporters
+        return counts, sampled
 
 
 def noises_of(attributes: Iterable[AttributePlan]) -> frozenset[type]:

@@ -45,7 +45,8 @@ except ImportError as error:
 
 CONNECTING_SECONDS = 20.0
 WAITING_SECONDS = 60.0  # for the first worker, unless a patience is given
-QUIET_SECONDS = 10.0  # without progress, and what is waited for is said; and again
+QUIET_SECONDS = 7.0  # without progress, and what is waited for is said, and again; asking for it may take 3 more
+NOBODY = "no worker, or the scheduler does not answer"
 IN_FLIGHT = 2  # jobs for each thread of the cluster: one at work, one waiting there
 VERSIONS = f"gpu-rsfd {__version__}, stream {STREAM_VERSION} and NumPy {np.__version__}"  # equal: equal integers
 
@@ -82,6 +83,7 @@ class Cluster(Engine):
         self.patience, self.say, self.reason = patience, say, f"cluster {cluster} was asked for"
         self._data: dict[int, tuple[Dataset, Any]] = {}  # sent lately
         self._gone, self._threads = f"cluster={cluster}: the scheduler is gone", 1
+        self._most = 0  # workers that there have been at a time
         self._stack = contextlib.ExitStack()
         names = [name for name in logging.root.manager.loggerDict if name.startswith(("distributed", "tornado"))]
         for logger in map(logging.getLogger, ["asyncio", *names]):
@@ -124,7 +126,9 @@ class Cluster(Engine):
     def _workers(self) -> dict[str, int]:
         """Their threads; nothing if the scheduler doesn't answer in time."""
         with contextlib.suppress(Exception):  # whatever is wrong shows where work is done
-            return dict(self._client.sync(self._client.scheduler.ncores, callback_timeout=3))
+            found = dict(self._client.sync(self._client.scheduler.ncores, callback_timeout=3))
+            self._most = max(self._most, len(found))
+            return found
         return {}
 
     @property
@@ -149,7 +153,9 @@ class Cluster(Engine):
 
         The engine is the worker's own.  Only a few jobs are under way.
         """
-        done, running, queue = distributed.as_completed(loop=self._client.loop), dict[Any, Any](), iter(jobs)
+        # results are fetched as they come: a worker that is lost with one of them is waited for in `_wait`, and told of
+        done = distributed.as_completed(loop=self._client.loop, with_results=True, raise_errors=False)
+        running, queue = dict[Any, Any](), iter(jobs)
         resources = {"GPU": 1} if self.backend == "cupy" else None
         how = VERSIONS, self.backend, self.sampler, self.noises
         while True:
@@ -163,8 +169,8 @@ class Cluster(Engine):
             if not running:
                 return
             self._wait(done, len(running))
-            future = next(done)
-            yield running.pop(future), self._result(future)
+            future, result = next(done)
+            yield running.pop(future), result if future.status == "finished" else self._result(future)
 
     def map(self, data: Dataset, function: Callable[..., Any], items: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         """`function(columns, *item)` of each item, in order."""
@@ -219,7 +225,7 @@ class Cluster(Engine):
             late = self.patience is not None and waited >= self.patience
             if late or waited - said >= QUIET_SECONDS:
                 said, workers = waited, len(self._workers())
-                state = f"{workers} workers alive" if workers else "no worker, or the scheduler does not answer"
+                state = f"{workers} of {self._most} workers alive" if workers else NOBODY
                 line = f"nothing came back for {waited:.0f} s ({state}; {running} jobs in flight)"
                 line = f"cluster={self.cluster}: {line}"
                 if late:

@@ -253,10 +253,12 @@ def reports(
     repetition: int = 0,
     assignment: str = "uniform",
     settings: PrivacySettings = DEFAULT_SETTINGS,
+    guarantee: str | None = None,
 ) -> Reports:
-    """What each user sends in one repetition: the reports behind the counts of `simulate`, bit by bit.
+    """For simulation only, since a seed gives them away: what each user sends in one repetition.
 
-    They are made user by user, as in the paper's algorithms.  `report_chunks` is much faster.
+    These are the reports behind the counts of `simulate`, bit by bit, made user by user as in the paper's algorithms.
+    `report_chunks` is much faster.
 
     Parameters
     ----------
@@ -272,6 +274,8 @@ def reports(
         How users sample an attribute.
     settings : PrivacySettings
         The guarantee, the prior of fake values, and the first report of longitudinal protocols.
+    guarantee : {'paper', 'user', 'attribute'}, optional
+        What epsilon bounds.  Default: the guarantee of `settings`, which is `paper` unless set; `plan` assumes `user`.
 
     Returns
     -------
@@ -286,9 +290,8 @@ def reports(
     ([3, 4], 100)
     """
     check_assignment(assignment)
-    epsilon, seed = check_epsilon(epsilon), check_seed(seed)
-    repetition = integer("repetition", repetition, 0, 2**64 - 1)
-    data = as_dataset(data)
+    seed, repetition = check_seed(seed), integer("repetition", repetition, 0, 2**64 - 1)
+    epsilon, data = check_epsilon(epsilon), as_dataset(data)
     check_rows(data, "users")
-    ms = mechanisms(protocol, epsilon, data.domain, settings)
+    ms = mechanisms(protocol, epsilon, data.domain, settings, guarantee)
     return Reports(*literal(data, [m.recipe for m in ms], seed, repetition, assignment), ms)

@@ -25,7 +25,7 @@ Marginals = Callable[[int, int], Floats]  # (attribute, recipe) -> what the atta
 TIE = 1e-9  # probabilities closer than this, relatively, are equal: floating-point noise must not decide
 _NEVER = 1e-250  # stands for the probability 0 of a fake: the report then outweighs everything else
 
-STEPS = 32  # values that are looked at one by one: most users are done after a few
+STEPS = 32  # values that are looked at together: most users are done after the first of them
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +42,13 @@ class Evidence:
 
     def guess(self, elsewhere: Floats | float) -> Indices:
         """The most probable value; `elsewhere`: the sum of Lbar over the other attributes, 0 if there is no hiding."""
-        a = self.frequency[self.supported] * (self.high + elsewhere)
-        b = self.frequency[self.other] * (self.low + elsewhere)
-        either = np.minimum(self.supported, self.other)
-        return np.where(b < a * (1 - TIE), self.supported, np.where(a < b * (1 - TIE), self.other, either))
+        a = self.frequency.take(self.supported) * (self.high + elsewhere)
+        b = self.frequency.take(self.other) * (self.low + elsewhere)
+        guess = np.where(b < a * (1 - TIE), self.supported, self.other)
+        some = np.flatnonzero(np.abs(a - b) <= 2 * TIE * np.abs(b))  # who may be undecided: few
+        some = some[(b[some] >= a[some] * (1 - TIE)) & (a[some] >= b[some] * (1 - TIE))]
+        guess[some] = np.minimum(self.supported[some], self.other[some])
+        return guess
 
 
 def first(sent: npt.NDArray[np.bool_], order: Indices, bit: bool) -> Indices:
@@ -53,17 +56,16 @@ def first(sent: npt.NDArray[np.bool_], order: Indices, bit: bool) -> Indices:
     k, users = sent.shape
     found = np.full(users, k, np.uint16)
     left = np.arange(users)
-    for v in order[:STEPS]:
-        hit = sent[v, left] == bit
-        found[left[hit]] = v
-        left = left[~hit]
+    for start in range(0, k, STEPS):
+        some = order[start : start + STEPS]
+        bits = sent[some] if start == 0 else sent[some[:, None], left]
+        places = np.negative((bits != bit).view(np.uint8))  # 255 where it has another bit
+        places |= np.arange(len(some), dtype=np.uint8)[:, None]
+        place = places.min(axis=0)
+        found[left] = np.append(some, [np.uint16(k)] * (256 - len(some))).take(place)
+        left = left[place == 255]
         if not len(left):
-            return found
-    rest = order[STEPS:]
-    if len(rest):
-        bits = sent[rest][:, left] == bit
-        place = bits.argmax(axis=0)
-        found[left] = np.where(bits[place, np.arange(len(left))], rest[place], np.uint16(k))
+            break
     return found
 
 

@@ -33,6 +33,7 @@ from gpu_rsfd.tape import LANES, Codes, Tape, Words, check_assignment, fake_valu
 
 CHUNK_BYTES = 1 << 26  # of a chunk's uniforms and reports
 MOST_USERS = 1 << 14
+USERS_AT_ONCE = 1 << 12  # x values, whose digits are put together: NumPy's calls then take little of the time
 BYTES_PER_RECIPE = 28  # of a user, while a chunk is looked at
 
 Column = Callable[[int, int, int], Codes]  # (attribute, start, stop) -> codes
@@ -61,6 +62,7 @@ class Chunk:
         self._column, self._tape = column, Tape(seed)
         self._kept: tuple[int, npt.NDArray[np.uint32]] | None = None  # the uniforms of the last attribute
         self._words: tuple[int, Words] | None = None
+        self._encoded: dict[Any, tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]] = {}  # places and uniforms
 
     @cached_property
     def sampled(self) -> npt.NDArray[np.int64]:
@@ -83,8 +85,10 @@ class Chunk:
         if self._kept is None or self._kept[0] != j:
             offset, k = self.domain.offsets[j], self.domain[j]
             out = np.empty((k, self.stop - self.start), np.uint32)
-            for v in range(k):
-                out[v] = self._tape.uniforms(offset + v, self.repetition, self.start, self.stop)
+            step = -(-USERS_AT_ONCE // out.shape[1])
+            for v in range(0, k, step):
+                some = range(offset + v, offset + min(v + step, k))
+                out[v : v + step] = self._tape.uniforms_of(some, self.repetition, self.start, self.stop)
             self._kept = j, out
         return self._kept[1]
 
@@ -112,15 +116,17 @@ class Chunk:
         """`Bits`: bits [value, user]."""
         (tp, tq), k, own, u = recipe.noise.integers, self.domain[j], self.codes(j), self.uniforms(j)
         bits = u < tq
-        if mine is None:
+        key = j, recipe.unsampled, recipe.prior
+        if key not in self._encoded:  # most recipes encode the same values
             encoded, users = own, np.arange(len(own))
-        elif recipe.unsampled is Unsampled.ZERO:
-            users = np.flatnonzero(mine)
-            encoded = own[users]
-        else:
-            encoded = np.where(mine, own, fake_values(self._value_words(j), k, recipe.prior))
-            users = np.arange(len(own))
-        bits[encoded, users] = u[encoded, users] < tp
+            if mine is not None and recipe.unsampled is Unsampled.ZERO:
+                encoded, users = own[mine], users[mine]
+            elif mine is not None:
+                encoded = np.where(mine, own, fake_values(self._value_words(j), k, recipe.prior))
+            places = encoded * np.int64(len(own)) + users
+            self._encoded = {key: (places, u.ravel()[places])}
+        places, drawn = self._encoded[key]
+        bits.ravel()[places] = drawn < tp
         return bits
 
     def sent_subsets(self, j: int, recipe: Recipe, mine: npt.NDArray[np.bool_] | None) -> npt.NDArray[Any]:
@@ -177,8 +183,9 @@ def report_chunks(
     assignment: str = "uniform",
     settings: PrivacySettings = DEFAULT_SETTINGS,
     users: int | None = None,
+    guarantee: str | None = None,
 ) -> Iterator[ReportChunk]:
-    """What each user sends in one repetition, some users at a time.
+    """For simulation only: what each user sends in one repetition, some users at a time.
 
     These are the reports of `reports`, bit by bit, for data sets of any size and much faster: for your own attacks and
     estimators.
@@ -187,7 +194,7 @@ def report_chunks(
     ----------
     data : Dataset, str or path
         As in `simulate`.
-    protocol, epsilon, seed, repetition, assignment, settings
+    protocol, epsilon, seed, repetition, assignment, settings, guarantee
         As in `reports`.
     users : int, optional
         Users in a chunk.  Default: as many as fit into a few megabytes.
@@ -206,7 +213,7 @@ def report_chunks(
     check_assignment(assignment)
     data = as_dataset(data)
     check_rows(data, "users")
-    plan = Plan.of(data.domain, [protocol], [check_epsilon(epsilon)], assignment, settings)
+    plan = Plan.of(data.domain, [protocol], [check_epsilon(epsilon)], assignment, settings.under(guarantee))
     seed, repetition = check_seed(seed), integer("repetition", repetition, 0, 2**64 - 1)
     size = chunk_users(8 * data.domain.total, data.n) if users is None else integer("users", users, 1, MAX_USERS)
     return (

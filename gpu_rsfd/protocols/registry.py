@@ -6,13 +6,13 @@ import difflib
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.protocols.adaptive import Variant, choose, switches
-from gpu_rsfd.protocols.budgets import AMPLIFIED, SPLIT, WHOLE, Budget, largest
+from gpu_rsfd.protocols.budgets import AMPLIFIED, SPLIT, WHOLE, Budget, check_guarantee, largest
 from gpu_rsfd.protocols.form import Recipe, Thresholds, Unsampled
 from gpu_rsfd.protocols.loss import Likelihoods, losses
 from gpu_rsfd.protocols.mechanism import Mechanism
@@ -185,6 +185,10 @@ class PrivacySettings:
     priors: tuple[Thresholds | None, ...] | None = None  # of fake values, per attribute; None: uniform
     guarantee: str = "paper"  # what epsilon bounds: budgets.GUARANTEES
 
+    def under(self, guarantee: str | None) -> PrivacySettings:
+        """The same under a guarantee, if one is given."""
+        return self if guarantee is None else replace(self, guarantee=check_guarantee(guarantee))
+
 
 DEFAULT_SETTINGS = PrivacySettings()
 
@@ -220,7 +224,11 @@ def mechanism(protocol: str | Protocol, epsilon: float, d: int, k: int) -> Mecha
 
 
 def mechanisms(
-    protocol: str | Protocol, epsilon: float, domain: Sequence[int], settings: PrivacySettings = DEFAULT_SETTINGS
+    protocol: str | Protocol,
+    epsilon: float,
+    domain: Sequence[int],
+    settings: PrivacySettings = DEFAULT_SETTINGS,
+    guarantee: str | None = None,
 ) -> tuple[Mechanism, ...]:
     """The mechanisms of a protocol for the attributes of a domain.
 
@@ -234,6 +242,8 @@ def mechanisms(
         Number of values of each attribute.
     settings : PrivacySettings
         The guarantee, the prior of fake values, and the first report of longitudinal protocols.
+    guarantee : {'paper', 'user', 'attribute'}, optional
+        What epsilon bounds.  Default: the guarantee of `settings`, which is `paper` unless set; `plan` assumes `user`.
 
     Returns
     -------
@@ -245,7 +255,7 @@ def mechanisms(
     >>> [m.name for m in gpu_rsfd.mechanisms("smp-adp", 1.0, (3, 50))]
     ['grr', 'oue']
     """
-    sizes, d, entry = Domain.of(domain), len(domain), as_protocol(protocol)
+    sizes, d, entry, settings = Domain.of(domain), len(domain), as_protocol(protocol), settings.under(guarantee)
     priors = settings.priors if settings.priors is not None and entry.prior else (None,) * d
     if len(priors) != d:
         raise InputError(f"settings have the priors of {len(priors)} attributes, but domain has {d}")

@@ -49,7 +49,7 @@ class Aggregate:
 
     Attributes
     ----------
-    protocol, epsilon, domain, names, labels
+    protocol, epsilon, guarantee, domain, names, labels
         What was collected.
     n : int
         Reports that were used.
@@ -68,6 +68,7 @@ class Aggregate:
 
     protocol: str
     epsilon: float
+    guarantee: str
     domain: Domain
     names: tuple[str, ...]
     labels: Labels | None
@@ -112,8 +113,8 @@ class Aggregate:
         left_out = f", {sum(self.bad.values()):,} left out" if self.bad else ""
         whose = "these users" if self.against == "users" else "their population"
         return (
-            f"Aggregate({self.n:,} reports of {self.protocol}, epsilon={self.epsilon:g}, d={len(self.domain)}"
-            f"{left_out}; {100 * self.level:g} % intervals for {whose})"
+            f"Aggregate({self.n:,} reports of {self.protocol}, epsilon={self.epsilon:g}, guarantee={self.guarantee}, "
+            f"d={len(self.domain)}{left_out}; {100 * self.level:g} % intervals for {whose})"
         )
 
 
@@ -129,6 +130,7 @@ def aggregate(
     names: Sequence[str] | None = None,
     labels: Iterable[Sequence[str]] | None = None,
     settings: PrivacySettings = DEFAULT_SETTINGS,
+    guarantee: str | None = None,
 ) -> Aggregate:
     """Estimate frequencies from reports that were collected.
 
@@ -157,6 +159,9 @@ def aggregate(
         Names of the attributes, and of each attribute's values.
     settings : PrivacySettings
         The guarantee, the prior of fake values, and the first report of longitudinal protocols.
+    guarantee : {'paper', 'user', 'attribute'}, optional
+        What epsilon bounded when the users reported: another one gives biased estimates.  Default: the
+        guarantee of `settings`, which is `paper` unless set; `plan` assumes `user`.
 
     Returns
     -------
@@ -172,7 +177,7 @@ def aggregate(
     --------
     >>> found = gpu_rsfd.aggregate([(0, 1), (1, 3), (0, 2)], "smp-grr", 2.0, domain=[3, 4])
     >>> found
-    Aggregate(3 reports of smp-grr, epsilon=2, d=2; 95 % intervals for these users)
+    Aggregate(3 reports of smp-grr, epsilon=2, guarantee=paper, d=2; 95 % intervals for these users)
     >>> found.counts.tolist(), found.reporters.tolist()
     ([0, 1, 1, 0, 0, 0, 1], [2, 1])
     """
@@ -181,7 +186,7 @@ def aggregate(
             raise InputError(f"{name}={value!r} is unknown; available: {', '.join(known)}")
     if not isinstance(level, (int, float)) or not 0 < level < 1:
         raise InputError(f"level={level!r} must be above 0 and below 1, such as 0.95")
-    sizes, chosen = Domain.of(domain), as_protocol(protocol)
+    sizes, chosen, settings = Domain.of(domain), as_protocol(protocol), settings.under(guarantee)
     attributes = tuple(names) if names is not None else tuple(f"A{j + 1}" for j in range(len(sizes)))
     if len(attributes) != len(sizes):
         raise InputError(f"names has {len(attributes)} entries, but there are {len(sizes)} attributes")
@@ -191,7 +196,7 @@ def aggregate(
     named = None if labels is None else check_labels(labels, sizes)
     counts, reporters, n = tally.counts, tally.reporters, tally.n
     found = intervals(tally.ms, counts, reporters, n, against, level)
-    collected = (chosen.name, float(epsilon), sizes, attributes, named, n, dict(tally.bad))
+    collected = (chosen.name, float(epsilon), settings.guarantee, sizes, attributes, named, n, dict(tally.bad))
     contexts = tuple(Context.of_mechanism(m, n, m_j) for m, m_j in zip(tally.ms, reporters.tolist(), strict=True))
     return Aggregate(*collected, counts, reporters, *found, level, against, contexts)
 

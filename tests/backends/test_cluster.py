@@ -316,6 +316,30 @@ def test_patience(two, monkeypatch):
         two.scheduler.send_signal(signal.SIGCONT)
 
 
+class Stops:
+    """A result with which its worker stops: as if the link were cut while it is fetched."""
+
+    def __reduce__(self):
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return int, (5,)
+
+
+def stops(columns, number):
+    return Stops() if number == 3 else number
+
+
+def test_a_result_that_does_not_come_is_told_of(two, monkeypatch):
+    """Done, but still on a worker that does not answer."""
+    lines = []
+    monkeypatch.setattr(clusters, "QUIET_SECONDS", 0.5)
+    with Cluster(str(two.file), say=lines.append) as cluster:
+        until(lambda: cluster.threads == 2)
+        later = threading.Timer(4.0, lambda: [worker.send_signal(signal.SIGCONT) for worker in two.workers])
+        later.start()
+        assert list(cluster.map(SMALL, stops, [(number,) for number in range(6)])) == [0, 1, 2, 5, 4, 5]
+        assert any("nothing came back for" in line and "of 2 workers alive" in line for line in lines), lines
+
+
 def test_no_worker_at_all(none):
     with pytest.raises(RunError, match="can't be used: no worker joined it"):
         Cluster(str(none.file), patience=1.0)

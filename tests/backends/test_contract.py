@@ -1,7 +1,7 @@
 """One contract for every backend: the same cases and the same assertions, integers equal to the literal reports."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -186,6 +186,9 @@ def test_auto_falls_back_to_a_backend_that_knows_every_noise(standin):
     with open_backend("auto", noises={Keep, Sets})[0] as engine:
         assert engine.name == "cupy"
     engine, why = open_backend("auto", noises={Keep, Subsets})
+    assert engine.name == "cupy and numpy"
+    assert why == "cupy and numpy, since 1 CUDA device can be used and cupy does not know the noise Subsets"
+    engine, why = open_backend("auto", noises={Subsets})
     assert (engine.name, why) == ("numpy", "numpy, since native does not know the noise Subsets")
     data = SyntheticDataset(100, (3, 4), seed=1)
     result = gpu_rsfd.simulate(data, protocols=["smp-ss", "smp-grr"], epsilons=1.0, repetitions=2)
@@ -203,6 +206,24 @@ def test_a_noise_that_native_does_not_know():
         gpu_rsfd.InputError, match=r"the native backend .*Subsets.*; known to numpy, sampler counts, sa"
     ):
         gpu_rsfd.simulate(data, protocols=["spl-ss"], epsilons=1.0, repetitions=2, backend="native")
+
+
+@native_builds.needs_compiler
+def test_a_slow_protocol_slows_itself_alone():
+    data = SyntheticDataset(700, (3, 4, 5), seed=1)
+    plan = Plan.of(data.domain, ["rsfd-grr", "smp-ss", "spl-oue", "spl-ss", "smp-hr"], [0.5, 2.0])
+    first, *others = plan.attributes
+    known = replace(first, recipes=tuple(r for r in first.recipes if not isinstance(r.noise, Subsets)))
+    subsets = replace(first, recipes=tuple(r for r in first.recipes if isinstance(r.noise, Subsets)))
+    with open_backend("auto", 1, noises={Keep, Subsets})[0] as engine, open_backend("numpy", 1)[0] as right:
+        assert (engine.name, engine.device) == ("native and numpy", "1 CPU thread and 1 CPU process")
+        for attribute in (first, known, subsets):  # not every attribute has recipes of both
+            mixed = replace(plan, attributes=(attribute, *others))
+            told = []
+            ours, who = engine.count(mixed, data, 3, range(2, 7), told.append)
+            theirs, sampled = right.count(mixed, data, 3, range(2, 7))
+            assert all(np.array_equal(a, b) for a, b in zip([*ours, who], [*theirs, sampled], strict=True))
+            assert sum(told) == plan.positions(data.n) * 5
 
 
 @dataclass(frozen=True)

@@ -310,7 +310,8 @@ main()
 
 
 @pytest.mark.parametrize("settings,code,said", [
-    ({"lost_after": 8}, 1, r"\(device 0, sm_80\) failed: CUDA_ERROR_ECC.*; nothing was .*to continue:\n  .*\n"),
+    ({"lost_after": 8}, 1,
+     r"\(device 0, sm_80\) failed: CUDA_ERROR_ECC.*; nothing was finished.* to continue:\n  .*\n"),
     ({"devices": 2, "lost_after": 9, "lost_device": 1, "lost_at": "later", "pinned_fails": True}, 0,
      r"\(device \d, sm_80\) has too little pinned .*\n"
      r"gpu-rsfd: CPU stand-in \(device 1, sm_80\) failed: cudaErrorIllegal.*; the other devices count its rep.*\n"),

@@ -93,11 +93,13 @@ def test_no_access_outside_and_nothing_undefined(name, tmp_path):
 
 MUTANTS = [
     ("r < 10; r++) philox_round", "r < 9; r++) philox_round"),
-    ("undecided |= e & ~from_above(T, levels)", "undecided |= 0 & e"),
+    ("undecided[i] |= e[i] & ~from", "undecided[i] |= 0 & e[i]"),
     ("h >= p->keeps[step]", "h > p->keeps[step]"),
     ("(i ^ low) << 1 | low", "(i ^ low) << 1"),
-    ("mine : all(~0ull); /*", "mine : valid; /*"),
-    ("x - ((V)(x >= p->n) & p->n)", "x - ((V)(x > p->n) & p->n)"),
+    ("a->partial[t] ? mine[i]", "1 ? mine[i]"),
+    ("y - ((V)(y >= p->n) & p->n)", "y - ((V)(y > p->n) & p->n)"),
+    ("still += left[i] >= p->n", "still += left[i] > p->n"),
+    ("< all(largest)", "< all(largest / 2)"),
 ]
 
 

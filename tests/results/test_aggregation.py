@@ -110,7 +110,7 @@ def test_bad_reports_are_refused_or_counted(protocol, report, kind, why):
     found = gpu_rsfd.aggregate(mixed, protocol, 2.0, DATA.domain, bad="count")
     assert (found.n, found.bad) == (500, {kind: 1})
     assert np.array_equal(found.counts, gpu_rsfd.aggregate(good, protocol, 2.0, DATA.domain).counts)
-    assert repr(found).startswith(f"Aggregate(500 reports of {protocol}, epsilon=2, d=3, 1 left out; 95 % intervals")
+    assert repr(found).startswith(f"Aggregate(500 reports of {protocol}, epsilon=2, guarantee=paper, d=3, 1 left out; ")
 
 
 def test_bad_reports_of_our_own_format():
@@ -133,6 +133,7 @@ def test_bad_reports_of_our_own_format():
     ({"level": 95}, "level=95 must be above 0 and below 1"),
     ({"names": ["a"]}, "names has 1 entries, but there are 3 attributes"),
     ({"protocol": "nope"}, "nope"),
+    ({"guarantee": "central"}, "unknown guarantee 'central'; available: paper, user, attribute"),
 ])  # fmt: skip
 def test_bad_arguments(arguments, why):
     given = {"reports": [[0, 0, 0]], "protocol": "rsfd-grr", "epsilon": 1.0, "domain": DATA.domain, **arguments}
@@ -146,6 +147,27 @@ def test_bits_of_another_epsilon_are_refused(protocol):
     sent = lists(gpu_rsfd.reports(DATA, protocol, 3.0), protocol.startswith("smp"))
     with pytest.raises(InputError, match=r"bits set on average, but .* were they made with another protocol"):
         gpu_rsfd.aggregate(sent, protocol, 1.0, DATA.domain)
+
+
+def test_a_pilot_is_aggregated_under_the_guarantee_that_it_was_decided_under():
+    """As `simulate` runs it; under the paper's budgets, the negative control, the estimates are biased."""
+    data = gpu_rsfd.SyntheticDataset(20_000, (3, 5, 2), "zipf:1", seed=3)
+    what, user = ("rsfd-grr", 1.0), {"guarantee": "user"}
+    (row,) = gpu_rsfd.plan(data, protocols="rsfd-grr", epsilons=1.0, attack=False)
+    assert row.loss_all == pytest.approx(1.0, abs=1e-6)  # what plan assumes
+    counts = gpu_rsfd.simulate(data, protocols="rsfd-grr", epsilons=1.0, repetitions=1, **user).counts
+    sent = lists(next(gpu_rsfd.report_chunks(data, *what, users=data.n, **user)), False)
+    found, wrong = (gpu_rsfd.aggregate(sent, *what, data.domain, **given) for given in (user, {}))
+    assert (found.guarantee, found.counts.tolist()) == ("user", counts[0, 0, 0].tolist())
+    assert np.abs((found.estimates - data.frequencies) / found.standard_errors).max() < 5.5
+    assert np.abs((wrong.estimates - data.frequencies) / wrong.standard_errors).max() > 5.5
+    settings = gpu_rsfd.PrivacySettings(guarantee="user")
+    assert gpu_rsfd.mechanisms(*what, data.domain, **user) == gpu_rsfd.mechanisms(*what, data.domain, settings)
+    few = gpu_rsfd.SyntheticDataset(50, (3, 5, 2), seed=3)
+    ours = gpu_rsfd.reports(few, *what, **user)
+    assert gpu_rsfd.aggregate(ours, *what, few.domain, **user).n == 50
+    with pytest.raises(InputError, match="another protocol, epsilon, domain or guarantee"):
+        gpu_rsfd.aggregate(ours, *what, few.domain)
 
 
 def test_rows_and_names():

@@ -13,7 +13,7 @@
       those of T.  A word is addressed, not taken from a sequence, so the words of the other 8 levels need not be drawn
       until a group has such a user: one group in a thousand for each threshold.  What was counted for that group
       is then taken back and counted again with all 24 levels.
-   3. Nibbles (`NIBBLE`).  Going up the digits of a threshold T, `x & w` or `x | w` depends on a digit of T.  Four digits
+   3. Nibbles (`reach`).  Going up the digits of a threshold T, `x & w` or `x | w` depends on a digit of T.  Four digits
       of T are one of 16 cases of a switch, so that no work is done to select an operation: the compiler sees constants.
       With many thresholds a table is faster (`reach_by_tables`). */
 #include <stdint.h>
@@ -31,15 +31,16 @@ typedef uint32_t u32;
 typedef uint64_t u64;
 typedef unsigned __int128 u128;
 
-/* W words of a vector: so many groups of 64 users, or blocks of four words of the VALUE stream, at a time. */
+/* W words of a vector: so many groups of 64 users, or blocks of four words of the VALUE stream, at a time.  BATCH: vectors
+   of groups whose reports are counted together; more than one need 32 registers. */
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__)
-enum { W = 8 };
+enum { W = 8, BATCH = 4 };
 #define AVX512 1
 #elif defined(__AVX2__)
-enum { W = 4 };
+enum { W = 4, BATCH = 1 };
 #define AVX2 1
 #else
-enum { W = 2 };
+enum { W = 2, BATCH = 1 };
 #endif
 typedef u64 V __attribute__((vector_size(8 * W)));
 #define INLINE static inline __attribute__((always_inline))
@@ -71,14 +72,17 @@ INLINE V times32(V a, V b) { return (a & 0xffffffffu) * (b & 0xffffffffu); }
 
 /* The upper half of a product of 64 x 64 bits. */
 #if AVX512 && defined(__AVX512IFMA__)
-INLINE V high(V a, u64 m) { /* from pieces of 52 and 12 bits: `middle` stands at bit 52, `top` at bit 104 */
+/* Both halves, from pieces of 52 and 12 bits: `middle` stands at bit 52, `top` at bit 104. */
+INLINE void multiply(V a, u64 m, V *upper, V *lower) {
   const __m512i x = (__m512i)a, x1 = _mm512_srli_epi64(x, 52), m0 = (__m512i)all(m), m1 = (__m512i)all(m >> 52);
   const __m512i none = _mm512_setzero_si512();
   __m512i middle = _mm512_madd52hi_epu64(none, x, m0), top = _mm512_madd52hi_epu64(none, x, m1);
   middle = _mm512_madd52lo_epu64(_mm512_madd52lo_epu64(middle, x, m1), x1, m0);
   top = _mm512_madd52lo_epu64(_mm512_madd52hi_epu64(top, x1, m0), x1, m1);
-  return (V)_mm512_add_epi64(_mm512_slli_epi64(top, 40), _mm512_srli_epi64(middle, 12));
+  *upper = (V)_mm512_add_epi64(_mm512_slli_epi64(top, 40), _mm512_srli_epi64(middle, 12));
+  *lower = (V)_mm512_madd52lo_epu64(_mm512_slli_epi64(middle, 52), x, m0);
 }
+INLINE V high(V a, u64 m) { V upper, lower; multiply(a, m, &upper, &lower); return upper; }
 #elif AVX512 || AVX2
 INLINE V high(V a, u64 m) { /* from pieces of 32 bits, as in long multiplication */
   const V a1 = a >> 32, p00 = times32(a, all(m)), p10 = times32(a1, all(m)), p01 = times32(a, all(m >> 32));
@@ -98,6 +102,10 @@ INLINE V low(V a, u64 m) { return a * all(m); }
 INLINE V low(V a, u64 m) { V r; EACH r[i] = a[i] * m; return r; }
 #endif
 
+#if !AVX512 || !defined(__AVX512IFMA__)
+INLINE void multiply(V a, u64 m, V *upper, V *lower) { *upper = high(a, m); *lower = low(a, m); }
+#endif
+
 #if AVX512
 #define LOGIC(table, a, b, c, otherwise) ((V)_mm512_ternarylogic_epi64((__m512i)(a), (__m512i)(b), (__m512i)(c), table))
 #else
@@ -108,7 +116,9 @@ INLINE V low(V a, u64 m) { V r; EACH r[i] = a[i] * m; return r; }
 
 /* One round of W blocks. */
 INLINE void philox_round(V c[4], V k0, V k1) {
-  const V p = high(c[0], M0), q = high(c[2], M1), pl = low(c[0], M0), ql = low(c[2], M1);
+  V p, q, pl, ql;
+  multiply(c[0], M0, &p, &pl);
+  multiply(c[2], M1, &q, &ql);
   c[0] = XOR3(q, c[1], k0);
   c[2] = XOR3(p, c[3], k1);
   c[1] = ql;
@@ -151,8 +161,8 @@ INLINE void draw(u64 seed, u64 stream, const Start *start, Column column, const 
   for (int b = 0; b < many; b++) {
     const V x = start[b].mixed ^ column.high;
     if (b < vectors) {
-      c[b][0] = high(x, M1) ^ start[b].next;
-      c[b][1] = low(x, M1);
+      multiply(x, M1, &c[b][0], &c[b][1]);
+      c[b][0] ^= start[b].next;
       c[b][2] = start[b].high ^ column.low;
       c[b][3] = start[b].low;
     } else
@@ -229,7 +239,7 @@ INLINE V load(const u64 *p) { V x; memcpy(&x, p, sizeof x); return x; }
 INLINE void store(u64 *p, V x) { memcpy(p, &x, sizeof x); }
 
 enum { PARTS = 16 / W }; /* vectors with the codes of 64 users, 16 bits each, in the users' order */
-enum { AT_ONCE = PARTS < 4 ? PARTS : 4 }; /* of their starts, in a call of `draw` */
+enum { TOGETHER = PARTS < 4 ? 4 / PARTS : 1 }; /* groups whose words are drawn together: four starts in a call of `draw` */
 
 /* Digit b of 64 codes as a word, for b < digits. */
 INLINE void pack(const V codes[PARTS], int digits, i64 stride, u64 *planes) {
@@ -257,7 +267,11 @@ INLINE void pack(const V codes[PARTS], int digits, i64 stride, u64 *planes) {
 INLINE V match(const u64 *planes, i64 stride, int digits, u32 v, V among) {
   for (int b = 0; b < digits; b++) {
     const V digit = load(planes + b * stride);
+#if AVX512 /* without a jump */
+    among = LOGIC(0x60, among, digit, all((v >> b & 1) - 1ull), 0);
+#else
     among = v >> b & 1 ? among & digit : among & ~digit;
+#endif
   }
   return among;
 }
@@ -315,6 +329,7 @@ typedef struct {                 /* of a chunk of users in a repetition */
   u64 *planes;                   /* the same of all attributes */
   u64 *mixed;                    /* [prior][16][CHUNK]: digits of what is encoded */
   V *reached, *right, *acc;      /* per threshold, and one more; per slot */
+  V (*batch)[BATCH];             /* per threshold, and one more */
   i64 *moves;                    /* [step][value], twice, and two rows of values */
 } Scratch;
 
@@ -352,16 +367,30 @@ static Permutation permutation(u64 seed, u64 repetition, u64 n) {
   p.high_mask = (1ull << (bits - p.low)) - 1;
   return p;
 }
-/* The positions of W users in the permutation: walks along a cycle until all are below n, then rotates. */
-INLINE V positions(const Permutation *p, V user) {
-  V x = permute(p, user);
-  for (;;) {
-    const V outside = (V)(x >= p->n);
-    if (!nonzero(outside)) break;
-    x = SELECT(outside, permute(p, x), x);
+/* The positions of 64 users in the permutation, side by side.  Whoever is not below n goes on along its cycle. */
+INLINE void positions(const Permutation *p, u64 *x) {
+  u64 left[64] = {0};
+  u8 at[64];
+  int many = 0;
+#pragma GCC unroll 8
+  for (int i = 0; i < 64; i += W) store(x + i, permute(p, load(x + i)));
+  for (int i = 0; i < 64; i += W)
+    for (u32 who = nonzero((V)(load(x + i) >= p->n)); who; who &= who - 1) at[many++] = (u8)(i + __builtin_ctz(who));
+  while (many) {
+    int still = 0;
+    for (int i = 0; i < many; i++) left[i] = x[at[i]];
+    for (int i = 0; i < many; i += W) store(left + i, permute(p, load(left + i)));
+    for (int i = 0; i < many; i++) {
+      x[at[i]] = left[i];
+      at[still] = at[i];
+      still += left[i] >= p->n;
+    }
+    many = still;
   }
-  x += p->shift;
-  return x - ((V)(x >= p->n) & p->n);
+  for (int i = 0; i < 64; i += W) {
+    const V y = load(x + i) + p->shift;
+    store(x + i, y - ((V)(y >= p->n) & p->n));
+  }
 }
 /* x modulo d, exact for x < 2**32: Lemire, Kaser, Kurz 2019. */
 INLINE V modulo(V x, u64 d) { return high(low(x, ~0ull / d + 1), d); }
@@ -373,20 +402,26 @@ static void assign(const Job *job, u64 repetition, i64 first, i64 groups, Scratc
   const Column column = column_of(job->seed, repetition, 0);
   Permutation p = {.n = 0};
   if (job->balanced) p = permutation(job->seed, repetition, job->n);
+  V words[TOGETHER * PARTS][4];
   for (i64 g = 0; g < groups; g++) {
-    V codes[PARTS], a[PARTS][4];
+    V codes[PARTS], (*const a)[4] = words + g % TOGETHER * PARTS;
     const u64 block = (u64)(first + g) * 16; /* of four users */
-    for (int part = 0; part < PARTS && !job->balanced; part += AT_ONCE) {
-      Start start[AT_ONCE];
-      for (int i = 0; i < AT_ONCE; i++)
+    for (int part = 0; part < TOGETHER * PARTS && !job->balanced && g % TOGETHER == 0; part += 4) {
+      Start start[4];
+      for (int i = 0; i < 4; i++)
         start[i] = prepare(job->seed, ASSIGN, repetition, stepping(1 + block + W * (part + i), 1));
-      draw(job->seed, ASSIGN, start, column, AT_ONCE, a[part]);
+      draw(job->seed, ASSIGN, start, column, 4, words[part]);
     }
+    u64 place[64];
+    for (int i = 0; i < 4 * PARTS && job->balanced; i++) {
+      const V user = stepping(4 * (block + W * (i / 4)) + i % 4, 4);
+      store(place + W * i, SELECT((V)(user < job->n), user, all(0)));
+    }
+    if (job->balanced) positions(&p, place);
     for (int part = 0; part < PARTS; part++) {
       for (int j = 0; j < 4; j++)
         if (job->balanced) {
-          const V user = stepping(4 * (block + W * part) + j, 4);
-          const V x = positions(&p, SELECT((V)(user < job->n), user, all(0)));
+          const V x = load(place + W * (4 * part + j));
           if (job->n <= 1ull << 32) a[part][j] = modulo(x, (u64)job->d);
           else EACH a[part][j][i] = x[i] % (u64)job->d;
         } else
@@ -433,10 +468,12 @@ INLINE int digits_of(i32 k) { return k > 1 ? 32 - __builtin_clz((u32)k - 1) : 0;
 static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 row, i64 first, i64 groups, Scratch *s) {
   const Column column = column_of(job->seed, job->repetition[row], (u64)a->index);
   const int steps = p->mine_keeps + p->all_keeps + 2, k = p->messages;
-  const int sliced = !p->size && p->all_keeps && p->all_keeps * k <= BY_DIGITS; /* else one user after another */
+  const u64 largest = p->all_keeps ? p->keeps[p->mine_keeps + p->all_keeps] : 0; /* of everyone's: who keeps is below */
+  const int sliced = !p->size && p->all_keeps * k <= BY_DIGITS && largest >> 29; /* if many keep; else one after another */
   i64 *const to = s->moves, *const from = to + (size_t)steps * k; /* [step][value] */
   i64 *const mine_y = from + (size_t)steps * k, *const sent = mine_y + k;
   const int shared = a->sents > 1 || p->priors > 1;
+  union { V v[TOGETHER * PARTS][4]; u64 w[TOGETHER * 64]; } words;
   memset(to, 0, (size_t)(2 * steps + 2) * k * sizeof *to);
   for (i32 f = 0; f < p->priors; f++) {
     const Prior *prior = p->prior + f;
@@ -444,38 +481,50 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
     memset(sent, 0, (size_t)k * sizeof *sent);
     for (i64 g = 0; g < groups; g++) {
       V codes[PARTS];
-      union { V v[PARTS][4]; u64 w[PARTS][4][W]; } words;
-      if (f || p > a->sent) memcpy(&words, s->words + 64 * g, sizeof words);
-      else {
-        for (int part = 0; part < PARTS; part += AT_ONCE)
-          draw(job->seed, VALUE, s->value + PARTS * g + part, column, AT_ONCE, words.v[part]);
-        if (shared) memcpy(s->words + 64 * g, &words, sizeof words);
+      if (g % TOGETHER == 0) {
+        if (f || p > a->sent) memcpy(&words, s->words + 64 * g, sizeof words);
+        else {
+          for (int part = 0; part < TOGETHER * PARTS; part += 4)
+            draw(job->seed, VALUE, s->value + PARTS * g + part, column, 4, words.v[part]);
+          if (shared) memcpy(s->words + 64 * g, &words, sizeof words);
+        }
       }
+      V(*const drawn)[4] = words.v + g % TOGETHER * PARTS;
+      const u64 *const word_of = words.w + g % TOGETHER * 64;
       for (int part = 0; part < PARTS; part++) {
         V y[4];
-        for (int j = 0; j < 4; j++) y[j] = scaled(words.v[part][j], (u64)k);
+        for (int j = 0; j < 4; j++) y[j] = scaled(drawn[part][j], (u64)k);
         codes[part] = codes_of(y);
       }
-#define WORD(u) words.w[(u) / (4 * W)][(u) % 4][(u) / 4 % W]
+#define WORD(u) word_of[(u) / (4 * W) * 4 * W + (u) % 4 * W + (u) / 4 % W]
       if (k <= BY_DIGITS || prior->encoded || sliced) pack(codes, p->digits, CHUNK, s->y + g);
       if (prior->thresholds) {
-        u16 drawn[64];
-        for (int u = 0; u < 64; u++) drawn[u] = (u16)reached_of(prior->thresholds, (u32)k - 1, WORD(u) >> 32);
-        memcpy(codes, drawn, sizeof codes);
+        u16 fakes[64];
+        for (int u = 0; u < 64; u++) fakes[u] = (u16)reached_of(prior->thresholds, (u32)k - 1, WORD(u) >> 32);
+        memcpy(codes, fakes, sizeof codes);
         pack(codes, a->digits, CHUNK, s->fake + g);
       }
       if (prior->counted && k > BY_DIGITS) {
-        u16 drawn[64];
-        memcpy(drawn, codes, sizeof codes);
+        u16 fakes[64];
+        memcpy(fakes, codes, sizeof codes);
         for (u64 left = s->valid[g]; left; left &= left - 1) {
           const int u = __builtin_ctzll(left);
-          sent[!prior->thresholds || s->mine[g] >> u & 1 ? (WORD(u) >> 32) * (u64)k >> 32 : drawn[u]]++;
+          sent[prior->thresholds && s->mine[g] >> u & 1 ? (WORD(u) >> 32) * (u64)k >> 32 : fakes[u]]++;
         }
       }
       if (f) continue;
-      for (int everyone = 0; everyone <= !sliced; everyone++) /* those who keep move from y to x */
-        if (everyone ? p->all_keeps : p->mine_keeps)
-          for (u64 left = everyone ? s->valid[g] : s->mine[g]; left; left &= left - 1) {
+      u64 may_keep = 0;
+      if (p->all_keeps && !sliced) {
+        for (int part = 0; part < PARTS; part++) {
+          V below[4];
+          for (int j = 0; j < 4; j++) below[j] = (V)((drawn[part][j] & 0xffffffffu) < all(largest)) & 1;
+          codes[part] = codes_of(below);
+        }
+        pack(codes, 1, 0, &may_keep);
+      }
+      for (int everyone = 0; everyone < 2; everyone++) /* those who keep move from y to x */
+        if (everyone || p->mine_keeps)
+          for (u64 left = everyone ? may_keep & s->valid[g] : s->mine[g]; left; left &= left - 1) {
             const int u = __builtin_ctzll(left);
             const u64 word = WORD(u), h = (u32)word;
             u32 step = p->least[256 * everyone + (h >> 24)];
@@ -489,7 +538,7 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
           for (int j = 0; j < 4; j++) {
             step[j] = all(0);
             for (int i = 0; i < p->all_keeps; i++)
-              step[j] -= (V)((words.v[part][j] & 0xffffffffu) >= all(p->keeps[p->mine_keeps + 1 + i]));
+              step[j] -= (V)((drawn[part][j] & 0xffffffffu) >= all(p->keeps[p->mine_keeps + 1 + i]));
           }
           codes[part] = codes_of(step);
         }
@@ -497,15 +546,14 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
       }
     }
     if (f == 0 && sliced)
-      for (int step = 0; step < p->all_keeps; step++)
-        for (i64 g = 0; g < groups; g += W) {
-          const V here = match(s->step + g, CHUNK, digits_of(p->all_keeps + 1), (u32)step, load(s->valid + g));
-          for (int v = 0; v < k; v++) {
-            const size_t cell = (size_t)(p->mine_keeps + 1 + step) * k + v;
-            to[cell] += sum(ones(match(s->x + g, CHUNK, a->digits, (u32)v, here)));
-            from[cell] += sum(ones(match(s->y + g, CHUNK, a->digits, (u32)v, here)));
-          }
-        }
+      for (int step = 0; step < p->all_keeps; step++) {
+        const size_t cells = (size_t)(p->mine_keeps + 1 + step) * k;
+        u64 here[CHUNK];
+        for (i64 g = 0; g < groups; g += W)
+          store(here + g, match(s->step + g, CHUNK, digits_of(p->all_keeps + 1), (u32)step, load(s->valid + g)));
+        histogram(s->x, a->digits, (u32)k, here, groups, to + cells);
+        histogram(s->y, a->digits, (u32)k, here, groups, from + cells);
+      }
     if (f == 0) {
       for (int step = 0; step <= p->mine_keeps; step++)
         for (int v = 0; v < k; v++) mine_y[v] += from[(size_t)step * k + v];
@@ -584,27 +632,25 @@ static void support(const Job *job, const Attribute *a) {
    : (t) == 1 ? LOGIC(0x40, e, a, b, (e) & (a) & ~(b))                                                         \
    : (t) == 2 ? LOGIC(0x20, e, a, b, (e) & (b) & ~(a))                                                         \
               : LOGIC(0x80, e, a, b, (e) & (a) & (b)))
-#define NIBBLE(t, w, x, equal, with_equal)                                                                     \
-  case t:                                                                                                      \
-    x = PAIR_X(t & 3, x, (w)[0], (w)[1]);                                                                      \
-    x = PAIR_X(t >> 2, x, (w)[2], (w)[3]);                                                                     \
-    if (with_equal) equal = PAIR_EQUAL(t & 3, equal, (w)[0], (w)[1]);                                          \
-    if (with_equal) equal = PAIR_EQUAL(t >> 2, equal, (w)[2], (w)[3]);                                         \
-    break;
-#define NIBBLES(t, w, x, e, f)                                                                                 \
-  switch (t) {                                                                                                 \
-    NIBBLE(0, w, x, e, f) NIBBLE(1, w, x, e, f) NIBBLE(2, w, x, e, f) NIBBLE(3, w, x, e, f)                    \
-    NIBBLE(4, w, x, e, f) NIBBLE(5, w, x, e, f) NIBBLE(6, w, x, e, f) NIBBLE(7, w, x, e, f)                    \
-    NIBBLE(8, w, x, e, f) NIBBLE(9, w, x, e, f) NIBBLE(10, w, x, e, f) NIBBLE(11, w, x, e, f)                  \
-    NIBBLE(12, w, x, e, f) NIBBLE(13, w, x, e, f) NIBBLE(14, w, x, e, f) NIBBLE(15, w, x, e, f)                \
-  }
+#define SIXTEEN(CASE) CASE(0) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) \
+  CASE(12) CASE(13) CASE(14) CASE(15)
 
-/* If T's digits below `levels` are 0, whoever has equal digits has reached it. */
-INLINE V from_above(u32 threshold, int levels) { return all(threshold & ((1u << (LEVELS - levels)) - 1) ? 0 : ~0ull); }
+/* If T's digits below the upper 16 are 0, whoever has equal digits has reached it. */
+INLINE V from_above(u32 threshold) { return all(threshold & ((1u << (LEVELS - FIRST)) - 1) ? 0 : ~0ull); }
+/* The step of four digits of T, of which d is the lowest level. */
+INLINE V step_up(u32 digits, const V *d, V x) {
+#define NIBBLE(t)                                                                                              \
+  case t:                                                                                                      \
+    x = PAIR_X(t & 3, x, d[0], d[1]);                                                                          \
+    x = PAIR_X(t >> 2, x, d[2], d[3]);                                                                         \
+    break;
+  switch (digits) { SIXTEEN(NIBBLE) }
+  return x;
+}
 
 /* Some groups that 16 levels did not decide: what was counted for them is taken back and counted again with 24. */
 static void settle(const Job *job, const Attribute *a, i64 row, i64 first, int many, Scratch *s) {
-  V w[LEVELS], counter, column, mine, hold, valid, none = all(0);
+  V w[LEVELS], counter, column, mine, hold, valid;
   EACH {
     const i64 g = s->pending_group[i < many ? i : 0];
     const u32 v = (u32)s->pending_value[i < many ? i : 0];
@@ -619,9 +665,10 @@ static void settle(const Job *job, const Attribute *a, i64 row, i64 first, int m
   for (int l = 0; l < FIRST; l++) w[LEVELS - FIRST + l] = load(s->pending_words[l]);
   for (int l = 0; l < LEVELS; l++) w[l] |= ~valid;
   for (i32 t = 0; t < a->thresholds; t++) {
-    V was = from_above(a->threshold[t], FIRST), x = all(~0ull);
-    for (int b = 0; b < 6; b++) NIBBLES(a->threshold[t] >> 4 * b & 15, w + 4 * b, x, none, 0)
-    for (int b = (LEVELS - FIRST) / 4; b < 6; b++) NIBBLES(a->threshold[t] >> 4 * b & 15, w + 4 * b, was, none, 0)
+    const u32 T = a->threshold[t];
+    V was = from_above(T), x = all(~0ull);
+    for (int b = 0; b < 6; b++) x = step_up(T >> 4 * b & 15, w + 4 * b, x);
+    for (int b = (LEVELS - FIRST) / 4; b < 6; b++) was = step_up(T >> 4 * b & 15, w + 4 * b, was);
     s->reached[t] = was;
     s->right[t] = x;
   }
@@ -650,7 +697,7 @@ static void settle(const Job *job, const Attribute *a, i64 row, i64 first, int m
 /* U >= T for many thresholds: for each four digits of U, whether they are and exceed each of the 16 values.  A CPU can't
    foretell the jumps of so many switches. */
 typedef struct { V equal, above; } Digit;
-INLINE void reach_by_tables(const Attribute *a, const V *w, V *reached) {
+INLINE void reach_by_tables(const Attribute *a, const V *w, V (*reached)[BATCH], int at) {
   Digit digit[LEVELS / 4][16];
   for (int b = 0; b < LEVELS / 4; b++, w += 4) {
     const V low[4] = {~(w[0] | w[1]), w[0] & ~w[1], w[1] & ~w[0], w[0] & w[1]};
@@ -669,66 +716,96 @@ INLINE void reach_by_tables(const Attribute *a, const V *w, V *reached) {
       const Digit *const d = &digit[b][a->threshold[t] >> 4 * b & 15];
       x = LOGIC(0xF8, d->above, d->equal, x, d->above | (d->equal & x));
     }
-    reached[t] = x;
+    reached[t][at] = x;
+  }
+}
+/* The same for few thresholds, by the upper 16 digits.  `undecided`: who has those of a threshold.  A jump takes longer
+   than a case, so a case is done for several vectors of groups. */
+#define EVERY _Pragma("GCC unroll 4") for (int i = 0; i < many; i++)
+INLINE void reach(const Attribute *a, V (*w)[LEVELS], const V *mine, V (*reached)[BATCH], V *undecided, const int many) {
+#define NIBBLE_OF_EACH(t)                                                                                      \
+  case t:                                                                                                      \
+    EVERY {                                                                                                    \
+      const V *const d = w[i] + 4 * b;                                                                         \
+      x[i] = PAIR_X(t & 3, x[i], d[0], d[1]);                                                                  \
+      x[i] = PAIR_X(t >> 2, x[i], d[2], d[3]);                                                                 \
+      e[i] = PAIR_EQUAL(t & 3, e[i], d[0], d[1]);                                                              \
+      e[i] = PAIR_EQUAL(t >> 2, e[i], d[2], d[3]);                                                             \
+    }                                                                                                          \
+    break;
+  EVERY undecided[i] = all(0);
+  for (i32 t = 0; t < a->thresholds; t++) {
+    const u32 upper = a->threshold[t] >> (LEVELS - FIRST);
+    const V from = from_above(a->threshold[t]);
+    V x[BATCH], e[BATCH];
+    EVERY x[i] = from;
+    EVERY e[i] = a->partial[t] ? mine[i] : all(~0ull); /* nobody's lanes count, too */
+#pragma GCC unroll(BATCH > 1 ? 1 : 4)
+    for (int b = 0; b < FIRST / 4; b++) switch (upper >> 4 * b & 15) { SIXTEEN(NIBBLE_OF_EACH) }
+    EVERY reached[t][i] = x[i];
+    EVERY undecided[i] |= e[i] & ~from;
   }
 }
 
+/* One value of some vectors of groups. */
+INLINE void count_batch(const Job *job, const Attribute *a, i64 row, i64 first, u32 v, Column column, i64 o, i64 octets,
+                        Scratch *s, int *pending, const int levels, const int many) {
+  V(*const reached)[BATCH] = s->batch, *const acc = s->acc;
+  V w[BATCH][LEVELS], mine[BATCH], valid[BATCH], hold[BATCH], undecided[BATCH];
+  for (int i = 0; i < many; i++) {
+    const int blocks = levels / 4, at_once = blocks % 4 ? 3 : 4;
+    mine[i] = load(s->mine + W * (o + i));
+    valid[i] = load(s->valid + W * (o + i));
+    for (int b = 0; b < blocks; b += at_once) draw(job->seed, BITS, s->bits[o + i] + b, column, at_once, w[i] + 4 * b);
+    if (o + i == octets - 1)
+      for (int l = 0; l < levels; l++) w[i][l] |= ~valid[i]; /* nobody's U is the largest */
+    if (levels == LEVELS) reach_by_tables(a, w[i], reached, i);
+    hold[i] = match(s->x + W * (o + i), CHUNK, a->digits, v, valid[i]);
+  }
+  if (levels < LEVELS) reach(a, w, mine, reached, undecided, many);
+  for (i32 r = 0, j = 0; r < a->runs; r++) {
+    const Run run = a->run[r];
+    V who[BATCH];
+    EVERY who[i] = run.kind == OWN    ? hold[i]
+                   : run.kind == FAKE ? match(s->mixed + (size_t)run.prior * 16 * CHUNK + W * (o + i), CHUNK, a->digits, v,
+                                              valid[i])
+                                      : hold[i] & mine[i];
+    for (; j < run.stop; j++) {
+      const V *const p = reached[a->slot[j].p], *const q = reached[a->slot[j].q];
+      if (run.kind == NOTHING) EVERY acc[j] += ones(SELECT(who[i], p[i], q[i]) & mine[i]);
+      else EVERY acc[j] += ones(SELECT(who[i], p[i], q[i]));
+    }
+  }
+  for (int i = 0; i < many && levels < LEVELS; i++)
+    for (u32 left = nonzero(undecided[i]); left; left &= left - 1) {
+      const int lane = __builtin_ctz(left);
+      for (int l = 0; l < FIRST; l++) s->pending_words[l][*pending] = w[i][l][lane];
+      s->pending_group[*pending] = (i32)(W * (o + i) + lane);
+      s->pending_value[*pending] = (i32)v;
+      if (++*pending == W) {
+        settle(job, a, row, first, *pending, s);
+        *pending = 0;
+      }
+    }
+}
 INLINE void count_bits(const Job *job, const Attribute *a, i64 row, i64 first, i64 groups, Scratch *s, const int levels) {
   const i64 octets = (groups + W - 1) / W;
-  V *const reached = s->reached, *const acc = s->acc;
   i64 reporters = 0;
   int pending = 0;
   for (i64 g = 0; g < groups; g++) reporters += __builtin_popcountll(s->mine[g]);
-  reached[a->thresholds] = s->right[a->thresholds] = all(0);
+  for (int i = 0; i < BATCH; i++) s->batch[a->thresholds][i] = all(0);
+  s->reached[a->thresholds] = s->right[a->thresholds] = all(0);
   for (i32 v = 0; v < a->k && !*job->stop; v++) {
     const Column column = column_of(job->seed, job->repetition[row], a->offset + (u64)v);
-    for (i32 j = 0; j < a->slots; j++) acc[j] = all(0);
-    for (i64 o = 0; o < octets; o++) {
-      V w[LEVELS], undecided = all(0);
-      const V mine = load(s->mine + W * o), valid = load(s->valid + W * o);
-      const int blocks = levels / 4, at_once = blocks % 4 ? 3 : 4;
-      for (int b = 0; b < blocks; b += at_once) draw(job->seed, BITS, s->bits[o] + b, column, at_once, w + 4 * b);
-      if (o == octets - 1)
-        for (int l = 0; l < levels; l++) w[l] |= ~valid; /* nobody's U is the largest */
-      if (levels == LEVELS) reach_by_tables(a, w, reached);
-      else
-        for (i32 t = 0; t < a->thresholds; t++) {
-          const u32 T = a->threshold[t];
-          V x = from_above(T, levels), e = a->partial[t] ? mine : all(~0ull); /* nobody's lanes count, too */
-#pragma GCC unroll 6
-          for (int b = 0; b < levels / 4; b++)
-            NIBBLES(T >> (4 * b + LEVELS - levels) & 15, w + 4 * b, x, e, 1)
-          reached[t] = x;
-          undecided |= e & ~from_above(T, levels);
-        }
-      const V hold = match(s->x + W * o, CHUNK, a->digits, (u32)v, valid), own = hold & mine;
-      for (i32 r = 0, j = 0; r < a->runs; r++) {
-        const Run run = a->run[r];
-        const V who = run.kind == OWN    ? hold
-                      : run.kind == FAKE ? match(s->mixed + (size_t)run.prior * 16 * CHUNK + W * o, CHUNK, a->digits,
-                                                 (u32)v, valid)
-                                         : own;
-        if (run.kind == NOTHING)
-          for (; j < run.stop; j++) acc[j] += ones(SELECT(who, reached[a->slot[j].p], reached[a->slot[j].q]) & mine);
-        else
-          for (; j < run.stop; j++) acc[j] += ones(SELECT(who, reached[a->slot[j].p], reached[a->slot[j].q]));
-      }
-      if (levels == LEVELS) continue;
-      for (u32 left = nonzero(undecided); left; left &= left - 1) {
-        const int lane = __builtin_ctz(left);
-        for (int l = 0; l < FIRST; l++) s->pending_words[l][pending] = w[l][lane];
-        s->pending_group[pending] = (i32)(W * o + lane);
-        s->pending_value[pending] = v;
-        if (++pending == W) {
-          settle(job, a, row, first, pending, s);
-          pending = 0;
-        }
-      }
-    }
+    i64 o = 0;
+    for (i32 j = 0; j < a->slots; j++) s->acc[j] = all(0);
+    for (; o + BATCH <= octets; o += BATCH)
+      count_batch(job, a, row, first, (u32)v, column, o, octets, s, &pending, levels, BATCH);
+    for (; o < octets; o++) count_batch(job, a, row, first, (u32)v, column, o, octets, s, &pending, levels, 1);
     for (i32 r = 0, j = 0; r < a->runs; r++) {
       const i64 users = a->run[r].kind == NOTHING ? reporters : octets * W * 64; /* nobody's lanes reach every threshold */
       for (; j < a->run[r].stop; j++)
-        a->out[((size_t)a->slot[j].recipe * job->repetitions + row) * a->k + v] += users - (i64)sum(acc[j]);
+        a->out[((size_t)a->slot[j].recipe * job->repetitions + row) * a->k + v] += users - (i64)sum(s->acc[j]);
     }
   }
   if (pending) settle(job, a, row, first, pending, s);
@@ -833,6 +910,7 @@ int rsfd_count(const Job *job) {
     layout.reached = room(base, &used, (thresholds + 1) * sizeof(V));
     layout.right = room(base, &used, (thresholds + 1) * sizeof(V));
     layout.acc = room(base, &used, slots * sizeof(V));
+    layout.batch = room(base, &used, (thresholds + 1) * BATCH * sizeof(V));
     layout.moves = room(base, &used, moves * sizeof(i64));
     s = in;
   }
@@ -841,6 +919,7 @@ int rsfd_count(const Job *job) {
   s->reached = layout.reached;
   s->right = layout.right;
   s->acc = layout.acc;
+  s->batch = layout.batch;
   s->moves = layout.moves;
   for (i64 g = 0; g < job->groups && !*job->stop; g += CHUNK)
     chunk(job, job->first + g, job->groups - g < CHUNK ? job->groups - g : CHUNK, s);
