@@ -342,8 +342,16 @@ HOST = [  # each of these once passed every test
         "        for runner in self._runners:\n            runner.close()",
         "        self._runners[0].close()",
     ),
-    Mutant("runner.py", "        launch()\n        after.record()\n", "        after.record()\n        launch()\n"),
-    Mutant("runner.py", "        before.record()\n        launch()\n", "        launch()\n        before.record()\n"),
+    Mutant(
+        "runner.py",
+        "            launch()\n        finally",
+        "            after.record()\n            launch()\n        except KeyError",
+    ),
+    Mutant(
+        "runner.py",
+        "            launch()\n        finally",
+        "            launch()\n            before.record()\n        finally",
+    ),
     Mutant("runner.py", "launched, following = following, None", "launched = following"),
     Mutant(
         "runner.py",
@@ -404,8 +412,9 @@ HOST = [  # each of these once passed every test
     Mutant("devices.py", "bool(limit) or wsl()", "bool(limit)"),
     Mutant("devices.py", "bool(limit) or wsl()", "wsl()"),
     Mutant("devices.py", '        os.environ["CUPY_CACHE_IN_MEMORY"] = "1"\n', ""),
-    Mutant("devices.py", "        found = kernels()\n    for", "        raise\n    for"),
-    Mutant("devices.py", "        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kernel))\n", "        pass\n"),
+    Mutant("devices.py", "        found = kernels()\n    keep", "        raise\n    keep"),
+    Mutant("devices.py", "    keep(found)\n", ""),
+    Mutant("runner.py", "            keep([self.events, self.watch])\n", ""),
     Mutant(
         "devices.py",
         "    array = cupy.empty(values.shape, values.dtype)\n    array.set(values)\n",

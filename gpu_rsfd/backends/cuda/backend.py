@@ -54,7 +54,7 @@ class CupyBackend(Backend):
                 )
         self.devices = tuple(working[index] for index in (working if wanted is None else wanted))
         self._lock = threading.Lock()
-        self._told: set[str] = set()
+        self._told: frozenset[str] = frozenset()
         self._process = os.getpid()
         self._known: tuple[Plan, list[AttributeJob]] | None = None  # of the last call
         self._runners = [Runner(device, self._say) for device in self.devices]
@@ -146,7 +146,6 @@ class CupyBackend(Backend):
     def _say(self, what: str, message: str) -> None:
         """Once."""
         with self._lock:
-            known = what in self._told
-            self._told.add(what)
+            known, self._told = what in self._told, self._told | {what}
         if not known:
             warnings.warn(message, UserWarning, stacklevel=2)  # a ResourceWarning would not be shown

@@ -84,10 +84,7 @@ def wsl() -> bool:
 
 
 def compiled(code: str, *names: str) -> list[Any]:
-    """Kernels for the current device; in memory if the folder where CuPy keeps them is full or read-only.
-
-    They stay to the end of the process: to unload one from a device that was lost is an error that CuPy prints.
-    """
+    """Kernels for the current device; in memory if the folder where CuPy keeps them is full or read-only."""
     import cupy
 
     def kernels() -> list[Any]:
@@ -99,9 +96,13 @@ def compiled(code: str, *names: str) -> list[Any]:
     except OSError:
         os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
         found = kernels()
-    for kernel in found:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kernel))
+    keep(found)
     return found
+
+
+def keep(things: list[Any]) -> None:
+    """To the end of the process: what ends on a device that was lost is an error that CuPy prints."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(things))
 
 
 def copied(values: npt.NDArray[Any]) -> Any:
