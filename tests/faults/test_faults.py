@@ -68,3 +68,33 @@ def test_the_walker_sees_mistakes(tmp_path, mistake, arguments, found):
         f"    {mistake}\n"
     )
     assert re.search(found, walked(*arguments, code=1, path=tmp_path)[1])
+
+
+@pytest.mark.parametrize("mistake,code,found", [
+    ("", 0, "0 wrong"),
+    ("errors.InputError.__str__ = lambda self: 'two lines:\\nthis is one'", 1, "TRACEBACK"),
+    ("h5py._hl.files.File.__init__ = unchecked(h5py._hl.files.File.__init__)", 1, "HANG"),
+])  # fmt: skip
+def test_damaged_files(tmp_path, mistake, code, found):
+    """A sample, and mistakes that are seen: a refusal of two lines, a reader that does not come back."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, time, h5py\n"
+        "from gpu_rsfd import errors\n"
+        "def unchecked(init):\n"
+        "    def made(self, *given, **options):\n"
+        "        init(self, *given, **options)\n"
+        "        if os.getpid() != here:\n"
+        "            signal.alarm(1)\n"
+        "            time.sleep(60)\n"
+        "    return made\n"
+        "here = os.getpid()\n"
+        f"{mistake}\n"
+    )
+    path = os.pathsep.join([str(tmp_path), str(SCRIPT.parents[1])])
+    size = ["--number", "100", "--heap", "500"] if code == 0 else ["--number", "2", "--heap", "100000"]
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT.with_name("damaged.py")), *size],
+        capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": path},
+    )  # fmt: skip
+    assert done.returncode == code, done.stdout + done.stderr
+    assert found in done.stdout
