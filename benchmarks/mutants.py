@@ -425,7 +425,7 @@ HOST = [  # each of these once passed every test
     Mutant("runner.py", "from error.with_traceback(None)", "from error"),
     Mutant("runner.py", ' or getattr(error, "status", None) == OUT_OF_MEMORY', ""),
     Mutant("backend.py", "if not runner.lost] or self._runners", "] or self._runners"),
-    Mutant("backend.py", "                        advance(-sum(done))\n", ""),
+    Mutant("backend.py", "advance(-sum(done))", "pass"),
     Mutant("runner.py", "        except self._errors as error:", "        except ZeroDivisionError as error:"),
     Mutant("runner.py", "        self._last = name\n", ""),
     Mutant("runner.py", "if self.device.time_limit else job.groups", "if False else job.groups"),
@@ -444,7 +444,7 @@ HOST = [  # each of these once passed every test
     Mutant("kernels/__init__.py", "2, 4, 6, 8, 10, 12, 13, 14, 16, 18)", "2, 6, 12, 18)"),
     # limits, times and what the doctor does with them
     Mutant("runner.py", "watch, self.watch = self.watch, None", "watch = self.watch"),
-    Mutant("backend.py", "            self._told.add(what)\n", ""),
+    Mutant("backend.py", ", self._told | {what}", ", self._told"),
     Mutant("backend.py", "found = probe()  # to say", "pass  # to say"),
     Mutant("runner.py", "found[name].items + items", "items"),
     Mutant("runner.py", "max(1, min(most, last - first))", "max(1, most)"),

@@ -130,11 +130,9 @@ def _count() -> int | str:
     """How many devices the driver has, or why there are none."""
     try:
         cupy = _import_cupy()
-    except ImportError as error:
+    except Exception as error:  # a broken installation fails in any way it likes
         missing = isinstance(error, ModuleNotFoundError) and error.name == "cupy"
         return f"CuPy is not installed: {EXTRAS}" if missing else f"CuPy cannot be imported: {first_line(error)}"
-    except Exception as error:  # a broken installation fails in any way it likes
-        return f"CuPy cannot be imported: {first_line(error)}"
     try:
         return int(cupy.cuda.runtime.getDeviceCount())
     except Exception as error:
@@ -244,9 +242,7 @@ def about() -> dict[str, str]:
     lines |= {f"device {device.index}": _line(device) for device in found.devices}
     if not found.devices and no_driver():
         return {**lines, "GPU": f"none: {found.reason}"}
-    for i, problem in enumerate(found.problems):
-        lines["problem" if i == 0 else f"problem {i + 1}"] = problem
-    return lines
+    return lines | {"problem" if i == 0 else f"problem {i + 1}": text for i, text in enumerate(found.problems)}
 
 
 def _versions() -> dict[str, str]:

@@ -37,6 +37,7 @@ MEMORY_SHARE = 0.8  # of the memory that is free
 BATCH_POSITIONS = 1 << 33  # enough to fill any device, a fraction of a second on a large one
 BATCH_WORDS = 1 << 21  # of counts: what the host unpacks while the device works on the next batch
 MAX_BLOCKS = 2**31 - 1
+FIND = "CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer show which"
 OUT_OF_MEMORY = 2  # a status of the driver and of the runtime
 MAX_INDEX = 2**32 - 2**17  # the kernels count words of the device's arrays in 32 bits, and step beyond the last one
 
@@ -215,8 +216,7 @@ class Runner:
                 raise
             self.lost = True
             keep([self.events, self.watch])
-            find = "CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer show which"
-            where = f" (in the kernel {self._last} or one before; {find})" if self._last else ""
+            where = f" (in the kernel {self._last} or one before; {FIND})" if self._last else ""
             # without a traceback, whose functions hold what their frames do
             raise DeviceLost(f"{self.device} failed: {first_line(error)}{where}") from error.with_traceback(None)
 
@@ -353,8 +353,8 @@ class Runner:
         return isinstance(error, MemoryError) or getattr(error, "status", None) == OUT_OF_MEMORY
 
     def _say(self, change: str) -> None:
-        line = f"{self.device} is short of memory: smaller batches from here on ({change}); results stay the same"
-        self._tell("memory", line)
+        less = f"smaller batches from here on ({change}); results stay the same"
+        self._tell("memory", f"{self.device} is short of memory: {less}")
 
     def host_words(self, words: int) -> npt.NDArray[np.uint64]:
         """Memory that the device copies to by itself; where there is little of it, as under WSL2, any other."""
