@@ -342,8 +342,16 @@ HOST = [  # each of these once passed every test
         "        for runner in self._runners:\n            runner.close()",
         "        self._runners[0].close()",
     ),
-    Mutant("runner.py", "        launch()\n        after.record()\n", "        after.record()\n        launch()\n"),
-    Mutant("runner.py", "        before.record()\n        launch()\n", "        launch()\n        before.record()\n"),
+    Mutant(
+        "runner.py",
+        "            launch()\n        finally",
+        "            after.record()\n            launch()\n        except KeyError",
+    ),
+    Mutant(
+        "runner.py",
+        "            launch()\n        finally",
+        "            launch()\n            before.record()\n        finally",
+    ),
     Mutant("runner.py", "launched, following = following, None", "launched = following"),
     Mutant(
         "runner.py",
@@ -404,8 +412,9 @@ HOST = [  # each of these once passed every test
     Mutant("devices.py", "bool(limit) or wsl()", "bool(limit)"),
     Mutant("devices.py", "bool(limit) or wsl()", "wsl()"),
     Mutant("devices.py", '        os.environ["CUPY_CACHE_IN_MEMORY"] = "1"\n', ""),
-    Mutant("devices.py", "        found = kernels()\n    for", "        raise\n    for"),
-    Mutant("devices.py", "        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kernel))\n", "        pass\n"),
+    Mutant("devices.py", "        found = kernels()\n    keep", "        raise\n    keep"),
+    Mutant("devices.py", "    keep(found)\n", ""),
+    Mutant("runner.py", "            keep([self.events, self.watch])\n", ""),
     Mutant(
         "devices.py",
         "    array = cupy.empty(values.shape, values.dtype)\n    array.set(values)\n",
@@ -416,7 +425,7 @@ HOST = [  # each of these once passed every test
     Mutant("runner.py", "from error.with_traceback(None)", "from error"),
     Mutant("runner.py", ' or getattr(error, "status", None) == OUT_OF_MEMORY', ""),
     Mutant("backend.py", "if not runner.lost] or self._runners", "] or self._runners"),
-    Mutant("backend.py", "                        advance(-sum(done))\n", ""),
+    Mutant("backend.py", "advance(-sum(done))", "pass"),
     Mutant("runner.py", "        except self._errors as error:", "        except ZeroDivisionError as error:"),
     Mutant("runner.py", "        self._last = name\n", ""),
     Mutant("runner.py", "if self.device.time_limit else job.groups", "if False else job.groups"),
@@ -435,7 +444,7 @@ HOST = [  # each of these once passed every test
     Mutant("kernels/__init__.py", "2, 4, 6, 8, 10, 12, 13, 14, 16, 18)", "2, 6, 12, 18)"),
     # limits, times and what the doctor does with them
     Mutant("runner.py", "watch, self.watch = self.watch, None", "watch = self.watch"),
-    Mutant("backend.py", "            self._told.add(what)\n", ""),
+    Mutant("backend.py", ", self._told | {what}", ", self._told"),
     Mutant("backend.py", "found = probe()  # to say", "pass  # to say"),
     Mutant("runner.py", "found[name].items + items", "items"),
     Mutant("runner.py", "max(1, min(most, last - first))", "max(1, most)"),

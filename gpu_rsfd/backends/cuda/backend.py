@@ -54,7 +54,7 @@ class CupyBackend(Backend):
                 )
         self.devices = tuple(working[index] for index in (working if wanted is None else wanted))
         self._lock = threading.Lock()
-        self._told: set[str] = set()
+        self._told: frozenset[str] = frozenset()
         self._process = os.getpid()
         self._known: tuple[Plan, list[AttributeJob]] | None = None  # of the last call
         self._runners = [Runner(device, self._say) for device in self.devices]
@@ -88,12 +88,7 @@ class CupyBackend(Backend):
         job = Job(plan, known[1], dataset, seed, repetitions)
         counts = [np.empty((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
         sampled = np.zeros((len(repetitions), plan.d), np.int64)
-        ended = threading.Event()
-
-        def advance(positions: int) -> None:
-            if progress is not None:
-                with self._lock:
-                    progress(positions)
+        ended, advance = threading.Event(), progress or (lambda _: None)
 
         def count(runner: Runner, first: int, last: int, done: list[int]) -> None:
             with closing(runner.run(job, first, last)) as parts:
@@ -102,7 +97,8 @@ class CupyBackend(Backend):
                         return
                     job.unpack(part, counts, sampled)  # devices have different repetitions
                     done.append(plan.positions(part.users) * (part.last - part.first))
-                    advance(done[-1])
+                    with self._lock:
+                        advance(done[-1])
 
         left = [(0, len(repetitions))]
         for again in (True, False):
@@ -125,7 +121,8 @@ class CupyBackend(Backend):
                         self._say(str(error), f"{error}; the other devices count its repetitions")
                         first, last, done = given[future]
                         left.append((first, last))
-                        advance(-sum(done))
+                        with self._lock:
+                            advance(-sum(done))
             except BaseException:
                 ended.set()  # after an error or Ctrl-C devices finish their batch, not all that is left
                 wait(given)
@@ -146,7 +143,6 @@ class CupyBackend(Backend):
     def _say(self, what: str, message: str) -> None:
         """Once."""
         with self._lock:
-            known = what in self._told
-            self._told.add(what)
+            known, self._told = what in self._told, self._told | {what}
         if not known:
             warnings.warn(message, UserWarning, stacklevel=2)  # a ResourceWarning would not be shown

@@ -84,10 +84,7 @@ def wsl() -> bool:
 
 
 def compiled(code: str, *names: str) -> list[Any]:
-    """Kernels for the current device; in memory if the folder where CuPy keeps them is full or read-only.
-
-    They stay to the end of the process: to unload one from a device that was lost is an error that CuPy prints.
-    """
+    """Kernels for the current device; in memory if the folder where CuPy keeps them is full or read-only."""
     import cupy
 
     def kernels() -> list[Any]:
@@ -99,9 +96,13 @@ def compiled(code: str, *names: str) -> list[Any]:
     except OSError:
         os.environ["CUPY_CACHE_IN_MEMORY"] = "1"
         found = kernels()
-    for kernel in found:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kernel))
+    keep(found)
     return found
+
+
+def keep(things: list[Any]) -> None:
+    """To the end of the process: what ends on a device that was lost is an error that CuPy prints."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(things))
 
 
 def copied(values: npt.NDArray[Any]) -> Any:
@@ -129,11 +130,9 @@ def _count() -> int | str:
     """How many devices the driver has, or why there are none."""
     try:
         cupy = _import_cupy()
-    except ImportError as error:
+    except Exception as error:  # a broken installation fails in any way it likes
         missing = isinstance(error, ModuleNotFoundError) and error.name == "cupy"
         return f"CuPy is not installed: {EXTRAS}" if missing else f"CuPy cannot be imported: {first_line(error)}"
-    except Exception as error:  # a broken installation fails in any way it likes
-        return f"CuPy cannot be imported: {first_line(error)}"
     try:
         return int(cupy.cuda.runtime.getDeviceCount())
     except Exception as error:
@@ -243,9 +242,7 @@ def about() -> dict[str, str]:
     lines |= {f"device {device.index}": _line(device) for device in found.devices}
     if not found.devices and no_driver():
         return {**lines, "GPU": f"none: {found.reason}"}
-    for i, problem in enumerate(found.problems):
-        lines["problem" if i == 0 else f"problem {i + 1}"] = problem
-    return lines
+    return lines | {"problem" if i == 0 else f"problem {i + 1}": text for i, text in enumerate(found.problems)}
 
 
 def _versions() -> dict[str, str]:

@@ -93,14 +93,11 @@ class ValuePass:
             bins[row] += bins[row - 1]
 
 
-def _who(others: Unsampled) -> str:
-    return "hiding" if others.hides else "partial" if others.samples else "own"
-
-
 def _slot(recipe: Recipe) -> Slot | None:
     """The slot of a unary recipe."""
-    noise = recipe.noise
-    return (_who(recipe.unsampled), noise.tq, noise.tp) if isinstance(noise, Bits) else None
+    noise, others = recipe.noise, recipe.unsampled
+    who = "hiding" if others.hides else "partial" if others.samples else "own"
+    return (who, noise.tq, noise.tp) if isinstance(noise, Bits) else None
 
 
 @dataclass(frozen=True)

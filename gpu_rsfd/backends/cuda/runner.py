@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.backends.cuda.devices import Device, compiled, copied, first_line
+from gpu_rsfd.backends.cuda.devices import Device, compiled, copied, first_line, keep
 from gpu_rsfd.backends.cuda.kernels import module_of, source
 from gpu_rsfd.backends.cuda.passes import KEY, AttributeJob, ValuePass, digits_of, key_rounds
 from gpu_rsfd.datasets.base import Dataset
@@ -37,6 +37,7 @@ MEMORY_SHARE = 0.8  # of the memory that is free
 BATCH_POSITIONS = 1 << 33  # enough to fill any device, a fraction of a second on a large one
 BATCH_WORDS = 1 << 21  # of counts: what the host unpacks while the device works on the next batch
 MAX_BLOCKS = 2**31 - 1
+FIND = "CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer show which"
 OUT_OF_MEMORY = 2  # a status of the driver and of the runtime
 MAX_INDEX = 2**32 - 2**17  # the kernels count words of the device's arrays in 32 bits, and step beyond the last one
 
@@ -163,10 +164,12 @@ class Stopwatch:
 
     def around(self, cp: Any, name: str, items: int, launch: Callable[[], None]) -> None:
         before, after = cp.cuda.Event(), cp.cuda.Event()
-        before.record()
-        launch()
-        after.record()
         self._events.append((name, items, before, after))
+        before.record()
+        try:
+            launch()
+        finally:
+            after.record()
 
     def times(self, cp: Any) -> dict[str, KernelTime]:
         """By kernel; all launches must be done."""
@@ -190,6 +193,7 @@ class Runner:
         cuda = cupy.cuda
         self._errors = cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError, cuda.compiler.CompileException
         self._held: tuple[weakref.ref[Dataset], list[Any]] | None = None  # a whole data set's values
+        self.events: list[Any] = []  # of the job
         self._last = ""  # kernel that was launched
         self._thread: ThreadPoolExecutor | None = None
 
@@ -211,8 +215,8 @@ class Runner:
             if not isinstance(error, self._errors):
                 raise
             self.lost = True
-            find = "CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer show which"
-            where = f" (in the kernel {self._last} or one before; {find})" if self._last else ""
+            keep([self.events, self.watch])
+            where = f" (in the kernel {self._last} or one before; {FIND})" if self._last else ""
             # without a traceback, whose functions hold what their frames do
             raise DeviceLost(f"{self.device} failed: {first_line(error)}{where}") from error.with_traceback(None)
 
@@ -238,6 +242,7 @@ class Runner:
         size = job.groups if self._holds(job) else self._groups_that_fit(job)
         for start in range(0, job.groups, size):  # the values are read once for all repetitions
             yield from self._users(job, start, min(start + size, job.groups), first, last)
+        self.events = []
 
     def _free_words(self) -> int:
         pool = self._cp.get_default_memory_pool()
@@ -348,8 +353,8 @@ class Runner:
         return isinstance(error, MemoryError) or getattr(error, "status", None) == OUT_OF_MEMORY
 
     def _say(self, change: str) -> None:
-        line = f"{self.device} is short of memory: smaller batches from here on ({change}); results stay the same"
-        self._tell("memory", line)
+        less = f"smaller batches from here on ({change}); results stay the same"
+        self._tell("memory", f"{self.device} is short of memory: {less}")
 
     def host_words(self, words: int) -> npt.NDArray[np.uint64]:
         """Memory that the device copies to by itself; where there is little of it, as under WSL2, any other."""
@@ -374,8 +379,8 @@ class Runner:
 
     def stop_watch(self) -> dict[str, KernelTime]:
         """By kernel, since `watch` was set.  Its events end here, in the device's thread, as they began."""
-        watch, self.watch = self.watch, None
         self._cp.cuda.Device(self.device.index).synchronize()
+        watch, self.watch = self.watch, None
         return {} if watch is None else watch.times(self._cp)
 
     def over(self, items: int) -> int:
@@ -390,14 +395,6 @@ class Runner:
                 for each, kernel in zip(together, compiled(source(*together), *together), strict=True):
                     _kernels[self.device.index, each] = kernel
             return _kernels[self.device.index, name]
-
-
-class _Output(NamedTuple):
-    """Counts of a batch on the device and, when they are copied, on the host."""
-
-    device: Any
-    host: npt.NDArray[np.uint64]
-    copied: Any
 
 
 class _Users:
@@ -418,7 +415,7 @@ class _Users:
         self._sampled: Any = None
         self._encoded: Any = None
         self._room = 0  # repetitions that the scratch arrays have room for
-        self._outputs: list[_Output] = []  # two, in turn
+        self._outputs: list[tuple[Any, npt.NDArray[np.uint64]]] = []  # two in turn: on the device, on the host
         self._turn = 1
 
     def drop_scratch(self) -> None:
@@ -428,8 +425,8 @@ class _Users:
     def _table(self, words: tuple[int, ...] | None) -> Any:
         return self._tables[self._places[words]] if words else None
 
-    def _reserve(self, rows: int) -> _Output:
-        """Memory for a batch of so many repetitions; its output is not the one before."""
+    def _reserve(self, rows: int) -> tuple[Any, npt.NDArray[np.uint64], Any]:
+        """Memory for a batch of so many repetitions; its output, and the event after it, are not those before."""
         cp, job = self._cp, self._job
         if rows > self._room:
             self.drop_scratch()
@@ -441,17 +438,18 @@ class _Users:
         self._turn ^= 1
         while len(self._outputs) <= self._turn:
             words = self._room * job.words_per_repetition
-            event = cp.cuda.Event(block=True, disable_timing=True)
-            self._outputs.append(_Output(cp.empty(words, U64), self._runner.host_words(words), event))
-        return self._outputs[self._turn]
+            self._outputs.append((cp.empty(words, U64), self._runner.host_words(words)))
+        while len(self._runner.events) <= self._turn:
+            self._runner.events.append(cp.cuda.Event(block=True, disable_timing=True))
+        return *self._outputs[self._turn], self._runner.events[self._turn]
 
     def launch(self, first: int, last: int) -> Part:
         """Everything for the repetitions first … last - 1 of the job, up to the copy of their counts to the host."""
         job, rows = self._job, last - first
-        output = self._reserve(rows)
+        device, host, copied = self._reserve(rows)
         which = (U64(job.repetitions[first]), U64(job.repetitions.step))
         words = rows * job.words_per_repetition
-        out = output.device[:words]
+        out = device[:words]
         out.data.memset_async(0, out.nbytes)  # `fill` would be another kernel to compile
         if job.needs_assignment:
             self._assign(rows, which)
@@ -467,9 +465,9 @@ class _Users:
         if job.needs_assignment and job.plan.needs_reporters:
             args = (*self._where[1:], U32(job.d), U32(job.assigned_digits), self._sampled, take(job.d))
             self._runner.launch("count_sampled", rows * self.users, rows * job.d, args)
-        out.get(out=output.host[:words], blocking=False)
-        output.copied.record()
-        return Part(first, last, self.first_user, self.users, output.host[:words].view(np.int64), output.copied)
+        out.get(out=host[:words], blocking=False)
+        copied.record()
+        return Part(first, last, self.first_user, self.users, host[:words].view(np.int64), copied)
 
     def _assign(self, rows: int, which: tuple[Any, Any]) -> None:
         """[repetition, digit, group]: the attribute that each user sampled."""

@@ -98,8 +98,10 @@ class Event:
         _cp._short_of("event", _cp.CUDARuntimeError)
 
     def __del__(self):
-        """As cudaEventDestroy: it touches the device that is current, whose ever the event is."""
+        """As cudaEventDestroy: it touches the device that is current, whosever the event is; on a lost one it fails."""
         _cp._touch(_cp._current())
+        if self._device in _cp._settings.lost:
+            raise _cp.CUDARuntimeError(_cp._settings.lost[self._device])
 
     def record(self):
         if self._device != _cp._current():
