@@ -79,7 +79,7 @@ def main() -> None:
         with guarded():
             code = app(standalone_mode=False)
             sys.stdout.flush()
-    except (InputError, RunError) as error:
+    except (InputError, RunError, UserWarning) as error:  # a warning: with -W error
         fail(str(error), 2 if isinstance(error, InputError) else 1)
     except BrokenPipeError:  # `gpu-rsfd show … | head`
         _give_up_output()

@@ -315,13 +315,15 @@ main()
     ({"devices": 2, "lost_after": 9, "lost_device": 1, "lost_at": "later", "pinned_fails": True}, 0,
      r"\(device \d, sm_80\) has too little pinned .*\n"
      r"gpu-rsfd: CPU stand-in \(device 1, sm_80\) failed: cudaErrorIllegal.*; the other devices count its rep.*\n"),
-], ids=["lost", "one of two lost"])  # fmt: skip
+    ({"pinned_fails": True}, -1, r"\(device 0, sm_80\) has too little pinned memory: .*\n"),
+], ids=["lost", "one of two lost", "a warning that is an error"])  # fmt: skip
 def test_standard_error_has_our_lines_alone(tmp_path, settings, code, said):
     """Nothing of CuPy's, which warns where pinned memory is short, and unloads modules when the process ends."""
     options = "sweep --backend cupy --users 2000 --domain 5,3 --repetitions 6 --no-plot --quiet --output"
-    program = [sys.executable, "-c", PROGRAM, str(FOLDER), repr(settings), *options.split(), str(tmp_path / "r.h5")]
+    python = [sys.executable, *(["-W", "error"] if code < 0 else [])]
+    program = [*python, "-c", PROGRAM, str(FOLDER), repr(settings), *options.split(), str(tmp_path / "r.h5")]
     done = subprocess.run(program, capture_output=True, text=True, timeout=120)
-    assert done.returncode == code
+    assert done.returncode == abs(code)
     assert re.fullmatch(f"gpu-rsfd: CPU stand-in {said}", done.stderr), done.stderr
 
 
