@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from statistics import NormalDist
 from typing import Any
@@ -41,6 +43,7 @@ BATCH = 4096  # reports that are looked at together
 WHOLE, BITS = "iu", "biuf"  # kinds of NumPy arrays that may hold values, and bits
 DEVIATIONS = 6  # of the mean number of bits that are set, before reports are taken for those of another protocol
 ENOUGH = 100  # reports, for that
+NEARLY_NORMAL = 10  # the variance of a count, from which on it is
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -212,7 +215,9 @@ def intervals(
     """(estimates, standard errors, low, high) of all values, from their counts.
 
     An estimate is unbiased, and its variance a quadratic a + b f + c f^2 in the true frequency.  The interval has all f
-    with (estimate - f)^2 <= z^2 (a + b f + c f^2): Wilson's, if the count is binomial.
+    with (estimate - f)^2 <= z^2 (a + b f + c f^2): Wilson's, if the count is binomial.  For these users' own
+    frequencies, a count that hardly varies is far from normal (at a large epsilon less than one wrong report is
+    expected): there the interval is exact, with the estimate.
     """
     z2 = NormalDist().inv_cdf((1 + level) / 2) ** 2
     parts = []
@@ -226,9 +231,49 @@ def intervals(
         middle, lead = f + z2 * b / 2, 1 - z2 * c
         half = np.sqrt(np.maximum(middle**2 - lead * (f**2 - z2 * a), 0))
         error = np.sqrt(np.maximum(a + (b + c * inside) * inside, 0))
-        parts.append(np.stack([f, error, (middle - half) / lead, (middle + half) / lead]))
+        low, high = (middle - half) / lead, (middle + half) / lead
+        share = reported / n if m.recipe.unsampled is Unsampled.NOTHING else 1.0  # of the users, who say anything
+        base, gain = np.broadcast_to(share * m.base, f.shape), share * m.gain
+        exact = (error * m.gain * reported) ** 2 < (NEARLY_NORMAL if against == "users" else 0)
+        for v in np.flatnonzero(exact).tolist():
+            number, other = int(counts[columns][v]), float(base[v])
+            if common := f[v] > 0.5:  # count those who don't hold it, so that few are counted
+                number, other = reported - number, share - other - gain
+            ends = held(number, n, other + gain, other, (1 - level) / 2)
+            fewest, most = (n - ends[1], n - ends[0]) if common else ends
+            low[v], high[v] = min(fewest / n, f[v]), max(most / n, f[v])
+        parts.append(np.stack([f, error, low, high]))
     estimates, errors, low, high = np.concatenate(parts, axis=1)
     return estimates, errors, low, high
+
+
+@lru_cache(maxsize=4096)
+def held(count: int, n: int, holding: float, other: float, tail: float) -> tuple[int, int]:
+    """The fewest and the most of n users who may hold a value that was counted so often.
+
+    Holders report it with probability `holding`, others with `other`; a number of holders is ruled out if a count as
+    large, or as small, has a probability of at most `tail`.
+    """
+
+    def chances(h: int) -> tuple[float, float]:
+        """P(a count at least as large), P(at least as small) with h holders."""
+        (a, first), (b, second) = _binomial(h, holding), _binomial(n - h, other)
+        both, at = np.convolve(first, second), count - a - b
+        return float(both[max(at, 0) :].sum()), float(both[: max(at + 1, 0)].sum())
+
+    fewest = bisect_right(range(n + 1), tail, key=lambda h: chances(h)[0])
+    most = bisect_left(range(n + 1), -tail, key=lambda h: -chances(h)[1]) - 1
+    return min(fewest, n), max(most, 0)
+
+
+def _binomial(n: int, rate: float) -> tuple[int, Floats]:
+    """The probabilities of the counts that n users with this rate may have, from the first such count on."""
+    rate = min(max(rate, 1e-300), 1 - 1e-16)
+    reach = 10 * math.sqrt(n * rate * (1 - rate)) + 40
+    x = np.arange(max(int(n * rate - reach), 0), min(int(n * rate + reach), n) + 1)
+    logs = np.cumsum(np.concatenate([[0.0], np.log((n - x[:-1]) / x[1:]) + math.log(rate / (1 - rate))]))
+    weights = np.exp(logs - logs.max())
+    return int(x[0]), weights / weights.sum()
 
 
 def _variance(m: Mechanism, reported: int, n: int, against: str) -> tuple[Any, Any, float]:

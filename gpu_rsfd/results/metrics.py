@@ -38,12 +38,15 @@ class Metric:
     top : int, optional
         The K of a metric of the K most frequent values, whose function has a keyword `top`: `topk` is `topk:10`, and
         any other K can be named as well.
+    discrete : bool
+        Whether it takes few different values.  A few repetitions may then agree by chance, and no verdict is given.
     """
 
     function: Callable[..., Any]
     larger_is_better: bool = False
     label: str = ""
     top: int | None = None
+    discrete: bool = False
 
     @property
     def summary(self) -> str:
@@ -172,8 +175,8 @@ METRICS: dict[str, Metric] = {
     "kl": Metric(kl, label="KL_avg"),
     "js": Metric(js, label="JS_avg"),
     "emd": Metric(emd, label="EMD_avg"),
-    "topk": Metric(topk, larger_is_better=True, top=TOP),
-    "ncr": Metric(ncr, larger_is_better=True, top=TOP),
+    "topk": Metric(topk, larger_is_better=True, top=TOP, discrete=True),
+    "ncr": Metric(ncr, larger_is_better=True, top=TOP, discrete=True),
 }
 
 

@@ -42,6 +42,8 @@ class Column(NamedTuple):
     short, axis, field : str, optional
         What it is called in the title of a panel, on the axis of a figure (default: the label), and in the header of
         CSV files and data frames (default: its name).
+    discrete : bool
+        Whether it takes few different values: no protocol is marked after few repetitions, which may agree by chance.
     """
 
     label: str
@@ -51,6 +53,7 @@ class Column(NamedTuple):
     short: str = ""
     axis: str = ""
     field: str = ""
+    discrete: bool = False
 
 
 class Layout(NamedTuple):

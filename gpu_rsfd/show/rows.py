@@ -157,7 +157,7 @@ def cells_of(dataset: str, result: Result, name: str, how: How) -> Iterator[Cell
         return
     column, (each, places) = result.columns[name], numbers_of(result, name, how)
     found = means(np.moveaxis(each, 2, -1))
-    best = among_best(found, column.better) if column.better else None
+    best = among_best(found, column.better, column.discrete) if column.better else None
     for i, place in enumerate(places):
         part = Means(*(numbers[:, :, i] for numbers in found))
         yield Cells(name, column, place, part.mean, part.error, part, None if best is None else best[:, :, i])
@@ -168,11 +168,12 @@ def error_cells(dataset: str, result: Result, how: How) -> Cells:
     metric, found = as_metric(how.metric), error_means(result, how.metric, how.postprocess)
     better = "larger" if metric.larger_is_better else "smaller"
     column = Column(f"{metric.label}, postprocess={name_of(how.postprocess)}", better, axis=metric.label)
+    column = column._replace(discrete=metric.discrete)
     closed = rough = None
     if how.postprocess in theory.POSTPROCESS and metric.function is mse:
         closed, rough = (_each_cell(result, function, how) for function in (theory.mse_of, theory.is_rough))
     points = published(dataset, result, how.postprocess, how.metric)
-    best, complete = among_best(found, better), with_estimate(result)[1]
+    best, complete = among_best(found, better, metric.discrete), with_estimate(result)[1]
     return Cells("error", column, {}, found.mean, found.error, found, best, how, complete, closed, rough, points)
 
 
@@ -337,8 +338,8 @@ def published(name: str, result: Result, postprocess: PostprocessLike, metric: M
     entry = _table().get(name)
     if entry is None or postprocess not in ("clip", "clip-normalize") or as_metric(metric).function is not mse:
         return None
-    if (result.n, list(result.domain)) != (entry["users"], entry["domain"]):
-        return None  # another data set of the same name
+    if (result.n, list(result.domain)) != (entry["users"], entry["domain"]) or run_of(result)["guarantee"] != "paper":
+        return None  # another data set of the same name; budgets that the paper did not spend
     curves = {m: points for m, points in entry["mse_avg"].items() if postprocess != "clip" or m in entry["clip"]}
     found = np.full((len(result.protocols), len(result.epsilons)), math.nan)
     for p, look in enumerate(result.plan.looks):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpu_rsfd.results.estimate import Floats
-from gpu_rsfd.results.result import Result
+from gpu_rsfd.results.result import Column, Result
 
 CONFIDENCE = 0.95
 TIE = 1e-9  # relative: numbers closer than this are equal
@@ -90,12 +90,37 @@ def with_estimate(result: Result) -> tuple[Any, Any]:
     return reported.sum(axis=2).min(axis=-1), reported.all(axis=-1).sum(axis=-1)
 
 
-def differences(found: Means, a: int, b: int) -> dict[str, Any]:
+def enough(protocols: int = 2) -> int:
+    """Repetitions at which one sign of all paired differences is evidence by itself, as `half_width` asks for it.
+
+    With fewer, equal differences (of a metric that takes few different values) have a standard error of 0 by chance.
+    """
+    return 1 + math.ceil(math.log2(max(protocols * (protocols - 1) // 2, 1) / (1 - CONFIDENCE)))
+
+
+def advice(found: Means, column: Column) -> str:
+    """How many repetitions would do, where there are too few for a verdict; else nothing."""
+    count, protocols = found.deviation.shape[-1], len(found.mean)
+    if count < 2 or protocols < 2:
+        return ""
+    if column.discrete and count < enough(protocols):
+        return f"{column.axis or column.label} takes few different values: no * below {enough(protocols)} repetitions"
+    known = np.isfinite(found.mean)
+    for more in (count, *(m for m in (enough(protocols), 20, 30, 50, 100, 200, 300, 500, 1000, 10_000) if m > count)):
+        scaled = found._replace(deviation=found.deviation * math.sqrt(count / more), known=known * more)
+        if among_best(scaled, column.better)[known].mean() <= (0.5 if more > count else 1 - 1e-9):
+            return f"all are marked: about {more:,} repetitions would exclude half of them" if more > count else ""
+    return ""
+
+
+def differences(found: Means, a: int, b: int, discrete: bool = False) -> dict[str, Any]:
     """Protocol `a` minus and over `b`, [epsilon] each; the ratio's standard error by the delta method."""
     difference, error = found.mean[a] - found.mean[b], _length(found.deviation[a] - found.deviation[b])
     bound = half_width(error, np.minimum(found.known[a], found.known[b]))
     with np.errstate(divide="ignore", invalid="ignore"):  # an unknown standard error: not significant
         significant = (np.abs(difference) > bound) & (np.abs(difference) > TIE * np.abs(found.mean[b]))
+        agreed = discrete | (error <= TIE * np.abs(difference))
+        significant &= ~(agreed & (np.minimum(found.known[a], found.known[b]) < enough()))
         ratio = np.asarray(found.mean[a] / found.mean[b])
         ratio_error = _length(found.deviation[a] - ratio[..., None] * found.deviation[b]) / np.abs(found.mean[b])
     return {
@@ -104,13 +129,14 @@ def differences(found: Means, a: int, b: int) -> dict[str, Any]:
     }
 
 
-def among_best(found: Means, better: str) -> Any:
+def among_best(found: Means, better: str, discrete: bool = False) -> Any:
     """bool [protocol, …]: the best mean, and all that are not significantly worse.
 
     With a confidence of at least 95 % (Student's t, Bonferroni's correction for all pairs of protocols) all of this
     holds at once: the protocol with the best expectation is marked; a protocol that is marked alone is the best;
     whoever is not marked is worse than the best mean's protocol.  An unknown standard error excludes nobody.  A single
-    repetition says nothing about chance: the best and its equals.
+    repetition says nothing about chance: the best and its equals.  Of `discrete` numbers nobody is marked below
+    `enough` repetitions; others that differ by the same number in all of them don't exclude either.
     """
     mean, _, deviation, known, _ = found
     cost = np.where(np.isfinite(mean), -mean if better == "larger" else mean, np.inf)
@@ -120,8 +146,10 @@ def among_best(found: Means, better: str) -> Any:
     close = behind <= TIE * np.abs(lowest)
     if found.repeated:
         error = _length(deviation - np.take_along_axis(deviation, best[..., None], axis=0))
-        noise = half_width(error, np.minimum(known, np.take_along_axis(known, best, axis=0)), mean.shape[0])
-        close |= ~(behind > noise)  # also if the noise is not known
+        known = np.minimum(known, np.take_along_axis(known, best, axis=0))
+        noise, few = half_width(error, known, mean.shape[0]), known < enough(mean.shape[0])
+        close |= ~(behind > noise) | (few & (error <= TIE * behind))  # also if the noise is not known
+        close &= ~(few.any(axis=0) & discrete)
     return close & np.isfinite(mean)
 
 

@@ -28,7 +28,16 @@ from gpu_rsfd.results.metrics import as_metric, name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show import rows
 from gpu_rsfd.show.rows import Cells, How, Row, place_name, run_of, shown, source_of
-from gpu_rsfd.show.statistics import Means, among_best, attribute_means, differences, half_width, with_estimate
+from gpu_rsfd.show.statistics import (
+    Means,
+    advice,
+    among_best,
+    attribute_means,
+    differences,
+    enough,
+    half_width,
+    with_estimate,
+)
 from gpu_rsfd.theory import expected as theory
 
 WIDE = 1e4  # from this ratio of the largest to the smallest cell on, each has a power of ten of its own
@@ -155,7 +164,7 @@ def writer_of(exponent: int | None) -> Callable[[float, float], str]:
 
 def marked(found: Iterable[Cells]) -> str:
     """What the mark means; nothing if there are none."""
-    best = [cells for cells in found if cells.best is not None]
+    best = [cells for cells in found if cells.best is not None and cells.best.any()]
     where = ["column", *(f"{dim} by {dim}" for dim in dict.fromkeys(dim for cells in best for dim in cells.place))]
     kinds = {cells.column.better for cells in best}
     return star(any(cells.means.repeated for cells in best), kinds, ", ".join(where)) if best else ""
@@ -194,8 +203,11 @@ def show(results: Results, how: How, form: str = "table") -> None:
                 for line in (*_without_estimate(result), *without_number(result, how)):
                     console.print(line, markup=False)
     stars = marked(every)
+    hints = [advice(cells.means, cells.column) for cells in every if cells.best is not None]
     undefined = any(cells.how is None and np.isnan(cells.mean).any() for cells in every)
     console.print("; ".join([BRACKETS, *([f"* {stars}"] if stars else []), *(["– not applicable"] * undefined)]))
+    for hint in dict.fromkeys(filter(None, hints)):
+        console.print(hint, markup=False)
     if contents := rows.contents_of(results):
         console.print(escaped(f"this file {contents}"))
     if any(cells.theory is not None and cells.rough.any() for cells in every):
@@ -270,7 +282,7 @@ def latex(results: Results, how: How) -> str:
     for name, some in tables.items():
         for table in some:
             caption = f"{heading(results, name, table[0].label)}. In brackets: standard error of the last digits."
-            caption += f" Bold: {stars}." if table[0].best is not None else ""
+            caption += f" Bold: {stars}." if marked(table) else ""
             label = name if len(some) == 1 else f"{name}-{table[0].field}"
             parts.append(_latex_table(results[name], label, caption, table))
     return "\n\n".join(parts)
@@ -359,7 +371,9 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
         for cells, title in zip(every, titles, strict=True):
             if len(every) > 1:
                 console.print(title, markup=False)
-            difference, error, ratio, ratio_error, significant = differences(cells.means, a, b).values()
+            difference, error, ratio, ratio_error, significant = differences(
+                cells.means, a, b, cells.column.discrete
+            ).values()
             table = plain_table("epsilon", map(show_epsilon, result.epsilons))
             for label, p in zip(labels, (a, b), strict=True):
                 pairs = zip(cells.mean[p], cells.error[p], strict=True)
@@ -372,8 +386,10 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
             console.print(f"{what} of {labels[0]} minus that of {labels[1]}, repetition by repetition", markup=False)
             for line in () if cells.how is None else without_number(result, how):
                 console.print(line, markup=False)
-    repeated = any(len(result.repetitions) > 1 for result in results.values())
-    noise = "* significantly different from 0 (95 %)" if repeated else "a single repetition: no standard errors"
+    fewest = min((len(result.repetitions) for result in results.values()), default=0)
+    noise = "* significantly different from 0 (95 %)" if fewest > 1 else "a single repetition: no standard errors"
+    if as_metric(how.metric).discrete and 1 < fewest < enough():
+        noise = f"{name_of(how.metric)} takes few different values: no * below {enough()} repetitions"
     console.print(f"{BRACKETS}; {noise}")
 
 
@@ -383,7 +399,8 @@ def _compared(results: Results, first: str, second: str, how: How) -> Iterator[R
         every = shown(name, result, how)
         blank = {dim: None for cells in every for dim in cells.place}
         for cells in every:
-            found = differences(cells.means, result.protocols.index(first), result.protocols.index(second))
+            a, b = result.protocols.index(first), result.protocols.index(second)
+            found = differences(cells.means, a, b, cells.column.discrete)
             for e, epsilon in enumerate(result.epsilons):
                 yield {
                     **{"dataset": name, "users": result.n, "attributes": len(result.domain), "protocol": first},
@@ -412,7 +429,9 @@ def attributes_of(result: Result, how: How) -> tuple[Means, Floats, Any]:
     found = attribute_means(result.error_per_attribute(how.metric, how.postprocess))
     found = found._replace(known=(result.reporters > 0).sum(axis=2))
     largest = attribute_means(result.error_per_attribute("max", how.postprocess)).mean
-    return found, largest, among_best(found, "larger" if as_metric(how.metric).larger_is_better else "smaller")
+    metric = as_metric(how.metric)
+    better = "larger" if metric.larger_is_better else "smaller"
+    return found, largest, among_best(found, better, metric.discrete)
 
 
 def values_of(result: Result, postprocess: PostprocessLike, hidden: Any = False) -> Values:

@@ -14,7 +14,7 @@ from peer import CLIENTS, DOMAIN, EPSILON, collected
 import gpu_rsfd
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.results import aggregate as aggregation
-from gpu_rsfd.results.aggregate import intervals
+from gpu_rsfd.results.aggregate import held, intervals
 
 STORED = json.loads(Path(__file__).with_name("peer.json").read_text())
 DATA = gpu_rsfd.SyntheticDataset(500, (3, 5, 2), "zipf:1", seed=3)
@@ -221,3 +221,52 @@ def test_coverage(protocol):
     tolerance = 5 * math.sqrt(0.95 * 0.05 / runs) + 0.005  # of one value, and that counts are not normal
     assert np.abs(np.mean(inside, axis=0) - 0.95).max() < tolerance
     assert np.abs(np.mean(short, axis=0) - 0.95).max() > tolerance
+
+
+@pytest.mark.parametrize("protocol,domain,epsilon", [
+    ("spl-grr", (5,), 7.6),
+    ("spl-ss", (12,), 7.6),
+    ("spl-oue", (12,), 9.0),
+    ("spl-grr", (2, 5), 16.0),
+    ("smp-grr", (2, 5), 9.0),
+    ("rsfd-oue-z", (2, 5), 9.0),
+    ("rsfd-grr", (2, 5), 20.0),
+])  # fmt: skip
+def test_coverage_at_a_large_epsilon(protocol, domain, epsilon):
+    """Fewer than one wrong report is expected; an estimate +- 1.96 standard errors, the negative control, fails."""
+    runs, parts = 1000, [np.arange(k, 0.0, -1) ** 2 - 1 for k in domain]
+    rng = np.random.default_rng(1)
+    values = np.stack([rng.choice(len(part), 300, p=part / part.sum()) for part in parts], axis=1)
+    data = gpu_rsfd.Dataset(values, domain)
+    result = gpu_rsfd.simulate(data, protocols=protocol, epsilons=epsilon, repetitions=runs, seed=5, sampler="counts")
+    ms, covered, plain = gpu_rsfd.mechanisms(protocol, epsilon, domain), [], []
+    for counts, reporters in zip(result.counts[0, 0], result.reporters[0, 0], strict=True):
+        estimate, error, low, high = intervals(ms, counts, reporters, data.n)
+        covered.append((low <= data.frequencies) & (data.frequencies <= high))
+        plain.append(np.abs(estimate - data.frequencies) <= 1.96 * error)
+        assert (low <= estimate).all()
+        assert (estimate <= high).all()
+    least = 0.95 - 5 * math.sqrt(0.95 * 0.05 / runs) - 0.005
+    assert np.mean(covered, axis=0).min() > least
+    if protocol in ("spl-grr", "spl-ss"):
+        assert np.mean(plain, axis=0).min() < least
+
+
+@pytest.mark.parametrize("n,holding,other", [(7, 0.9, 0.1), (12, 0.99, 0.002), (9, 0.5, 0.01), (5, 1.0, 0.0)])
+def test_the_exact_interval_against_all_outcomes(n, holding, other):
+    """The probability of each count, by adding up all of the holders' and the others' reports."""
+
+    def pmf(m, rate, x):
+        return math.comb(m, x) * rate**x * (1 - rate) ** (m - x)
+
+    for count in range(n + 1):
+        kept = []
+        for h in range(n + 1):
+            chance = [
+                sum(pmf(h, holding, a) * pmf(n - h, other, c - a) for a in range(h + 1) if 0 <= c - a <= n - h)
+                for c in range(n + 1)
+            ]
+            if min(sum(chance[count:]), sum(chance[: count + 1])) > 0.025:
+                kept.append(h)
+        kept = kept or [n]  # more reports than any number of holders explains
+        assert held(count, n, holding, other, 0.025) == (kept[0], kept[-1])

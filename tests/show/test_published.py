@@ -38,6 +38,12 @@ def test_points_are_found_by_protocol_and_epsilon():
     assert published("nursery", replace(result, n=12_959), "clip-normalize") is None
 
 
+def test_points_are_drawn_beside_the_papers_own_budgets_only():
+    for guarantee in ("paper", "user", "attribute"):
+        result = paper(epsilons=[math.log(3)], guarantee=guarantee)
+        assert (published("nursery", result, "clip-normalize") is None) == (guarantee != "paper")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["syn1", "adult"])
 def test_what_is_said_of_their_agreement(name):

@@ -1,6 +1,7 @@
 """Means, standard errors, stars and intervals are what they are said to be, also where estimates are missing."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,19 +9,22 @@ import pytest
 from stats import normal_bound
 
 import gpu_rsfd
-from gpu_rsfd.show.rows import How, error_cells
+from gpu_rsfd.results.result import Column, Results
+from gpu_rsfd.show.rows import How, error_cells, shown
 from gpu_rsfd.show.statistics import (
     CONFIDENCE,
     Means,
+    advice,
     among_best,
     attribute_means,
     differences,
+    enough,
     half_width,
     means,
     quantile,
     t_distribution,
 )
-from gpu_rsfd.show.tables import values_of
+from gpu_rsfd.show.tables import show, values_of
 
 SMP = ["smp-grr", "smp-oue", "smp-adp"]
 
@@ -201,3 +205,44 @@ def test_intervals_of_clipped_estimates_stay_where_estimates_are():
 def test_values_that_nobody_reported():
     result = tiny(4, n=3, d=4, protocols=["smp-grr"], assignment="balanced", sampler="users")
     assert np.isnan(values_of(result, "none").low[0, 0, -3:]).all()
+
+
+def coarse(repetitions, protocols, rng):
+    """Means of a metric that takes few different values, of protocols that are all the same."""
+    return means(rng.integers(0, 5, (protocols, 400, repetitions)) / 4)
+
+
+@pytest.mark.parametrize("protocols", [2, 6])
+@pytest.mark.parametrize("repetitions", [2, 3, 5, 12, 30])
+def test_few_repetitions_of_a_discrete_metric_give_no_verdict(protocols, repetitions):
+    """Of equal protocols none may be left out, nor two be called different, in more than 5 % of columns."""
+    found = coarse(repetitions, protocols, np.random.default_rng(5))
+    stars = among_best(found, "larger", discrete=True)
+    few = repetitions < enough(protocols)
+    assert stars.any() != few
+    limit = 0.05 + 5 * math.sqrt(0.05 * 0.95 / 400)
+    assert few or (~stars).any(axis=0).mean() < limit
+    assert differences(found, 0, 1, discrete=True)["significantly_different"].mean() < limit
+    undeclared = among_best(found, "larger")  # a column of one's own: equal differences alone exclude nobody
+    assert (~undeclared).any(axis=0).mean() < limit
+    said = advice(found, Column("topk", "larger", discrete=True))
+    assert said == (f"topk takes few different values: no * below {enough(protocols)} repetitions" if few else "")
+
+
+def test_enough_is_where_equal_signs_are_evidence():
+    for protocols, pairs in ((2, 1), (6, 15), (39, 741)):
+        assert 2.0 ** (1 - enough(protocols)) <= 0.05 / pairs < 2.0 ** (2 - enough(protocols))
+
+
+def test_a_table_says_how_many_repetitions_would_do(capsys):
+    data = gpu_rsfd.SyntheticDataset(500, (12, 15), "zipf:1", seed=3)
+    few = gpu_rsfd.simulate(data, epsilons=1.0, repetitions=2, seed=1)
+    show(Results({"few": few}), How("none", "topk:3"))
+    text = capsys.readouterr().out
+    assert "topk:3_avg takes few different values: no * below 10 repetitions" in text
+    assert text.count("*") == 1
+    show(Results({"few": few}), How())
+    hint = r"all are marked: about ([\d,]+) repetitions would exclude half of them"
+    number = re.search(hint, capsys.readouterr().out)
+    more = gpu_rsfd.simulate(data, epsilons=1.0, repetitions=4 * int(number[1].replace(",", "")), seed=1)
+    assert not shown("more", more, How())[0].best.all()
