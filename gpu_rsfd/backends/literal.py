@@ -248,12 +248,20 @@ def literal(
 
 def reported(values: npt.NDArray[Any], k: int, recipe: Recipe) -> npt.NDArray[np.int64]:
     """How often each value was reported: by values, by messages that support it, or by bit vectors."""
-    if recipe.unary:
-        return values.sum(axis=0, dtype=np.int64)
-    if isinstance(recipe.noise, Sets):
-        design = recipe.noise.design
-        return design.supported(np.bincount(values, minlength=design.messages), k)
-    return np.bincount(values, minlength=k)
+    return supported(heard(values, k, recipe), k, recipe)
+
+
+def heard(values: npt.NDArray[Any], k: int, recipe: Recipe) -> npt.NDArray[np.int64]:
+    """How often each value or message was sent, or each bit was set."""
+    noise = recipe.noise
+    if isinstance(noise, (Keep, Sets)):
+        return np.bincount(values, minlength=noise.messages(k))
+    return values.sum(axis=0, dtype=np.int64)
+
+
+def supported(sent: npt.NDArray[np.int64], k: int, recipe: Recipe) -> npt.NDArray[np.int64]:
+    """How often each value was reported, from what was `heard`."""
+    return recipe.noise.design.supported(sent, k) if isinstance(recipe.noise, Sets) else sent
 
 
 def reports(
