@@ -23,7 +23,7 @@ from gpu_rsfd.show.tables import PLAIN, WIDTH, escaped, finite, plain_table
 from gpu_rsfd.theory import expected as theory
 from gpu_rsfd.theory.decision import Planned, Question
 from gpu_rsfd.theory.needs import PlanRow
-from gpu_rsfd.theory.words import Decision, cut, points
+from gpu_rsfd.theory.words import Decision, cut, people, points
 
 MEANING = {  # of the errors that are planned for
     "users": "measured against the frequencies of these n users (--against population: of their population)",
@@ -110,8 +110,8 @@ def _document(decision: Decision, rows: Sequence[PlanRow], data: Dataset, asked:
 def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[str]:
     lines = [
         "±: 95 % of a column's estimates are within this margin; in percentage points, rounded up",
-        "equal shares: the error of assuming equal shares (the signal); sample: of a sample of n users without privacy",
-        "better left out: columns with an error above the signal and a margin above half an equal share, 1 / (2 k)",
+        "as asking: so many people, asked without privacy, would tell as much",
+        f"better left out: columns that tell less than asking {asked.survey:,g} people, with a margin above 1 point",
         "unseen: values that can't be distinguished from zero; best: the best protocol for the column",
     ] if columns else []  # fmt: skip
     lines += [
@@ -141,17 +141,17 @@ def _blind(rows: Sequence[PlanRow]) -> str:
 
 def _column_table(decision: Decision, labels: Mapping[str, str]) -> Table:
     targets = any(column.target is not None for column in decision.columns)
-    table = plain_table("column", ["k", "sent by", "±", *(["target"] * targets), "error", "equal shares", "sample"])
+    table = plain_table("column", ["k", "sent by", "±", *(["target"] * targets), "error", "as asking"])
     for name in ("unseen", "best", ""):
         table.add_column(f" {name}", justify="left", no_wrap=True)
     for column in decision.columns[:MOST_COLUMNS]:
         cells = [f"{column.values:,}", column.noise.upper().replace("-R", "-r").replace("-Z", "-z")]
         cells.append(points(column.margin))
         cells += ["–" if column.target is None else points(column.target)] * targets
-        cells += [points(error) for error in (column.rmse, column.uniform_error, column.sample_error)]
+        cells += [points(column.rmse), people(column.survey).removesuffix(" people")]
         cells.append(f"{column.hidden:,} of {column.held:,}")
         cells.append("" if column.best == decision.protocol else labels[column.best])
-        cells.append("" if column.useful else "better left out: the error exceeds the signal")
+        cells.append("" if column.useful else "better left out")
         style = None if column.useful else "dim"
         table.add_row(escaped(cut(column.name)), *(f" {escaped(cell)}" for cell in cells), style=style)
     if len(decision.columns) > MOST_COLUMNS:
