@@ -16,6 +16,7 @@ from rich.table import Table
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.options import show_epsilon
+from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.panels import Page, epsilon_ticks
 from gpu_rsfd.show.statistics import TIE
 from gpu_rsfd.show.tables import PLAIN, WIDTH, escaped, finite, plain_table
@@ -217,8 +218,9 @@ def figure(found: Planned) -> Any:
     if case.targets:
         handles["target"] = Line2D([], [], linestyle="--", **quiet)
     handles["recommended" if chosen else "the smallest error"] = Line2D([], [], linestyle=":", **quiet)
-    for look in case.plan.looks:
-        handles[look.label] = Line2D([], [], color=look.colour, marker=look.marker, linestyle="none")
+    styles = dict(zip(case.plan.protocols, palette(case.plan.looks), strict=True))
+    for look, drawn in zip(case.plan.looks, styles.values(), strict=True):
+        handles[look.label] = Line2D([], [], color=drawn.colour, marker=drawn.marker, linestyle="none")
     handles["Pareto front"] = Line2D([], [], color="#999999", linewidth=1)
     about = f"{decision.dataset}, guarantee {decision.guarantee}; left and middle: {case.plan.looks[p].label}"
     page = Page(3, handles, [about])
@@ -234,13 +236,12 @@ def figure(found: Planned) -> Any:
     middle.axvline(case.terms.n, linestyle=":", **quiet)
     middle.set_xscale("log")
     rows = [row for row in found if row.users == decision.users and math.isfinite(row.rmse + row.loss_all)]
-    looks = {look.name: look for look in case.plan.looks}
     for row in rows:
-        look = looks[row.protocol]
-        face = look.colour if row.non_dominated else "none"
-        style: dict[str, Any] = {"color": look.colour, "markerfacecolor": face, "markersize": 5}
+        colour, marker, _ = styles[row.protocol]
+        face = colour if row.non_dominated else "none"
+        style: dict[str, Any] = {"color": colour, "markerfacecolor": face, "markersize": 5}
         loss = round(row.loss_all, 4)  # a budget is found to about 1e-7, which no axis should show
-        right.plot(loss, 100 * row.rmse, marker=look.marker, **style)
+        right.plot(loss, 100 * row.rmse, marker=marker, **style)
     right.plot(*zip(*pareto([(row.loss_all, 100 * row.rmse) for row in rows]), strict=True), color="#999999", zorder=0)
     at, everything = show_epsilon(case.plan.epsilons[e]), "all protocols: RMSE of all columns, in points"
     for axis, title in zip(page.axes, (f"n = {case.terms.n:,}", f"ε = {at}", everything), strict=True):
