@@ -28,11 +28,11 @@ class Protocol:
 
     name: str
     label: str  # the paper's name
-    colour: str
-    marker: str  # of matplotlib
     budget: Budget
     variants: tuple[Variant, ...]  # one, or two of which the better is taken for each attribute; the last wins a tie
     summary: str  # one sentence for people
+    colour: str = ""  # as #rrggbb, and a marker of Matplotlib, if it has its own
+    marker: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -73,9 +73,8 @@ class Protocol:
 def _solution(prefix: str, title: str, budget: Budget, summary: str) -> Callable[..., Protocol]:
     """What makes the entries of a solution; `what` completes its summary."""
 
-    def entry(name: str, label: str, colour: str, marker: str, what: str, *variants: Variant) -> Protocol:
-        about = summary.format(what)
-        return Protocol(f"{prefix}-{name}", f"{title}[{label}]", colour, marker, budget, variants, about)
+    def entry(name: str, label: str, what: str, *variants: Variant) -> Protocol:
+        return Protocol(f"{prefix}-{name}", f"{title}[{label}]", budget, variants, summary.format(what))
 
     return entry
 
@@ -90,65 +89,65 @@ _smp = _solution("smp", "Smp", WHOLE, "{} of one sampled attribute only.")
 # ruff: noqa: E501  (a table: one protocol, one line)
 _ENTRIES = (
     # the six methods that the paper evaluates
-    _fd("grr", "GRR", "#1b1b1b", "o", "GRR of one attribute, fake values for the rest", Variant(GRR, FAKE)),
-    _fd("oue-z", "OUE-z", "#d1495b", "^", "OUE of one attribute, of zeros for the rest", Variant(OUE, ZERO)),
-    _fd("oue-r", "OUE-r", "#2e86ab", "s", "OUE of one attribute, of fake values for the rest", Variant(OUE, FAKE)),
-    _fd("adp", "ADP", "#edae49", "D", "GRR or OUE-z, whichever has the smaller variance", Variant(OUE, ZERO), Variant(GRR, FAKE)),
-    _spl("adp", "ADP", "#7a7a7a", "v", "GRR or OUE", Variant(GRR, OWN), Variant(OUE, OWN)),
-    _smp("adp", "ADP", "#3c9d63", "P", "GRR or OUE", Variant(GRR, NOTHING), Variant(OUE, NOTHING)),
+    _fd("grr", "GRR", "GRR of one attribute, fake values for the rest", Variant(GRR, FAKE)),
+    _fd("oue-z", "OUE-z", "OUE of one attribute, of zeros for the rest", Variant(OUE, ZERO)),
+    _fd("oue-r", "OUE-r", "OUE of one attribute, of fake values for the rest", Variant(OUE, FAKE)),
+    _fd("adp", "ADP", "GRR or OUE-z, whichever has the smaller variance", Variant(OUE, ZERO), Variant(GRR, FAKE)),
+    _spl("adp", "ADP", "GRR or OUE", Variant(GRR, OWN), Variant(OUE, OWN)),
+    _smp("adp", "ADP", "GRR or OUE", Variant(GRR, NOTHING), Variant(OUE, NOTHING)),
     # the same solutions with SUE, and without the adaptive choice
-    _fd("sue-z", "SUE-z", "#8e5ea2", "X", "SUE of one attribute, of zeros for the rest", Variant(SUE, ZERO)),
-    _fd("sue-r", "SUE-r", "#a65628", "<", "SUE of one attribute, of fake values for the rest", Variant(SUE, FAKE)),
-    _spl("grr", "GRR", "#1b1b1b", ">", "GRR", Variant(GRR, OWN)),
-    _spl("oue", "OUE", "#d1495b", "*", "OUE", Variant(OUE, OWN)),
-    _spl("sue", "SUE", "#2e86ab", ">", "SUE", Variant(SUE, OWN)),
-    _smp("grr", "GRR", "#edae49", "p", "GRR", Variant(GRR, NOTHING)),
-    _smp("oue", "OUE", "#7a7a7a", "d", "OUE", Variant(OUE, NOTHING)),
-    _smp("sue", "SUE", "#3c9d63", "*", "SUE", Variant(SUE, NOTHING)),
+    _fd("sue-z", "SUE-z", "SUE of one attribute, of zeros for the rest", Variant(SUE, ZERO)),
+    _fd("sue-r", "SUE-r", "SUE of one attribute, of fake values for the rest", Variant(SUE, FAKE)),
+    _spl("grr", "GRR", "GRR", Variant(GRR, OWN)),
+    _spl("oue", "OUE", "OUE", Variant(OUE, OWN)),
+    _spl("sue", "SUE", "SUE", Variant(SUE, OWN)),
+    _smp("grr", "GRR", "GRR", Variant(GRR, NOTHING)),
+    _smp("oue", "OUE", "OUE", Variant(OUE, NOTHING)),
+    _smp("sue", "SUE", "SUE", Variant(SUE, NOTHING)),
     # fake data that follow a prior (Arcolezi, Gambs, Couchot, Palamidessi, PVLDB 16(5), 2023); with a uniform one they are RS+FD
-    _rfd("grr", "GRR", "#00798c", "o", "GRR of one attribute, fake values", Variant(GRR, FAKE, prior=True)),
-    _rfd("oue-r", "OUE-r", "#00798c", "v", "OUE of one attribute, of fake values", Variant(OUE, FAKE, prior=True)),
-    _rfd("sue-r", "SUE-r", "#00798c", "<", "SUE of one attribute, of fake values", Variant(SUE, FAKE, prior=True)),
+    _rfd("grr", "GRR", "GRR of one attribute, fake values", Variant(GRR, FAKE, prior=True)),
+    _rfd("oue-r", "OUE-r", "OUE of one attribute, of fake values", Variant(OUE, FAKE, prior=True)),
+    _rfd("sue-r", "SUE-r", "SUE of one attribute, of fake values", Variant(SUE, FAKE, prior=True)),
     # local hashing, histogram encoding and other unary encodings
-    _spl("olh", "OLH", "#0f4c5c", "^", "Local hashing", Variant(OLH, OWN)),
-    _smp("olh", "OLH", "#9b2226", "v", "Local hashing", Variant(OLH, NOTHING)),
-    _spl("blh", "BLH", "#0f4c5c", "D", "Binary local hashing", Variant(BLH, OWN)),
-    _smp("blh", "BLH", "#9b2226", "D", "Binary local hashing", Variant(BLH, NOTHING)),
-    _spl("the", "THE", "#0f4c5c", "X", "Thresholded histogram", Variant(THE, OWN)),
-    _smp("the", "THE", "#9b2226", "X", "Thresholded histogram", Variant(THE, NOTHING)),
-    _spl("rue", "RUE", "#0f4c5c", "*", "Least-error unary encoding", Variant(RUE, OWN)),
-    _smp("rue", "RUE", "#9b2226", ">", "Least-error unary encoding", Variant(RUE, NOTHING)),
+    _spl("olh", "OLH", "Local hashing", Variant(OLH, OWN)),
+    _smp("olh", "OLH", "Local hashing", Variant(OLH, NOTHING)),
+    _spl("blh", "BLH", "Binary local hashing", Variant(BLH, OWN)),
+    _smp("blh", "BLH", "Binary local hashing", Variant(BLH, NOTHING)),
+    _spl("the", "THE", "Thresholded histogram", Variant(THE, OWN)),
+    _smp("the", "THE", "Thresholded histogram", Variant(THE, NOTHING)),
+    _spl("rue", "RUE", "Least-error unary encoding", Variant(RUE, OWN)),
+    _smp("rue", "RUE", "Least-error unary encoding", Variant(RUE, NOTHING)),
     # message sets
-    _spl("hr", "HR", "#301080", "o", "Hadamard response", Variant(HR, OWN)),
-    _smp("hr", "HR", "#e07a5f", "X", "Hadamard response", Variant(HR, NOTHING)),
-    _fd("hr", "HR", "#81b29a", "o", "Hadamard response of one attribute, random messages for the rest", Variant(HR, FAKE)),
-    _spl("pgr", "PGR", "#301080", "v", "Projective geometry", Variant(PGR, OWN)),
-    _smp("pgr", "PGR", "#e07a5f", "P", "Projective geometry", Variant(PGR, NOTHING)),
-    _fd("pgr", "PGR", "#81b29a", "P", "Projective geometry of one attribute, random messages for the rest", Variant(PGR, FAKE)),
+    _spl("hr", "HR", "Hadamard response", Variant(HR, OWN)),
+    _smp("hr", "HR", "Hadamard response", Variant(HR, NOTHING)),
+    _fd("hr", "HR", "Hadamard response of one attribute, random messages for the rest", Variant(HR, FAKE)),
+    _spl("pgr", "PGR", "Projective geometry", Variant(PGR, OWN)),
+    _smp("pgr", "PGR", "Projective geometry", Variant(PGR, NOTHING)),
+    _fd("pgr", "PGR", "Projective geometry of one attribute, random messages for the rest", Variant(PGR, FAKE)),
     # subset selection
-    _spl("ss", "SS", "#301080", "<", "Subset selection", Variant(SS, OWN)),
-    _smp("ss", "SS", "#e07a5f", "s", "Subset selection", Variant(SS, NOTHING)),
+    _spl("ss", "SS", "Subset selection", Variant(SS, OWN)),
+    _smp("ss", "SS", "Subset selection", Variant(SS, NOTHING)),
     # one report of a longitudinal protocol: epsilon is what all reports together lose, the first one loses a share of it
-    _spl("l-grr", "L-GRR", "#5f0f40", "s", "One L-GRR report", Variant(chains.L_GRR, OWN)),
-    _spl("l-sue", "L-SUE", "#5f0f40", "^", "One RAPPOR report", Variant(chains.L_SUE, OWN)),
-    _spl("l-osue", "L-OSUE", "#5f0f40", "P", "One L-OSUE report", Variant(chains.L_OSUE, OWN)),
-    _smp("l-grr", "L-GRR", "#6a994e", "s", "One L-GRR report", Variant(chains.L_GRR, NOTHING)),
-    _smp("l-sue", "L-SUE", "#6a994e", "<", "One RAPPOR report", Variant(chains.L_SUE, NOTHING)),
-    _smp("l-osue", "L-OSUE", "#6a994e", "X", "One L-OSUE report", Variant(chains.L_OSUE, NOTHING)),
-    _fd("l-grr", "L-GRR", "#bc4b51", "o", "One L-GRR report of one attribute, fake values for the rest", Variant(chains.L_GRR, FAKE)),
-    _fd("l-osue-z", "L-OSUE-z", "#bc4b51", "^", "One L-OSUE report of one attribute, of zeros for the rest", Variant(chains.L_OSUE, ZERO)),
-    _fd("l-osue-r", "L-OSUE-r", "#bc4b51", "s", "One L-OSUE report of one attribute, of fake values for the rest", Variant(chains.L_OSUE, FAKE)),
-    _fd("l-sue-z", "L-SUE-z", "#bc4b51", "X", "One RAPPOR report of one attribute, of zeros for the rest", Variant(chains.L_SUE, ZERO)),
-    _fd("l-sue-r", "L-SUE-r", "#bc4b51", "<", "One RAPPOR report of one attribute, of fake values for the rest", Variant(chains.L_SUE, FAKE)),
-    _rfd("l-osue-r", "L-OSUE-r", "#00798c", "s", "One L-OSUE report of one attribute, of fake values", Variant(chains.L_OSUE, FAKE, prior=True)),
-    _rfd("l-sue-r", "L-SUE-r", "#00798c", "X", "One RAPPOR report of one attribute, of fake values", Variant(chains.L_SUE, FAKE, prior=True)),
+    _spl("l-grr", "L-GRR", "One L-GRR report", Variant(chains.L_GRR, OWN)),
+    _spl("l-sue", "L-SUE", "One RAPPOR report", Variant(chains.L_SUE, OWN)),
+    _spl("l-osue", "L-OSUE", "One L-OSUE report", Variant(chains.L_OSUE, OWN)),
+    _smp("l-grr", "L-GRR", "One L-GRR report", Variant(chains.L_GRR, NOTHING)),
+    _smp("l-sue", "L-SUE", "One RAPPOR report", Variant(chains.L_SUE, NOTHING)),
+    _smp("l-osue", "L-OSUE", "One L-OSUE report", Variant(chains.L_OSUE, NOTHING)),
+    _fd("l-grr", "L-GRR", "One L-GRR report of one attribute, fake values for the rest", Variant(chains.L_GRR, FAKE)),
+    _fd("l-osue-z", "L-OSUE-z", "One L-OSUE report of one attribute, of zeros for the rest", Variant(chains.L_OSUE, ZERO)),
+    _fd("l-osue-r", "L-OSUE-r", "One L-OSUE report of one attribute, of fake values for the rest", Variant(chains.L_OSUE, FAKE)),
+    _fd("l-sue-z", "L-SUE-z", "One RAPPOR report of one attribute, of zeros for the rest", Variant(chains.L_SUE, ZERO)),
+    _fd("l-sue-r", "L-SUE-r", "One RAPPOR report of one attribute, of fake values for the rest", Variant(chains.L_SUE, FAKE)),
+    _rfd("l-osue-r", "L-OSUE-r", "One L-OSUE report of one attribute, of fake values", Variant(chains.L_OSUE, FAKE, prior=True)),
+    _rfd("l-sue-r", "L-SUE-r", "One RAPPOR report of one attribute, of fake values", Variant(chains.L_SUE, FAKE, prior=True)),
     *(
-        entry(rule.name, title, colour, marker, f"One {title} report", Variant(rule, others))
-        for rule, title, marker in (
-            (chains.L_OUE, "L-OUE", "o"), (chains.L_SOUE, "L-SOUE", "v"), (chains.BILOLOHA, "BiLOLOHA", "D"), (chains.OLOLOHA, "OLOLOHA", "*"),
-            (chains.L_GRR_PUBLISHED, "L-GRR, published", "p"), (chains.OLOLOHA_PUBLISHED, "OLOLOHA, published", "d"),
+        entry(rule.name, title, f"One {title} report", Variant(rule, others))
+        for rule, title in (
+            (chains.L_OUE, "L-OUE"), (chains.L_SOUE, "L-SOUE"), (chains.BILOLOHA, "BiLOLOHA"), (chains.OLOLOHA, "OLOLOHA"),
+            (chains.L_GRR_PUBLISHED, "L-GRR, published"), (chains.OLOLOHA_PUBLISHED, "OLOLOHA, published"),
         )
-        for entry, colour, others in ((_spl, "#5f0f40", OWN), (_smp, "#6a994e", NOTHING))
+        for entry, others in ((_spl, OWN), (_smp, NOTHING))
     ),
 )
 # fmt: on
@@ -377,6 +376,6 @@ def _mechanism(
     except ZeroDivisionError:  # the budget rounds to nothing inside a formula
         pass
     raise InputError(
-        f"epsilon={epsilon} is too small for {entry} with d={d} and k={k}: at a budget of {e:.3g} per attribute "
+        f"epsilon={epsilon} is too small for {entry} with d={d} and k={k}: at a budget of {spent:.3g} per attribute "
         "the report no longer depends on the value (p = q after rounding towards privacy)"
     )
