@@ -66,7 +66,7 @@ def _style(look: Look, colour: int, kind: int) -> Style:
     return Style(
         look.colour if own and re.fullmatch("#[0-9a-fA-F]{6}", look.colour) else colours[colour % len(colours)],
         look.marker if own and look.marker in template("shapes") else markers[kind % len(markers)],
-        tuple(dashes[kind % len(dashes)]),
+        tuple(dashes[(kind + kind // 20) % len(dashes)]),
     )
 
 
@@ -74,7 +74,7 @@ def _style(look: Look, colour: int, kind: int) -> Style:
 def template(name: str) -> Any:
     """A chart without what depends on the results, the shapes of markers, or what styles are made of.
 
-    A pair of 10 markers and 4 dashes, which take turns, is another one for 20 protocols.  Colours stand out from white
+    A pair of 10 markers and 4 dashes, which take turns, is another one for 40 protocols.  Colours stand out from white
     and, made lighter (page.css), from black; any two differ in both, and without red and green.
     """
     text = resources.files("gpu_rsfd.show").joinpath("resources/charts.json").read_text("utf-8")
