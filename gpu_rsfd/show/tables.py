@@ -362,7 +362,8 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
         write(results, form, _compared(results, first, second, how))
         return
     console = console_for(results)
-    for name, result in rows.select(results, protocols=[first, second]).items():  # the rest is not spoken of
+    results = rows.select(results, protocols=[first, second])  # the rest is not spoken of
+    for name, result in results.items():
         a, b = result.protocols.index(first), result.protocols.index(second)
         labels = [result.plan.looks[p].label for p in (a, b)]
         every = shown(results, name, how)
