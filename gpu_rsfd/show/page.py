@@ -20,7 +20,7 @@ from gpu_rsfd.datasets.table import looks_personal
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import DEFAULT_SETTINGS
-from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED
+from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED, Floats
 from gpu_rsfd.results.metrics import as_metric, average, first_line, metric_names, mse, name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show import charts, rows
@@ -97,7 +97,7 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
     axes, matched = varying_in(sizes), {} if attacks is None else matching(results, attacks)
     datasets = [
         {
-            **_dataset(results, name, (metrics, kinds, kept), matched.get(name)),
+            **_dataset(results, name, (metrics, kinds, kept), attacks if name in matched else None),
             "size": {axis: getattr(sizes[name], axis) for axis in AXES} if name in sizes else None,
         }
         for name in results
@@ -159,15 +159,15 @@ def _shown(results: Results, metric: str) -> tuple[list[str], list[str]]:
     return [metric], list(STORED)
 
 
-def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attack: Result | None) -> dict[str, Any]:
+def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attacks: Results | None) -> dict[str, Any]:
     metrics, kinds, kept = chosen
-    result, (hidden, words) = results[name], rows.withheld_of(results, name)
+    result, known, (hidden, words) = results[name], rows.known_of(results, name), rows.withheld_of(results, name)
     for kind in kinds if result.has_counts else ():
         result.compute([as_metric(m) for m in metrics], kind)  # estimates are processed once for all metrics
 
     def errors(metric: str, kind: str) -> dict[str, Any]:
         """[protocol][epsilon] each."""
-        cells = rows.error_cells(name, result, How(kind, metric))
+        cells = rows.error_cells(name, result, How(kind, metric), known)
         return {
             "mean": _numbers(cells.mean),
             "error": _numbers(cells.error),
@@ -176,11 +176,11 @@ def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attack: R
             "best": cells.best.astype(int).tolist(),
         }
 
-    other = attack or result
-    guessed = [c for c in shown(name, other, How()) if c.how is None and not c.place]
+    others = results if attacks is None else attacks
+    guessed = [c for c in shown(others, name, How()) if c.how is None and not c.place]
     one, any_two = exact_losses(result)
     losses: dict[str, Any] = {**({ONE: one} if len(result.domain) > 1 else {}), ANY: any_two}
-    losses |= {_title(c): there for c in guessed if np.isfinite(there := _where(result, other, c)).any()}
+    losses |= {_title(c): there for c in guessed if np.isfinite(there := _where(result, others[name], c)).any()}
     baselines = {_title(c): c.column.baseline for c in guessed if c.column.baseline is not None}
     return {
         "name": name,
@@ -200,7 +200,7 @@ def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attack: R
         "caveats": rows.caveats([name], result.plan.looks) if rows.published(name, result, DEFAULT) is not None else [],
         "balanced": result.plan.assignment == "balanced",
         "decision": decision_of(results, name),
-        "baselines": {metric: _baseline(result, metric) for metric in metrics},
+        "baselines": {metric: _baseline(result, metric, known) for metric in metrics},
         "guessBaselines": {kind: f"Guessed without a report: {share:.3f}." for kind, share in baselines.items()},
     }
 
@@ -230,7 +230,7 @@ def decision_of(results: Results, name: str) -> dict[str, Any] | None:
     if name not in own_data(results.spec) or not known:
         return None
     guarantee = str(result.spec.get("guarantee", "paper"))
-    decision = recommended(result.plan, result.n, result.names, result.frequencies, name, guarantee)
+    decision = recommended(result.plan, result.n, result.names, result.frequencies, name, guarantee, results.min_count)
     titles = ("Which", "How accurate", "How risky") if decision.protocol else ("Which", "When")
     entries = [*zip(titles, decision.sentences, strict=False), ("What more would buy", decision.more)]
     entries += [("What to leave out", decision.left_out), ("Checked", _checked(result, decision))]
@@ -268,16 +268,16 @@ def _checked(result: Result, decision: Decision) -> str:
     )
 
 
-def _baseline(result: Result, metric: str) -> str:
+def _baseline(result: Result, metric: str, frequencies: Floats) -> str:
     """What errors are to be compared with: those of guesses, and of a sample without privacy."""
     known = as_metric(metric)
     if known.larger_is_better:  # a ranking of values that are all the same means nothing
         return ""
     guess = np.concatenate([np.full(k, 1 / k) for k in result.domain])
-    error = float(average(known, result.frequencies, guess, result.domain, result.n))
+    error = float(average(known, frequencies, guess, result.domain, result.n))
     said = f"Guessing that all values are equally frequent: {f'{error:.3g}' if math.isfinite(error) else '–'}."
     if known.function is mse:
-        sample = [(f * (1 - f)).mean() / result.n for f in (result.frequencies[s] for s in result.domain.slices)]
+        sample = [(f * (1 - f)).mean() / result.n for f in (frequencies[s] for s in result.domain.slices)]
         said += f" A sample of {result.n:,} users without privacy: {float(np.mean(sample)):.3g}."
     return said
 
