@@ -230,8 +230,9 @@ def decision_of(results: Results, name: str) -> dict[str, Any] | None:
     if name not in own_data(results.spec) or not known:
         return None
     guarantee = str(result.spec.get("guarantee", "paper"))
-    decision = recommended(result.plan, result.n, result.names, result.frequencies, name, guarantee, results.min_count)
-    titles = ("Which", "How accurate", "How risky") if decision.protocol else ("Which", "When")
+    given = result.frequencies, name, guarantee, results.min_count, result.labels
+    decision = recommended(result.plan, result.n, result.names, *given)
+    titles = ("Which", "How accurate", "How risky", "How robust") if decision.protocol else ("Which", "When")
     entries = [*zip(titles, decision.sentences, strict=False), ("What more would buy", decision.more)]
     entries += [("What to leave out", decision.left_out), ("Checked", _checked(result, decision))]
     p, e = result.protocols.index(decision.protocol or result.protocols[0]), result.epsilons.index(decision.epsilon)

@@ -97,7 +97,7 @@ def test_the_decision_is_that_of_a_plan_and_checked_by_the_results(shown, data, 
     (entry,) = content(shown)["datasets"]
     plan = gpu_rsfd.plan(data, epsilons=[math.log(2), 1.0, 3.0], protocols=PROTOCOLS, guarantee="paper")
     texts = {part["title"]: part["text"].replace("\u00a0", " ") for part in entry["decision"]["entries"]}
-    assert tuple(texts[title] for title in ("Which", "How accurate", "How risky")) == plan.sentences
+    assert tuple(texts[title] for title in ("Which", "How accurate", "How risky", "How robust")) == plan.sentences
     assert texts["What more would buy"] == plan.decisions[0].more
     (decision,), result = plan.decisions, results["mine"]
     at = result.protocols.index(decision.protocol), result.epsilons.index(decision.epsilon)
