@@ -17,6 +17,7 @@ from gpu_rsfd.checks import MAX_ATTRIBUTES, check_epsilon, check_users, integer
 from gpu_rsfd.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
+MOST_IN_A_RANGE = 1000
 DATA, SIMULATION, MACHINE, OUTPUT = "Data", "Simulation", "Machine", "Output"  # panels of `--help`
 
 
@@ -285,8 +286,18 @@ def read_whole(name: str) -> Callable[[Any, Container[str]], int]:
 
 
 def read_epsilons(value: Any, names: Container[str] = ()) -> list[float]:
-    """Numbers and logarithms: 0.5, ln2, ln(2)."""
-    return [_epsilon(text) for text in split_list(entries(value), "epsilon")]
+    """Numbers, logarithms and ranges: 0.5, ln2, ln(2), 0.5:5:0.5."""
+    return [epsilon for text in split_list(entries(value), "epsilon") for epsilon in _epsilons(text)]
+
+
+def _epsilons(text: str) -> list[float]:
+    parts = [_epsilon(part) for part in text.split(":")]
+    if len(parts) == 1:
+        return parts
+    if len(parts) != 3 or not 0 <= (parts[1] - parts[0]) / parts[2] < MOST_IN_A_RANGE:
+        raise InputError(f"epsilon={text} must be first:last:step, of at most {MOST_IN_A_RANGE} numbers, as 0.5:5:0.5")
+    first, last, step = parts
+    return [round(first + i * step, 12) for i in range(int((last - first) / step + 1e-9) + 1)]
 
 
 def _epsilon(text: str) -> float:

@@ -131,7 +131,7 @@ class Spec:
     )
     epsilons: tuple[float, ...] = option_field(
         "LIST",
-        "Privacy budgets.",
+        "Privacy budgets; 0.5:5:0.5 is a range.",
         "0.5,1,ln2",
         option="epsilon",
         many=True,
@@ -158,7 +158,7 @@ class Spec:
     )
     seed: int = option_field(
         "N",
-        "Seed of the simulation, 0 … 2**64 - 1.",
+        "Seed of the simulation, 0 … 2**64 - 1; runs with the same seed read the same random words.",
         "42",
         check=check_seed,
         read=read_whole("seed"),

@@ -103,14 +103,21 @@ def measurement_of(options: Mapping[str, Any], kind: type[Measurement]) -> Measu
 
 
 def datasets_of(options: Mapping[str, Any], quiet: bool) -> list[Dataset]:
-    """Named data sets and files, or synthetic ones by size.
+    """Named data sets and files, then synthetic ones by size.
 
     What is in a file is said on standard error, unless `quiet`.
     """
-    by_size = [key for key in BY_SIZE if key in options]
-    if by_size and "dataset" in options:
-        raise InputError(f"--dataset and --{by_size[0]} exclude each other; give a name, or a size")
-    return _synthetic(options) if by_size else _named(options, quiet)
+    by_size = any(key in options for key in BY_SIZE)
+    texts = [str(text) for text in entries(options.get("dataset", [] if by_size else DEFAULT_DATASET))]
+    # a file may have a comma in its name
+    names = [name for text in texts for name in ([text] if Path(text).is_file() else split_list([text], "dataset"))]
+    if not any(is_table(name) for name in names):
+        _refuse(options, OF_TABLES, "needs a file of data (--dataset people.csv)")
+    if not any(name in PUBLISHED for name in names):
+        _refuse(options, ["data-dir"], "needs a data set with original files (--dataset adult)")
+    if not any(name in PAPER_SYNTHETIC for name in names) and not by_size:
+        _refuse(options, ["data-seed"], "needs synthetic data (--dataset syn1, or --users and --domain)")
+    return [*_named(names, options, quiet), *(_synthetic(options) if by_size else [])]
 
 
 def _data_seed(options: Mapping[str, Any]) -> int:
@@ -126,9 +133,7 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
         if key not in options:
             listed = f"{', '.join(f'--{other}' for other in needed[:-1])} and --{needed[-1]}"
             raise InputError(f"a synthetic data set needs {listed}; --{key} is missing")
-    _refuse(options, OF_TABLES, "needs a file of data (--dataset people.csv)")
-    _refuse(options, ["data-dir"], "needs a data set of the paper (--dataset adult)")
-    if options.get("sampler") == "marginals":
+    if options.get("sampler") == "marginals" and "dataset" not in options:
         _refuse(options, ["data-seed"], "has no use with --sampler marginals, which takes expected counts")
     domains: list[tuple[Domain, int | None]]
     if grid:
@@ -149,16 +154,7 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
     return found
 
 
-def _named(options: Mapping[str, Any], quiet: bool) -> list[Dataset]:
-    texts = [str(text) for text in entries(options.get("dataset", DEFAULT_DATASET))]
-    # a file may have a comma in its name
-    names = [name for text in texts for name in ([text] if Path(text).is_file() else split_list([text], "dataset"))]
-    if not any(is_table(name) for name in names):
-        _refuse(options, OF_TABLES, "needs a file of data (--dataset people.csv)")
-    if not any(name in PUBLISHED for name in names):
-        _refuse(options, ["data-dir"], "needs a data set with original files (--dataset adult)")
-    if not any(name in PAPER_SYNTHETIC for name in names):
-        _refuse(options, ["data-seed"], "needs synthetic data (--dataset syn1, or --users and --domain)")
+def _named(names: Sequence[str], options: Mapping[str, Any], quiet: bool) -> list[Dataset]:
     seed, folder = _data_seed(options), str(options["data-dir"]) if "data-dir" in options else None
     known = iter(load_datasets([name for name in names if not is_table(name)], seed=seed, data_dir=folder))
     found = []

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_rsfd.cli.commands import DECIDE
-from gpu_rsfd.cli.inputs import datasets_of, read_options, spec_of
+from gpu_rsfd.cli.inputs import BY_SIZE, datasets_of, read_options, spec_of
 from gpu_rsfd.cli.options import SPEC_FILE, inputs_of, switch, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
@@ -58,6 +58,9 @@ def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, **options: An
         plots.check_target(plot, hint="give another name")
     users: list[int] | None = None
     free = "epsilon" not in given
+    sizes = [key for key in BY_SIZE if key != "users" and key in given]
+    if "dataset" in given and sizes:
+        raise InputError(f"--dataset and --{sizes[0]} exclude each other; give a name, or a size")
     if "dataset" not in given:  # any n will do: no user is needed
         given = {"users": "10000", **given, "sampler": "marginals"}
     elif "users" in given:  # these frequencies, another n

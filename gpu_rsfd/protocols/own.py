@@ -50,6 +50,7 @@ def protocol(
     colour: str | None = None,
     marker: str | None = None,
     summary: str | None = None,
+    **unknown: object,
 ) -> Protocol:
     """Define a protocol.
 
@@ -116,6 +117,11 @@ def protocol(
     ['grr', 'mine-z']
     """
     _check_name(name)
+    for key in unknown:
+        raise InputError(
+            f"protocol {name!r}: there is no {key}; a protocol is given by bits, keep, sets or adaptive.  Any other "
+            "mechanism (a channel matrix, code of a client) can be a gpu_rsfd.Measurement: docs/own-measurement.md"
+        )
     label, *looks = _looks(name, label, colour, marker)
     if adaptive is not None:
         given = {"solution": solution, "bits": bits, "keep": keep, "sets": sets, "budget": budget, "loss": loss}

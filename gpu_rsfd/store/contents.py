@@ -402,7 +402,7 @@ def results_of(contents: Contents, path: Path) -> Results:
         more = {} if kind is None else {n: c for n, c in kind.columns.items() if not isinstance(c, str) and c.of}
         late = {a: functools.partial(_late, path.absolute(), contents.want, name, a, end) for a in layout.arrays}
         own = layout._replace(columns={**layout.columns, **more})
-        result = results[name] = Result.made(header, range(*spec["repetitions"])[:end], plain, own, late)
+        result = results[name] = Result.made(header, range(*spec["repetitions"])[:end], plain, own, late, name)
         if sum(8 * math.prod(contents.empty(name, array, end)[0]) for array in layout.arrays) <= AT_ONCE:
             result.__dict__["_read"] = {array: contents.read(name, array, end) for array in layout.arrays}
             options = {} if kind is None else {name: spec[name] for name in kind.__dataclass_fields__ if name in spec}
