@@ -311,7 +311,8 @@ def select(
 
 def part_of(result: Result, protocols: Sequence[str] = (), epsilons: Sequence[float] = ()) -> Result:
     """The same of one data set."""
-    protocols = expanded(protocols, result.protocols, "protocol")
+    labels = {look.label: look.name for look in result.plan.looks}
+    protocols = [labels.get(name, name) for name in expanded(protocols, result.protocols, "protocol")]
     for name in protocols:
         if name not in result.protocols:
             raise InputError(f"no protocol {name!r} in the results; protocols: {', '.join(result.protocols)}")
