@@ -7,6 +7,7 @@ its own, since it is built with sanitizers.
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ from gpu_rsfd.datasets.synthetic import zipf_thresholds
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.planning import AttributePlan
 from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Unsampled
-from gpu_rsfd.protocols.designs import hadamard, projective
+from gpu_rsfd.protocols.designs import Design, hadamard, own_design, projective
 from gpu_rsfd.tape import LANES, Tape, by_thresholds, code_dtype, scale
 
 EMULATED = Path(__file__).parent / "emulated"
@@ -106,6 +107,12 @@ class Job:
         return run(task, seed, self.codes)
 
 
+@functools.lru_cache
+def wide(k: int) -> Design:
+    """More messages than fit into 16 bits."""
+    return own_design(np.arange(k << 16).reshape(k, -1))
+
+
 def random_case(random: np.random.Generator) -> Job:
     """Any recipes on any shape: thresholds with an edge, few and many of them, none or some fakes."""
 
@@ -124,7 +131,13 @@ def random_case(random: np.random.Generator) -> Job:
             some = int(random.integers(2**32))
             threshold = one_of(0, 1, 2**32 - 1, some, some >> 24 << 24)
             if prior is None and random.random() < 0.4:
-                return Recipe(others, Sets(threshold, [hadamard(k), projective(one_of(3, 11), k)][one_of(0, 1)]))
+                return Recipe(
+                    others,
+                    Sets(
+                        threshold,
+                        [hadamard(k), projective(one_of(3, 11), k), wide(min(k, 16))][one_of(0, 1, 2 * (k <= 16))],
+                    ),
+                )
             return Recipe(others, Keep(threshold), prior)
         return Recipe(others, Bits(one_of(bit_threshold(), 2**24), bit_threshold()), prior)
 
