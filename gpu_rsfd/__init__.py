@@ -10,6 +10,7 @@ from gpu_rsfd.version import __version__
 
 if TYPE_CHECKING:
     from gpu_rsfd.backends.literal import Reports, reports
+    from gpu_rsfd.collecting.collection import Client, Collection, collection
     from gpu_rsfd.contract import check
     from gpu_rsfd.datasets import (
         CountedDataset,
@@ -46,6 +47,8 @@ __all__ = [
     "PROTOCOLS",
     "STREAM_VERSION",
     "Aggregate",
+    "Client",
+    "Collection",
     "Column",
     "CountedDataset",
     "Dataset",
@@ -67,6 +70,7 @@ __all__ = [
     "attack",
     "available",
     "check",
+    "collection",
     "describe",
     "label",
     "load_dataset",
@@ -89,6 +93,7 @@ _HOMES = {  # where each name is found when it is first used: importing the pack
     "results.aggregate": "Aggregate aggregate",
     "backends.literal": "Reports reports",
     "contract": "check",
+    "collecting.collection": "Client Collection collection",
     "datasets": "CountedDataset Dataset SyntheticDataset available describe load_dataset load_table",
     "domain": "Domain",
     "errors": "InputError RunError",

@@ -33,6 +33,23 @@ def withheld(counts: npt.NDArray[np.int64], least: int = MIN_COUNT) -> npt.NDArr
     return hidden
 
 
+def publishable(counts: npt.NDArray[np.int64], domain: Domain, least: int = MIN_COUNT) -> npt.NDArray[np.float64]:
+    """Frequencies that depend on what may be shown alone: what is computed from them gives no rare value away.
+
+    Of the users whose values are withheld, `least` hold each rare value (fewer if there aren't so many), and the others
+    the rest.
+    """
+    found = counts.astype(np.float64)
+    for columns in domain.slices:
+        part = found[columns]
+        hidden = withheld(counts[columns], least) & (part > 0)
+        rare = hidden & (part < least)
+        total, each = part[hidden].sum(), min(least, part[hidden].mean()) if rare.any() else 0
+        part[rare] = each
+        part[hidden & ~rare] = (total - each * rare.sum()) / max((hidden & ~rare).sum(), 1)
+    return found / counts[domain.slices[0]].sum()
+
+
 class Dataset:
     """A data set: n users with one value of each of d attributes.
 

@@ -205,7 +205,7 @@ def encode_domain(column: Column, domain: list[str], where: Path) -> Encoded:
         number = column.exact(place)
         code = codes.get(column.values[place], None if number is None else by_number.get(number))  # 07, 7: as spelled
         if code is None:
-            known = f"a value that is not in its domain in {where}: {_shorten(domain)}"
+            known = f"a value that is not in its domain in {where}: {shorten(domain)}"
             raise InputError(f"column {column.name!r} holds in {column.row(place)} {known}")
         code_of_place[place] = code
     return _finish(column, code_of_place, domain)
@@ -213,7 +213,7 @@ def encode_domain(column: Column, domain: list[str], where: Path) -> Encoded:
 
 def encode_bins(column: Column, bins: str) -> Encoded:
     """Numbers in intervals [low, high), the last one closed: of equal width, quantiles, or with given edges."""
-    name, given = column.name, _given_edges(column.name, bins)
+    name, given = column.name, given_edges(column.name, bins)
     low, high = (given[0], given[-1]) if given else (-math.inf, math.inf)
     numbers = np.full(len(column.values), np.nan)
     for place in column.present:
@@ -227,12 +227,17 @@ def encode_bins(column: Column, bins: str) -> Encoded:
         if not len(held) or held.min() == held.max():
             raise _unusable(name, f"has {len(column.present)} different numbers; bins need at least 2")
         borders = [-math.inf, *_edges(held, bins), math.inf]
-    texts = [f"{edge:.12g}" for edge in borders]
-    labels = [f"[{a}, {b}" + ")]"[b is texts[-1]] for a, b in pairwise(texts)]
+    labels = interval_labels(borders)
     if not given:  # whose extremes are open
-        labels[0], labels[-1] = f"< {texts[1]}", f"≥ {texts[-2]}"
+        labels[0], labels[-1] = f"< {borders[1]:.12g}", f"≥ {borders[-2]:.12g}"
     codes = np.searchsorted(borders[1:-1], numbers, side="right")
     return _finish(column, {place: int(codes[place]) for place in column.present}, labels)
+
+
+def interval_labels(edges: Sequence[float]) -> list[str]:
+    """`[0, 18)`, and so on; the last one is closed."""
+    texts = [f"{edge:.12g}" for edge in edges]
+    return [f"[{a}, {b}" + ")]"[b is texts[-1]] for a, b in pairwise(texts)]
 
 
 def _edges(held: npt.NDArray[np.float64], bins: str) -> list[float]:
@@ -249,7 +254,7 @@ def _edges(held: npt.NDArray[np.float64], bins: str) -> list[float]:
     return inner.tolist() or [float(held[0] + np.min(held[held > held[0]])) / 2]
 
 
-def _given_edges(name: str, bins: str) -> list[float]:
+def given_edges(name: str, bins: str) -> list[float]:
     """The edges of `0:18:65`; none if their number is given, `10` or `10q`."""
     if re.fullmatch(r"\d{1,6}q?", bins) and MIN_DOMAIN <= int(bins.rstrip("q")) <= MAX_DOMAIN:
         return []
@@ -261,7 +266,7 @@ def _given_edges(name: str, bins: str) -> list[float]:
     return given
 
 
-def _shorten(values: Iterable[str]) -> str:
+def shorten(values: Iterable[str]) -> str:
     """The first twenty of some values or names, in one line."""
     shown = [value if value.isprintable() else repr(value) for value in values]
     return ", ".join(shown[:20]) + (f", … ({len(shown):,} in all)" if len(shown) > 20 else "")
@@ -563,12 +568,12 @@ def _chosen(what: str, options: Mapping[str, Any], owners: Iterable[str], names:
     there, wanted, excluded = Counter(filter(None, names)), options["columns"], options["exclude"] or ()
     for name in (*(wanted or ()), *excluded, *options["bins"], *owners):
         if name not in there:
-            raise InputError(f"{what} has no column {name!r}; columns: {_shorten(there)}")
+            raise InputError(f"{what} has no column {name!r}; columns: {shorten(there)}")
     chosen = [name for name in (there if wanted is None else dict.fromkeys(wanted)) if name not in excluded]
     if twice := [name for name in chosen if there[name] > 1]:
         raise InputError(f"column {twice[0]!r} is twice in {what}: leave it out (exclude={twice[0]}), or rename it")
     if not chosen:
-        raise InputError(f"no columns chosen of {what}; columns: {_shorten(there)}")
+        raise InputError(f"no columns chosen of {what}; columns: {shorten(there)}")
     place = {name: j for j, name in enumerate(names)}
     return [place[name] for name in chosen]
 
