@@ -7,7 +7,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -19,7 +19,7 @@ from gpu_rsfd.command import command_of, own_data, reads_files
 from gpu_rsfd.datasets.table import looks_personal
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
-from gpu_rsfd.protocols import DEFAULT_SETTINGS
+from gpu_rsfd.protocols import DEFAULT_SETTINGS, Unsampled
 from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED, Floats
 from gpu_rsfd.results.metrics import as_metric, average, first_line, metric_names, mse, name_of
 from gpu_rsfd.results.result import Result, Results
@@ -30,13 +30,20 @@ from gpu_rsfd.show.rows import Cells, How, is_error, part_of, run_of, shown, sou
 from gpu_rsfd.show.tables import values_of, without_number
 from gpu_rsfd.store.files import replace_file
 from gpu_rsfd.theory.decision import recommended
-from gpu_rsfd.theory.words import Decision, Forecast, points
+from gpu_rsfd.theory.words import Decision, Forecast, people, points
 from gpu_rsfd.version import __version__
 
 MOST_ERRORS = 150_000  # means after all metrics and post-processings: 3 MB of text
 MOST_NUMBERS = 450_000  # of estimates and their intervals: 1.2 MB of text
 MOST_NAMES = 3  # data sets that a title names
 LEVELS = 65_535  # an estimate is kept to this part of the range of its data set
+FORMS = {  # of a report, by the kind of noise
+    "keep": "one value",
+    "bits": "a bit for every possible value",
+    "hash": "a hash of it",
+    "sets": "a number that stands for some of the values",
+    "subsets": "a set of values",
+}
 
 ONE, ANY = "privacy loss, one attribute differs", "privacy loss, any two users"
 
@@ -59,7 +66,6 @@ def page(results: Results, title: str, attacks: Results | None = None, metric: s
         raise InputError(
             "the results have no errors of estimates, which a page is about; add them to a page by --attack"
         )
-    charts.vega()
     content = document(results, title, attacks, metric)
     folder = resources.files("gpu_rsfd.show").joinpath("resources")
     parts = {name: folder.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
@@ -106,7 +112,6 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
     return {
         "title": title,
         "contents": f"This page {said}." if (said := rows.contents_of(results)) else "",
-        "version": __version__,
         "complete": results.complete,
         "epsilons": [show_epsilon(e) for e in epsilons],
         "protocols": [
@@ -127,7 +132,7 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
         "datasets": datasets,
         "losses": losses,
         "lossNotes": {kind: "; ".join(loss_notes(first)) for kind in (ONE, ANY)},
-        "charts": {name: charts.template(name) for name in ("curves", "frequencies")},
+        "charts": {name: charts.template(name) for name in ("curves", "columns", "frequencies")},
         "command": command_of(results.spec),
         "readsFiles": reads_files(results.spec),
         "spec": json.dumps(results.spec, indent=1, ensure_ascii=False),
@@ -138,11 +143,6 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
             "seconds": round(sum(results.seconds.values()), 1),
         },
     }
-
-
-def _tables(metrics: Sequence[str], kinds: Sequence[str], entry: Callable[[str, str], Any]) -> dict[str, Any]:
-    """[metric][postprocess]"""
-    return {metric: {kind: entry(metric, kind) for kind in kinds} for metric in metrics}
 
 
 def _shown(results: Results, metric: str) -> tuple[list[str], list[str]]:
@@ -193,7 +193,7 @@ def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attacks: 
         "labels": _labels(result, hidden, kept_identifiers(results, name)),
         "truth": [_short(f) for f in np.where(hidden, np.nan, result.frequencies)],
         "hidden": words,
-        "errors": _tables(metrics, kinds, errors),
+        "errors": {metric: {kind: errors(metric, kind) for kind in kinds} for metric in metrics},
         "estimates": {kind: _estimates(result, kind, hidden) for kind in kept},
         "losses": {kind: _numbers(values) for kind, values in losses.items()},
         "undefined": {kind: lines for kind in kinds if (lines := list(without_number(result, How(kind))))},
@@ -235,18 +235,41 @@ def decision_of(results: Results, name: str) -> dict[str, Any] | None:
     titles = ("Which", "How accurate", "How risky", "How robust") if decision.protocol else ("Which", "When")
     entries = [*zip(titles, decision.sentences, strict=False), ("What more would buy", decision.more)]
     entries += [("What to leave out", decision.left_out), ("Checked", _checked(result, decision))]
+    p, e = result.protocols.index(decision.protocol or result.protocols[0]), result.epsilons.index(decision.epsilon)
+    entries.insert(1, ("What a phone sends", sent(result, p, e) if decision.protocol else ""))
     return {
-        "protocol": result.protocols.index(decision.protocol or result.protocols[0]),
-        "epsilon": result.epsilons.index(decision.epsilon),
+        "protocol": p,
+        "epsilon": e,
         "entries": [{"title": title, "text": unbroken(text)} for title, text in entries if text],
         "columns": [_forecast(column) for column in decision.columns],
     }
 
 
 def _forecast(column: Forecast) -> dict[str, Any]:
-    shares = map(points, (column.margin, column.rmse, column.uniform_error, column.sample_error))
-    numbers = [f"{column.values:,}", column.noise, *shares, f"{column.hidden:,} of {column.held:,}"]
-    return {"name": column.name, "numbers": numbers, "useful": column.useful}
+    margin, asked = points(column.margin), people(column.survey)
+    numbers = [f"{column.values:,}", column.noise, margin, points(column.rmse), asked.removesuffix(" people")]
+    numbers += [f"{column.hidden:,} of {column.held:,}", "" if column.useful else "better left out"]
+    about = {"name": column.name, "useful": column.useful, "margin": _short(100 * column.margin)}
+    return {**about, "said": f"± {margin}", "asked": asked, "numbers": numbers}
+
+
+def sent(result: Result, protocol: int, epsilon: int) -> str:
+    """What a phone sends, in a sentence."""
+    plan, mechanisms = result.plan, result.plan.mechanisms[protocol][epsilon]
+    forms = dict.fromkeys(FORMS.get(m.recipe.noise.kind if m.plain else "hash", "a message") for m in mechanisms)
+    form, d = " or ".join(forms) + ", depending on the column" * (len(forms) > 1), len(mechanisms)
+    how = "randomised" if form == "one value" else f"randomised, as {form}"
+    if d == 1:
+        return f"A phone sends the user's value, {how}, and nothing else."
+    if plan.partial[protocol]:
+        return (
+            f"A phone picks one of the {d:,} columns at random, and sends which one it is and the user's value, {how}."
+        )
+    if plan.samples[protocol]:
+        others = "noise" if all(m.recipe.unsampled is Unsampled.ZERO for m in mechanisms) else "fake data"
+        one = "in one, picked at random and kept secret, it is the user's value, randomised"
+        return f"A phone sends {form}, for each of the {d:,} columns: {one}; in the others it is {others}."
+    return f"A phone sends the user's value in each of the {d:,} columns, each with a share of epsilon, {how}."
 
 
 def unbroken(text: str) -> str:
@@ -324,7 +347,7 @@ def _kept(results: Results, kinds: Sequence[str]) -> list[str]:
     numbers = sum(3 * len(r.protocols) * len(r.epsilons) * r.domain.total for r in results.values())
     if numbers > MOST_NUMBERS or not all(r.has_counts for r in results.values()):
         return []
-    choices = (list(kinds), list(STORED), [DEFAULT])
+    choices = (list(kinds), list(STORED), ["none"])
     return next(choice for choice in choices if numbers * len(choice) <= MOST_NUMBERS)
 
 
