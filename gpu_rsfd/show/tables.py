@@ -354,10 +354,9 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
     """Paired differences with their standard errors; `form` is table, csv or json."""
     labels = {look.label: look.name for result in results.values() for look in result.plan.looks}
     first, second = labels.get(first, first), labels.get(second, second)
-    for name in (first, second):
-        for result in results.values():
-            if name not in result.protocols:
-                raise InputError(f"no protocol {name!r} in the results; protocols: {', '.join(result.protocols)}")
+    for result in results.values():
+        if unknown := [name for name in (first, second) if name not in result.protocols]:
+            raise InputError(f"no protocol {unknown[0]!r} in the results; protocols: {', '.join(result.protocols)}")
     if first == second:
         raise InputError(f"compare={first},{second} names the same protocol twice; two different ones are needed")
     if form != "table":
