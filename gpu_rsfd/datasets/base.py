@@ -63,6 +63,7 @@ class Dataset:
     source: str = "in memory"
 
     origin: tuple[str, dict[str, Any]] | None = None  # the file that it was loaded from, and how
+    round = 0  # of a collection over time
     has_rows = True  # False: known only by its counts, `column` cannot be asked for
 
     def __init__(

@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset, Names
+from gpu_rsfd.datasets.counted import CountedDataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset
+from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import KEEP_ONE, Codes, Tape, Words, by_thresholds, keep_draw, scale
 
@@ -57,10 +59,11 @@ class EvolvingDataset(Dataset):
             raise InputError(f"codes is not an array [users, attributes, rounds]: {error}") from None
         if every.ndim != 3 or not 0 < every.shape[2] <= MOST_ROUNDS:
             raise InputError(f"codes has shape {every.shape}; an array [users, attributes, rounds] is needed")
+        sizes = Domain.of(domain)
 
         def round_of(r: int) -> Dataset:
             try:
-                return Dataset(every[:, :, r], domain, names, name, labels, source)
+                return Dataset(every[:, :, r], sizes, names, name, labels, source)
             except InputError as error:
                 raise InputError(f"round {r}: {error}") from None
 
@@ -75,6 +78,13 @@ class EvolvingDataset(Dataset):
     def counts_at(self, round: int) -> npt.NDArray[np.int64]:
         """How many users hold each value in a round, over all attributes' values in order."""
         return self._rounds[round].counts
+
+    def counted_at(self, round: int) -> Dataset:
+        """A round as a data set of which only the counts are known."""
+        slices = self.domain.slices
+        found = CountedDataset(self.n, self.domain, [self.counts_at(round)[values] for values in slices])
+        found.round = round
+        return found
 
     def frequencies_at(self, round: int) -> npt.NDArray[np.float64]:
         """What a protocol estimates in a round."""
@@ -103,8 +113,9 @@ class ChangingDataset(EvolvingDataset):
     """
 
     def __init__(self, data: Dataset, rounds: int, change: float = 0.0, how: str = "draw") -> None:
-        self.__dict__.update(vars(data))
-        self.data, self.has_rows, self.rounds = data, data.has_rows, integer("rounds", rounds, 1, MOST_ROUNDS)
+        self._describe_shape(data.name, data.n, data.domain, data.names)
+        self.labels, self.source, self.origin, self.has_rows = data.labels, data.source, data.origin, data.has_rows
+        self.data, self.rounds = data, integer("rounds", rounds, 1, MOST_ROUNDS)
         self.change, self.how = change, how
         if how != "draw" and change and not data.has_rows:
             raise InputError(f"change_to={how!r} needs users; data set {data.name!r} is known only by its counts")

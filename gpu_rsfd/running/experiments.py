@@ -57,7 +57,7 @@ def engine_for(
     if cluster is None:
         engine = Local(backend, workers, devices, run.spec.sampler, noises)
         engine.say = say
-        if run.measurement.counts_first:
+        if run.measurement.counts_first or run.measurement.backends:
             engine.open()
         return engine
     if not isinstance(backend, str):
