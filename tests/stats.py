@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from statistics import NormalDist
 
 import numpy as np
@@ -54,6 +55,20 @@ def check_uniform(counts: npt.NDArray, what: str) -> None:
     assert np.max(z) < bound, (
         f"{what}: chi2={np.max(chi2):.1f} with {freedom} degrees (z={np.max(z):.1f} > {bound:.1f})"
     )
+
+
+def two_sample_z(a: Mapping[str, int], b: Mapping[str, int], few: int = 20) -> float:
+    """How far two samples of anything are from having one distribution, as a normal z: Pearson's chi-squared.
+
+    What fewer than `few` of both samples hold is taken together (Wilson-Hilferty approximation).
+    """
+    pairs = [(a.get(key, 0), b.get(key, 0)) for key in {*a, *b}]
+    rare = np.sum([pair for pair in pairs if sum(pair) < few] or [(0, 0)], axis=0)
+    table = np.array([*(pair for pair in pairs if sum(pair) >= few), *([rare] if rare.sum() >= few else [])], float)
+    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
+    freedom = len(table) - 1
+    spread = 2 / (9 * freedom)
+    return float((np.cbrt(((table - expected) ** 2 / expected).sum() / freedom) - (1 - spread)) / math.sqrt(spread))
 
 
 def check_same_moments(x: npt.NDArray, y: npt.NDArray, what: str) -> None:

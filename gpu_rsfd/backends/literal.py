@@ -31,7 +31,7 @@ from gpu_rsfd.protocols import (
     mechanisms,
 )
 from gpu_rsfd.protocols.form import implementation
-from gpu_rsfd.tape import LEVELS, Tape, check_assignment, fake_values, keep_draw
+from gpu_rsfd.tape import LEVELS, Codes, Tape, Words, check_assignment, fake_values, keep_draw
 
 _BLOCK = 4096  # users whose words are drawn together
 
@@ -69,10 +69,10 @@ class Reports:
         return np.concatenate([reported(sent, m.k, m.recipe) for sent, m in each])
 
 
-class _User:
-    """One user's share of the tape: word for word what Section 3 calls random."""
+class User:
+    """One user's share of the words: what Section 3 calls random."""
 
-    def __init__(self, tape: _Block, i: int) -> None:
+    def __init__(self, tape: Block, i: int) -> None:
         self._tape, self._i = tape, i
 
     def sample_attribute(self) -> int:
@@ -96,11 +96,23 @@ class _User:
         return self._tape.u[j][self._i]
 
 
-class _Block:
-    """The words of users start … stop - 1."""
+class Block:
+    """The words of some users, whoever draws them: a tape, or the operating system.
+
+    `sampled` is the attribute of each user; `words[j]` has a word of 64 bits for each, and `u[j]` their 24-bit uniforms
+    [user, value], if attribute j is sent as bits.
+    """
 
     def __init__(
-        self,
+        self, sampled: Codes, words: list[Words], u: list[Any], domain: Domain, recipes: Sequence[Recipe]
+    ) -> None:
+        self.sampled, self.words, self.u = sampled, words, u
+        self.fake = [fake_values(w, k, r.prior) for w, k, r in zip(words, domain, recipes, strict=True)]
+        self.h = [keep_draw(w) for w in words]
+
+    @classmethod
+    def of_tape(
+        cls,
         tape: Tape,
         assignment: str,
         repetition: int,
@@ -108,20 +120,19 @@ class _Block:
         recipes: Sequence[Recipe],
         start: int,
         stop: int,
-    ) -> None:
-        self.sampled = tape.assigned(assignment, repetition, data.n, data.d, start, stop)
-        self.words = [tape.value(j, repetition, start, stop) for j in range(data.d)]
-        self.fake = [fake_values(w, k, r.prior) for w, k, r in zip(self.words, data.domain, recipes, strict=True)]
-        self.h = [keep_draw(w) for w in self.words]
-        self.u = [
+    ) -> Block:
+        """The users start … stop - 1 of a simulation."""
+        u = [
             np.stack([tape.uniforms(offset + v, repetition, start, stop) for v in range(k)], axis=1)
             if recipe.unary
             else np.empty(0, np.uint32)
             for k, offset, recipe in zip(data.domain, data.domain.offsets, recipes, strict=True)
         ]
+        sampled = tape.assigned(assignment, repetition, data.n, data.d, start, stop)
+        return cls(sampled, [tape.value(j, repetition, start, stop) for j in range(data.d)], u, data.domain, recipes)
 
 
-def grr(user: _User, j: int, v: int, k: int, noise: Keep) -> int:
+def grr(user: User, j: int, v: int, k: int, noise: Keep) -> int:
     """Section 2.2.1: the true value with probability p, any other with probability q.
 
     The same distribution, drawn as: keep v with probability p - q, otherwise take a uniform one of all k values.
@@ -129,7 +140,7 @@ def grr(user: _User, j: int, v: int, k: int, noise: Keep) -> int:
     return v if user.keep(j, noise) else user.uniform(j, k)
 
 
-def message(user: _User, j: int, v: int, noise: Sets) -> int:
+def message(user: User, j: int, v: int, noise: Sets) -> int:
     """A message: a uniform one of the value's own with the probability to keep, otherwise a uniform one of all."""
     design = noise.design
     if user.keep(j, noise):
@@ -144,13 +155,13 @@ def encode(v: int, k: int) -> npt.NDArray[np.uint8]:
     return bits
 
 
-def unary(user: _User, j: int, bits: npt.NDArray[np.uint8], noise: Bits) -> npt.NDArray[np.uint8]:
+def unary(user: User, j: int, bits: npt.NDArray[np.uint8], noise: Bits) -> npt.NDArray[np.uint8]:
     """Section 2.2.2, OUE or SUE: Pr[B'[i] = 1] is p if B[i] = 1 and q if B[i] = 0."""
     threshold = np.where(bits == 1, noise.tp, noise.tq)
     return (user.uniforms(j) < threshold).astype(np.uint8)
 
 
-def subset(user: _User, j: int, v: int, k: int, noise: Subsets) -> npt.NDArray[np.uint8]:
+def subset(user: User, j: int, v: int, k: int, noise: Subsets) -> npt.NDArray[np.uint8]:
     """A set of `size` values, as bits: the own one with probability p; the others in order, each set equally likely."""
     u = user.uniforms(j).tolist()
     bits = np.zeros(k, np.uint8)
@@ -162,29 +173,29 @@ def subset(user: _User, j: int, v: int, k: int, noise: Subsets) -> npt.NDArray[n
     return bits
 
 
-def _fake_value(user: _User, i: int, k: int, recipe: Recipe) -> int:
+def _fake_value(user: User, i: int, k: int, recipe: Recipe) -> int:
     """Algorithm 1, line 6"""
     return user.fake_value(i)
 
 
-def _fake_message(user: _User, i: int, k: int, recipe: Recipe) -> int:
+def _fake_message(user: User, i: int, k: int, recipe: Recipe) -> int:
     assert isinstance(recipe.noise, Sets)
     return user.uniform(i, recipe.noise.design.messages)
 
 
-def _fake_bits(user: _User, i: int, k: int, recipe: Recipe) -> npt.NDArray[np.uint8]:
+def _fake_bits(user: User, i: int, k: int, recipe: Recipe) -> npt.NDArray[np.uint8]:
     """Algorithm 2, lines 6 and 7 (no value at all); Algorithm 3, lines 6 to 8"""
     encoded = np.zeros(k, np.uint8) if recipe.unsampled is Unsampled.ZERO else encode(user.fake_value(i), k)
     assert isinstance(recipe.noise, Bits)
     return unary(user, i, encoded, recipe.noise)
 
 
-def _no_fake(user: _User, i: int, k: int, recipe: Recipe) -> Any:
+def _no_fake(user: User, i: int, k: int, recipe: Recipe) -> Any:
     raise TypeError(f"{recipe} has no fakes")
 
 
 # noise class -> (what is sent for the sampled attribute, what for one that was not sampled)
-LITERAL: dict[type, tuple[Callable[[_User, int, int, int, Any], Any], Callable[[_User, int, int, Recipe], Any]]] = {
+LITERAL: dict[type, tuple[Callable[[User, int, int, int, Any], Any], Callable[[User, int, int, Recipe], Any]]] = {
     Keep: (grr, _fake_value),
     Sets: (lambda user, j, v, k, noise: message(user, j, v, noise), _fake_message),
     Bits: (lambda user, j, v, k, noise: unary(user, j, encode(v, k), noise), _fake_bits),
@@ -193,7 +204,7 @@ LITERAL: dict[type, tuple[Callable[[_User, int, int, int, Any], Any], Callable[[
 WHO = "the literal reports"
 
 
-def send(user: _User, v: list[int], domain: Domain, recipes: Sequence[Recipe]) -> dict[int, Any]:
+def send(user: User, v: list[int], domain: Domain, recipes: Sequence[Recipe]) -> dict[int, Any]:
     """What a user sends, per attribute.
 
     Spl: every attribute randomised.  Smp: the sampled one alone.  RS+FD, Algorithms 1, 2 and 3: the sampled attribute
@@ -221,11 +232,11 @@ def literal(
     sampled = np.empty(data.n, np.int64)
     for start in range(0, data.n, _BLOCK):
         stop = min(start + _BLOCK, data.n)
-        block = _Block(tape, assignment, repetition, data, recipes, start, stop)
+        block = Block.of_tape(tape, assignment, repetition, data, recipes, start, stop)
         codes = np.stack([data.column(j, start, stop) for j in range(data.d)], axis=1, dtype=np.int64).tolist()
         sampled[start:stop] = block.sampled
         for i, v in enumerate(codes):
-            for j, y in send(_User(block, i), v, data.domain, recipes).items():
+            for j, y in send(User(block, i), v, data.domain, recipes).items():
                 sent[j].append(y)
                 senders[j].append(start + i)
     values = [
@@ -237,12 +248,20 @@ def literal(
 
 def reported(values: npt.NDArray[Any], k: int, recipe: Recipe) -> npt.NDArray[np.int64]:
     """How often each value was reported: by values, by messages that support it, or by bit vectors."""
-    if recipe.unary:
-        return values.sum(axis=0, dtype=np.int64)
-    if isinstance(recipe.noise, Sets):
-        design = recipe.noise.design
-        return design.supported(np.bincount(values, minlength=design.messages), k)
-    return np.bincount(values, minlength=k)
+    return supported(heard(values, k, recipe), k, recipe)
+
+
+def heard(values: npt.NDArray[Any], k: int, recipe: Recipe) -> npt.NDArray[np.int64]:
+    """How often each value or message was sent, or each bit was set."""
+    noise = recipe.noise
+    if isinstance(noise, (Keep, Sets)):
+        return np.bincount(values, minlength=noise.messages(k))
+    return values.sum(axis=0, dtype=np.int64)
+
+
+def supported(sent: npt.NDArray[np.int64], k: int, recipe: Recipe) -> npt.NDArray[np.int64]:
+    """How often each value was reported, from what was `heard`."""
+    return recipe.noise.design.supported(sent, k) if isinstance(recipe.noise, Sets) else sent
 
 
 def reports(

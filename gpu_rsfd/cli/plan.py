@@ -22,6 +22,8 @@ OWN = (
            default_text="users", known=("users", "population")),
     Option("postprocess", "", "none or clip.", panel=None, kind=str, default="none", default_text="none",
            known=("none", "clip")),
+    Option("survey", "N", "A column is useful if it tells as much as asking so many people without privacy.", "400",
+           panel=None, kind=float, default=100.0, default_text="100"),
     switch("attack", "Simulate an attacker's guesses.", default=True),
     Option("plot", "FILE", "Figure to write: margins against epsilon and n, errors against losses.", "plan.png",
            panel=None, kind=Path),
@@ -59,7 +61,7 @@ def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, **options: An
     elif "users" in given:  # these frequencies, another n
         users = list(dict.fromkeys(read_users(given.pop("users"))))
     errors = options["against"], options["postprocess"]
-    asked = Question(users, options["target"], options["target_rmse"], *errors, attack, free)
+    asked = Question(users, options["target"], options["target_rmse"], *errors, attack, free, options["survey"])
     data = datasets_of(given, quiet)
     if plot is not None and (len(data) > 1 or (users is not None and len(users) > 1)):
         raise InputError("--plot draws one data set and one number of users; give one of each")

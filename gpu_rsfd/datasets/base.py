@@ -33,6 +33,23 @@ def withheld(counts: npt.NDArray[np.int64], least: int = MIN_COUNT) -> npt.NDArr
     return hidden
 
 
+def publishable(counts: npt.NDArray[np.int64], domain: Domain, least: int = MIN_COUNT) -> npt.NDArray[np.float64]:
+    """Frequencies that depend on what may be shown alone: what is computed from them gives no rare value away.
+
+    Of the users whose values are withheld, `least` hold each rare value (fewer if there aren't so many), and the others
+    the rest.
+    """
+    found = counts.astype(np.float64)
+    for columns in domain.slices:
+        part = found[columns]
+        hidden = withheld(counts[columns], least) & (part > 0)
+        rare = hidden & (part < least)
+        total, each = part[hidden].sum(), min(least, part[hidden].mean()) if rare.any() else 0
+        part[rare] = each
+        part[hidden & ~rare] = (total - each * rare.sum()) / max((hidden & ~rare).sum(), 1)
+    return found / counts[domain.slices[0]].sum()
+
+
 class Dataset:
     """A data set: n users with one value of each of d attributes.
 
@@ -87,7 +104,7 @@ class Dataset:
             raise InputError(f"codes has {table.shape[1]} columns, but domain has {self.d} sizes")
         if table.dtype.kind not in "iub":
             raise InputError(f"codes has dtype {table.dtype}; integers 0 … k - 1 are needed")
-        self._columns = [_checked_column(table[:, j], j, k) for j, k in enumerate(self.domain)]
+        self._columns = [checked_column(table[:, j], j, k) for j, k in enumerate(self.domain)]
         self.labels = None if labels is None else check_labels(labels, self.domain)
         self.source = check_text("source", source)
 
@@ -150,11 +167,13 @@ def check_rows(data: Dataset, sampler: str) -> None:
         raise InputError(f"{known}: sampler={sampler!r} cannot be used; available: marginals")
 
 
-def _checked_column(column: npt.NDArray[Any], j: int, k: int) -> Codes:
+def checked_column(column: npt.NDArray[Any], j: int, k: int, round: int | None = None) -> Codes:
+    """The codes of an attribute, in one of several rounds or at all; an error if one is outside its domain."""
     low, high = int(column.min()), int(column.max())
     if low < 0 or high >= k:
         bad = low if low < 0 else high
-        raise InputError(f"codes[:, {j}] holds {bad}, outside 0 … {k - 1} (domain[{j}]={k})")
+        place = f"{j}" if round is None else f"{j}, {round}"
+        raise InputError(f"codes[:, {place}] holds {bad}, outside 0 … {k - 1} (domain[{j}]={k})")
     codes = np.array(column, dtype=code_dtype(k), order="C")
     codes.flags.writeable = False
     return codes

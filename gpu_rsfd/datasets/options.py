@@ -61,9 +61,9 @@ def _check_rounds(value: Any) -> dict[str, str]:
     """`hours=h_*`, or `h_*`, whose attribute is called h."""
     given = [f"{name}={pattern}" for name, pattern in value.items()] if isinstance(value, Mapping) else value
     pairs = [text.rpartition("=") for text in _check_texts("rounds_in")(given) or ()]
-    found = {name or re.sub(r"[\W_]+", " ", pattern).strip(): pattern for name, _, pattern in pairs}
-    if "" in found or len(found) < len(pairs):
-        raise InputError(f"rounds_in={','.join(''.join(p) for p in pairs)} must give each attribute a name of its own")
+    found = {name or re.sub(r"[\W_]+", " ", pattern).strip() or pattern: pattern for name, _, pattern in pairs}
+    if len(found) < len(pairs):
+        raise InputError(f"rounds_in={','.join(map(''.join, pairs))} must give each attribute a name of its own")
     return found
 
 

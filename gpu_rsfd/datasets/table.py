@@ -207,7 +207,7 @@ def encode_domain(column: Column, domain: list[str], where: Path) -> Encoded:
         number = column.exact(place)
         code = codes.get(column.values[place], None if number is None else by_number.get(number))  # 07, 7: as spelled
         if code is None:
-            known = f"a value that is not in its domain in {where}: {_shorten(domain)}"
+            known = f"a value that is not in its domain in {where}: {shorten(domain)}"
             raise InputError(f"column {column.name!r} holds in {column.row(place)} {known}")
         code_of_place[place] = code
     return _finish(column, code_of_place, domain)
@@ -215,7 +215,7 @@ def encode_domain(column: Column, domain: list[str], where: Path) -> Encoded:
 
 def encode_bins(column: Column, bins: str) -> Encoded:
     """Numbers in intervals [low, high), the last one closed: of equal width, quantiles, or with given edges."""
-    name, given = column.name, _given_edges(column.name, bins)
+    name, given = column.name, given_edges(column.name, bins)
     low, high = (given[0], given[-1]) if given else (-math.inf, math.inf)
     numbers = np.full(len(column.values), np.nan)
     for place in column.present:
@@ -229,12 +229,17 @@ def encode_bins(column: Column, bins: str) -> Encoded:
         if not len(held) or held.min() == held.max():
             raise _unusable(name, f"has {len(column.present)} different numbers; bins need at least 2")
         borders = [-math.inf, *_edges(held, bins), math.inf]
-    texts = [f"{edge:.12g}" for edge in borders]
-    labels = [f"[{a}, {b}" + ")]"[b is texts[-1]] for a, b in pairwise(texts)]
+    labels = interval_labels(borders)
     if not given:  # whose extremes are open
-        labels[0], labels[-1] = f"< {texts[1]}", f"≥ {texts[-2]}"
+        labels[0], labels[-1] = f"< {borders[1]:.12g}", f"≥ {borders[-2]:.12g}"
     codes = np.searchsorted(borders[1:-1], numbers, side="right")
     return _finish(column, {place: int(codes[place]) for place in column.present}, labels)
+
+
+def interval_labels(edges: Sequence[float]) -> list[str]:
+    """`[0, 18)`, and so on; the last one is closed."""
+    texts = [f"{edge:.12g}" for edge in edges]
+    return [f"[{a}, {b}" + ")]"[b is texts[-1]] for a, b in pairwise(texts)]
 
 
 def _edges(held: npt.NDArray[np.float64], bins: str) -> list[float]:
@@ -251,7 +256,7 @@ def _edges(held: npt.NDArray[np.float64], bins: str) -> list[float]:
     return inner.tolist() or [float(held[0] + np.min(held[held > held[0]])) / 2]
 
 
-def _given_edges(name: str, bins: str) -> list[float]:
+def given_edges(name: str, bins: str) -> list[float]:
     """The edges of `0:18:65`; none if their number is given, `10` or `10q`."""
     if re.fullmatch(r"\d{1,6}q?", bins) and MIN_DOMAIN <= int(bins.rstrip("q")) <= MAX_DOMAIN:
         return []
@@ -263,7 +268,7 @@ def _given_edges(name: str, bins: str) -> list[float]:
     return given
 
 
-def _shorten(values: Iterable[str]) -> str:
+def shorten(values: Iterable[str]) -> str:
     """The first twenty of some values or names, in one line."""
     shown = [value if value.isprintable() else repr(value) for value in values]
     return ", ".join(shown[:20]) + (f", … ({len(shown):,} in all)" if len(shown) > 20 else "")
@@ -565,7 +570,7 @@ def _chosen(what: str, options: Mapping[str, Any], owners: Iterable[str], names:
     there, wanted, excluded = Counter(filter(None, names)), options["columns"], options["exclude"] or ()
     for name in (*(wanted or ()), *excluded, *options["bins"], *owners):
         if name not in there and name not in options["rounds_in"]:
-            raise InputError(f"{what} has no column {name!r}; columns: {_shorten(there)}")
+            raise InputError(f"{what} has no column {name!r}; columns: {shorten(there)}")
     if options["rounds_in"]:
         patterns = options["rounds_in"].values()
         wanted = [n for n in (there if wanted is None else wanted) if any(fnmatchcase(n, p) for p in patterns)]
@@ -573,7 +578,7 @@ def _chosen(what: str, options: Mapping[str, Any], owners: Iterable[str], names:
     if twice := [name for name in chosen if there[name] > 1]:
         raise InputError(f"column {twice[0]!r} is twice in {what}: leave it out (exclude={twice[0]}), or rename it")
     if not chosen:
-        raise InputError(f"no columns chosen of {what}; columns: {_shorten(there)}")
+        raise InputError(f"no columns chosen of {what}; columns: {shorten(there)}")
     place = {name: j for j, name in enumerate(names)}
     return [place[name] for name in chosen]
 
@@ -590,30 +595,24 @@ def _settled(column: Column, marks: Iterable[tuple[str, str, str]], decimal: str
     return replace(column, places=moved[column.places], values=list(merged), decimal="" if column.declared else decimal)
 
 
-def _rounds(columns: Sequence[Column], options: Mapping[str, Any]) -> tuple[list[Column], int]:
-    """A column for each attribute, with its rounds below each other; and their number."""
+def _rounds(columns: Sequence[Column], options: Mapping[str, Any]) -> list[Column]:
+    """A column for each attribute that has rounds, which lie below each other in it."""
     long = []
     for name, pattern in options["rounds_in"].items():
         rounds = [column for column in columns if fnmatchcase(column.name, pattern)]
-        values = list(dict.fromkeys(text for column in rounds for text in column.values))
-        places = np.full((len(rounds), len(columns[0].places)), MISSING, np.int64)
-        for row, column in zip(places, rounds, strict=True):
-            moved = [*map({text: i for i, text in enumerate(values)}.__getitem__, column.values), MISSING]
-            row[:] = np.array(moved, np.int64)[column.places]
-        for r in range(1, len(rounds)) if options["missing_rounds"] == "last" else ():
-            places[r] = np.where(places[r] == MISSING, places[r - 1], places[r])
         if len(rounds) < 2 or len(rounds) * len(options["rounds_in"]) != len(columns):
             many = "each attribute needs two or more, as many as the others, and a column can't be of two attributes"
             raise InputError(f"rounds_in={name}={pattern} fits {len(rounds)} of {len(columns)} columns; {many}")
-        if (gaps := (places == MISSING).sum(axis=1)).any():
-            helps = (
-                "missing_rounds=last takes the value of the round before" if not gaps[0] else "leave these users out"
-            )
-            raise InputError(f"column {rounds[int(gaps.argmax())].name!r} has missing values; {helps}")
-        kinds = {column.declared for column in rounds}
-        kind = kinds.pop() if len(kinds) == 1 else "text"
-        long.append(Column(name, places.ravel(), values, kind, rounds[0].decimal))
-    return long, len(long and rounds)
+        values = {text: i for i, text in enumerate(dict.fromkeys(text for one in rounds for text in one.values))}
+        places = np.array([np.array([*map(values.get, c.values), MISSING])[c.places] for c in rounds], np.int64)
+        for r in range(1, len(rounds)) if options["missing_rounds"] == "last" else ():
+            places[r] = np.where(places[r] == MISSING, places[r - 1], places[r])
+        if (gaps := (places == MISSING).any(axis=1)).any():
+            helps = "leave these users out, or take the value of the round before (missing_rounds=last)"
+            raise InputError(f"column {rounds[int(gaps.argmax())].name!r} has missing values in a round; {helps}")
+        rows = np.tile(np.arange(places.shape[1]), len(rounds))
+        long.append(replace(rounds[0], name=name, places=places.ravel(), values=list(values), rows=rows))
+    return long
 
 
 def _made(
@@ -626,11 +625,11 @@ def _made(
     found = list(read(options, partial(_chosen, what, options, owners)))
     problems = [str(column) for column in found if isinstance(column, InputError)]
     columns = [_settled(column, marks, options["decimal"]) for column in found if isinstance(column, Column)]
-    rows, rounds = len(columns[0].places) if columns else 0, 0
-    if rows and options["rounds_in"]:
-        columns, rounds = _rounds(columns, options)
+    rows, several = len(columns[0].places) if columns else 0, bool(options["rounds_in"])
     if not rows:
         raise InputError("\n  ".join(problems) or f"{what} has no rows; at least one is needed")
+    if several:
+        columns = _rounds(columns, options)
     if options["missing"] == "drop":
         keep = np.flatnonzero(np.all([column.places != MISSING for column in columns], axis=0))
         if not len(keep):
@@ -660,10 +659,11 @@ def _made(
     data, texts = None, [labels for _, labels in made]
     if not problems:
         table, names = np.stack([codes for codes, _ in made], axis=1), [column.name for column in columns]
-        of_rounds = table.reshape(rounds, rows, -1).transpose(1, 2, 0) if rounds else table
-        kind = EvolvingDataset if rounds else Dataset
-        data = kind(of_rounds, map(len, texts), names, named[0], texts, source=named[1])
-    users = rows if rounds else len(columns[0].places)
+        kind, codes = (
+            (EvolvingDataset, table.reshape(-1, rows, len(names)).transpose(1, 2, 0)) if several else (Dataset, table)
+        )
+        data = kind(codes, map(len, texts), names, named[0], texts, source=named[1])
+    users = rows if several else len(columns[0].places)
     proposed = _proposed([c for c in columns if c.name not in domains], [c.name for c in personal], options)
     return TableReport(*named, rows, users, options["delimiter"], tuple(reports), tuple(problems), proposed, data)
 

@@ -11,14 +11,15 @@ import numpy as np
 
 from gpu_rsfd.backends.cpu.rounds import Attribute, Sender
 from gpu_rsfd.backends.rounds import FAKING, SAMPLING
-from gpu_rsfd.checks import integer
+from gpu_rsfd.checks import check_share, integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.evolving import MOST_ROUNDS, ChangingDataset, EvolvingDataset
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.base import Measurement
 from gpu_rsfd.options import OUTPUT, option_field, read_list, read_whole
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.results.estimate import MSE, STORED, errors_of, estimates, postprocess
+from gpu_rsfd.protocols import Unsampled
+from gpu_rsfd.results.estimate import DEFAULT, MSE, STORED, errors_of, estimates, postprocess
 from gpu_rsfd.results.metrics import average
 from gpu_rsfd.results.result import Column
 
@@ -28,19 +29,12 @@ if TYPE_CHECKING:
     from gpu_rsfd.spec import Spec
 
 ROUNDS = 12  # where neither the command nor the data say how many
-CHANGES = ("draw", "step")
-RAW = STORED.index("clip-normalize")
+SHOWN, AFTER = STORED.index(DEFAULT), f", postprocess={DEFAULT}"
 
 
-def _check_share(value: Any) -> float:
-    """A probability."""
-    try:
-        share = float(value)
-    except (TypeError, ValueError):
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise InputError(f"change={value} must be a number from 0 to 1")
-    return share
+def _check_change(value: Any) -> float:
+    """A probability, 0 among them."""
+    return 0.0 if str(value) in ("0", "0.0") else check_share("change", value)
 
 
 def _distinct(values: Any) -> list[str]:
@@ -55,81 +49,39 @@ class Rounds(Measurement):
     """Simulate a collection over rounds with memoisation: errors, what users have spent, what an attacker guesses."""
 
     rounds: int = option_field(
-        "N",
-        "Rounds of the collection.",
-        "24",
+        "N", "Rounds of the collection.", "24", read=read_whole("rounds"), default=0,
         check=lambda value: integer("rounds", value, 0, MOST_ROUNDS),
-        read=read_whole("rounds"),
-        default=0,
-        default_text=f"those of the data, else {ROUNDS}",
-        type_text="int, optional",
-    )
+        default_text=f"those of the data, else {ROUNDS}", type_text="int, optional",
+    )  # fmt: skip
     change: float = option_field(
-        "SHARE",
-        "Probability that a user draws a new value of an attribute before a round.",
-        "0.05",
-        check=_check_share,
-        default=0.0,
-        default_text="0",
-        type_text="float, optional",
-    )
-    change_to: str = option_field(
-        "NAME",
-        "New values: drawn from the data set's distribution, or a step to a neighbour.",
-        "step",
-        default="draw",
-        known=CHANGES,
-        type_text="{'draw', 'step'}, optional",
-    )
+        "SHARE", "Probability that a user draws a new value of an attribute before a round.", "0.05",
+        check=_check_change, default=0.0, default_text="0", type_text="float, optional",
+    )  # fmt: skip
     memo: str = option_field(
-        "NAME",
-        "Whether users remember what they randomised (on), or randomise their values afresh in each round (off).",
-        "off",
-        default="on",
-        known=("on", "off"),
-        type_text="{'on', 'off'}, optional",
-    )
+        "NAME", "Whether users remember what they randomised, or randomise their values afresh in each round (off).",
+        "off", default="on", known=("on", "off"), type_text="{'on', 'off'}, optional",
+    )  # fmt: skip
     fakes: list[str] = option_field(  # noqa: RUF009  (a field, made when it is asked for)
-        "LIST",
-        "How RS+FD makes fakes: from a remembered permutation of the values (memo), at random for each value "
-        "(independent), once (fixed) or in each round (fresh); a list compares them.",
-        "memo,fresh",
-        many=True,
-        check=_distinct,
-        read=read_list("fakes"),
-        default=["memo"],
-        default_text="memo",
-        known=FAKING,
+        "LIST", "How RS+FD makes fakes: from a remembered permutation of the values (memo), at random for each value "
+        "(independent), once (fixed) or in each round (fresh); a list compares them.", "memo,fresh",
+        many=True, check=_distinct, read=read_list("fakes"), default=["memo"], default_text="memo", known=FAKING,
         type_text="str or list of str, optional",
-    )
+    )  # fmt: skip
     sampling: str = option_field(
-        "NAME",
-        "Whether users sample an attribute once (fixed) or in each round (fresh).",
-        "fresh",
-        default="fixed",
-        known=SAMPLING,
-        type_text="{'fixed', 'fresh'}, optional",
-    )
+        "NAME", "Whether users sample an attribute once (fixed) or in each round (fresh).", "fresh",
+        default="fixed", known=SAMPLING, type_text="{'fixed', 'fresh'}, optional",
+    )  # fmt: skip
     keep: str = option_field(
-        "NAME",
-        "What the results file stores: counts of each round, too, or only the errors (mse).",
-        "counts",
-        default="mse",
-        known=("counts", "mse"),
-        panel=OUTPUT,
-        type_text="{'counts', 'mse'}, optional",
-    )
+        "NAME", "What the results file stores: counts of each round, too, or only the errors (mse).", "counts",
+        default="mse", known=("counts", "mse"), panel=OUTPUT, type_text="{'counts', 'mse'}, optional",
+    )  # fmt: skip
 
     name = "rounds"
     command = "rounds"
     columns = {
-        "mse": Column(
-            "MSE_avg of a round, postprocess=clip-normalize", "smaller", of=lambda r: r["mse"][..., RAW].mean(axis=-1)
-        ),
+        "mse": Column(f"MSE_avg of a round{AFTER}", "smaller", of=lambda r: r["mse"][..., SHOWN].mean(axis=-1)),
         "mse_mean": Column(
-            "MSE_avg of the mean over rounds, postprocess=clip-normalize",
-            "smaller",
-            of=lambda r: r["mse_mean"][..., RAW],
+            f"MSE_avg of the mean over rounds{AFTER}", "smaller", of=lambda r: r["mse_mean"][..., SHOWN]
         ),
     }
     about = "{rounds} rounds, change={change}, memo {memo}"
@@ -146,25 +98,19 @@ class Rounds(Measurement):
             raise InputError("sampler='counts' can't be used in rounds; available: users, marginals")
         if self.memo == "off" and self.fakes != ["memo"]:
             raise InputError(f"fakes={','.join(self.fakes)} needs --memo on: fakes are fresh if nothing is remembered")
-        known = {data.rounds for data in datasets if isinstance(data, EvolvingDataset)}
+        known = [data.rounds for data in datasets if isinstance(data, EvolvingDataset)]
         made = replace(self, rounds=self.rounds or min(known, default=ROUNDS))
-        memo = self.memo == "on"
+        settings = [replace(spec.settings_for(data), memo=self.memo == "on") for data in datasets]
         plans = [
-            Plan.of(
-                data.domain,
-                spec.protocols,
-                spec.epsilons,
-                spec.assignment,
-                replace(spec.settings_for(data), memo=memo),
-            )
-            for data in datasets
+            Plan.of(data.domain, spec.protocols, spec.epsilons, spec.assignment, each)
+            for data, each in zip(datasets, settings, strict=True)
         ]
         return made, spec, [made._evolving(data) for data in datasets], plans
 
     def _evolving(self, data: Dataset) -> EvolvingDataset:
         """The data with rounds: their own, or made ones."""
         if not isinstance(data, EvolvingDataset):
-            return ChangingDataset(data, self.rounds, self.change, self.change_to)
+            return ChangingDataset(data, self.rounds, self.change)
         if self.change and not isinstance(data, ChangingDataset):
             raise InputError(f"change={self.change} can't be given for {data.name!r}, whose values have rounds already")
         if self.rounds > data.rounds:
@@ -227,9 +173,8 @@ class Rounds(Measurement):
             for a, i in zip(plan.attributes, plan.cells[p][e], strict=True):
                 number = distinct[a.index].index(senders[a.index][i][f])
                 counts[p, e, :, f, :, a.columns] = sums[1 + a.index][:, number]
-        sampled = sums[0]
         reporters = np.full((*counts.shape[:3], self.rounds, plan.d), view.data.n, np.int64)
-        reporters[np.array(plan.partial)] = sampled
+        reporters[np.array(plan.partial)] = sums[0]
         return counts, reporters
 
 
@@ -242,8 +187,8 @@ def _counted(sampling: str, rounds: int, senders: list[list[Sender]], chunk: Chu
         table = np.zeros((len(senders[j]), rounds, k), np.int64)
         attribute = Attribute(users, j, senders[j])
         for r, i, values, sent in attribute.reports(range(rounds)):
-            noise, alone = senders[j][i].noise, senders[j][i].partial
-            mine = users.sampled(r) == j
+            noise, mine = senders[j][i].noise, users.sampled(r) == j
+            alone = senders[j][i].recipe.unsampled is Unsampled.NOTHING
             if noise.cells:
                 sent = attribute.cells[noise.cells] == sent
             if sent.ndim == 1:

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from statistics import NormalDist
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.backends.literal import Reports
+from gpu_rsfd.backends.literal import Reports, heard, supported
 from gpu_rsfd.checks import check_epsilon
 from gpu_rsfd.datasets.base import Labels, check_labels
 from gpu_rsfd.domain import Domain
@@ -40,6 +40,7 @@ Floats = npt.NDArray[np.float64]
 AGAINST = ("users", "population")
 BAD = ("refuse", "count")
 BATCH = 4096  # reports that are looked at together
+CELLS = 1 << 20  # of an array that are looked at together
 WHOLE, BITS = "iu", "biuf"  # kinds of NumPy arrays that may hold values, and bits
 DEVIATIONS = 6  # of the mean number of bits that are set, before reports are taken for those of another protocol
 ENOUGH = 100  # reports, for that
@@ -303,7 +304,8 @@ class Tally:
         self.n = 0
         self.bad: Counter[str] = Counter()
         self._first: tuple[int, str] | None = None
-        self.counts = np.zeros(sum(m.k for m in ms), np.int64)
+        each = zip(self._messages, ms, strict=True)
+        self._heard = [np.zeros(m.k if messages is None else messages, np.int64) for messages, m in each]
         self.reporters = np.zeros(len(ms), np.int64)
         self._squares = np.zeros(len(ms))  # of the bits that are set in a report
 
@@ -314,7 +316,7 @@ class Tally:
         if isinstance(reports, (str, bytes)) or not isinstance(reports, Iterable):
             raise InputError(f"reports is of type {type(reports).__name__}; a list with a report per user is needed")
         start = 0
-        for some in _chunks(iter(reports)):
+        for some in _chunks(reports):
             if isinstance(some, Reports):
                 self._add_ours(some, start)
                 start += len(some.sampled)
@@ -345,12 +347,12 @@ class Tally:
         senders = [each - first for each in reports.users]
         self._count(list(reports.values), senders, len(reports.sampled), wrong, start)
 
-    def _add_users(self, batch: list[Any], start: int) -> None:
+    def _add_users(self, batch: Any, start: int) -> None:
         """Reports of single users: first all at once, and one by one if that fails."""
         wrong: dict[int, tuple[str, str]] = {}
-        sent: list[list[Any]] = [[] for _ in self.ms]
-        users: list[list[int]] = [[] for _ in self.ms]
-        for i, report in enumerate(batch):
+        columns = self._columns(batch)
+        sent, users = columns or ([[] for _ in self.ms], [[] for _ in self.ms])
+        for i, report in enumerate([] if columns else batch):
             try:
                 entries = self._entries(report)
             except ValueError as error:
@@ -366,8 +368,20 @@ class Tally:
                 column = self._one_by_one(entries, users[j], j, wrong)
             values.append(column)
             for i in np.flatnonzero(self._outside(column, j)).tolist():
-                wrong.setdefault(users[j][i], ("outside the domain", self._holds(j, entries[i])))
-        self._count(values, [np.array(each, np.int64) for each in users], len(batch), wrong, start)
+                wrong.setdefault(int(users[j][i]), ("outside the domain", self._holds(j, entries[i])))
+        self._count(values, [np.asarray(each, np.int64) for each in users], len(batch), wrong, start)
+
+    def _columns(self, batch: Any) -> tuple[list[Any], list[Any]] | None:
+        """(entries, users) of each attribute, if a batch is an array that has nothing but good shapes."""
+        d, everyone = len(self.ms), np.arange(len(batch))
+        if not isinstance(batch, np.ndarray) or batch.shape[1:2] != (2 if self._smp else d,):
+            return None
+        if not self._smp:
+            return [batch[:, j] for j in range(d)], [everyone] * d
+        users = [np.flatnonzero(batch[:, 0] == j) for j in range(d)] if batch[0].ndim == 1 else []
+        if batch.dtype.kind not in WHOLE or sum(map(len, users)) < len(batch):
+            return None
+        return [batch[of, 1] for of in users], users
 
     def _entries(self, report: Any) -> list[tuple[int, Any]]:
         """(attribute, entry) of one report."""
@@ -387,13 +401,13 @@ class Tally:
             raise ValueError(f"it is {_shown(report)}, not a pair of an attribute 0 … {d - 1} and what is sent for it")
         return [(int(report[0]), report[1])]
 
-    def _column(self, entries: list[Any], j: int) -> npt.NDArray[Any] | None:
+    def _column(self, entries: Any, j: int) -> npt.NDArray[Any] | None:
         """All entries of an attribute as an array; None if some have another shape or are no numbers."""
         k, bits = self.ms[j].k, self._messages[j] is None
-        if not entries:
+        if not len(entries):
             return np.empty((0, k) if bits else 0, np.uint8 if bits else np.int64)
         try:
-            column = np.array(entries)
+            column = np.asarray(entries)
         except (ValueError, TypeError, OverflowError):
             return None
         if bits and self._sizes[j] == column.shape[-1] < k:
@@ -402,7 +416,7 @@ class Tally:
             return None
         return column if column.dtype.kind in (BITS if bits else WHOLE) else None
 
-    def _one_by_one(self, entries: list[Any], users: list[int], j: int, wrong: dict[int, Any]) -> npt.NDArray[Any]:
+    def _one_by_one(self, entries: Any, users: Any, j: int, wrong: dict[int, Any]) -> npt.NDArray[Any]:
         """The same, where an entry of a wrong shape becomes one outside the domain."""
         k = self.ms[j].k
         messages = self._messages[j]
@@ -449,8 +463,14 @@ class Tally:
             if self._messages[j] is None:
                 self._squares[j] += (values[j].sum(axis=1, dtype=np.float64) ** 2).sum()
             self.reporters[j] += len(values[j])
-        self.counts += Reports(values, users, np.empty(0, np.int64), self.ms).counts()
+            self._heard[j] += heard(values[j], self.ms[j].k, self.ms[j].recipe)
         self.n += int(used.sum())
+
+    @cached_property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Of the values of all attributes, after all reports were added."""
+        each = zip(self._heard, self.ms, strict=True)
+        return np.concatenate([supported(sent, m.k, m.recipe) for sent, m in each])
 
     def check(self, protocol: str, epsilon: float) -> None:
         """Refuses bits that this protocol does not send: how many are set does not depend on what users hold."""
@@ -467,8 +487,12 @@ class Tally:
                 )
 
 
-def _chunks(reports: Iterator[Any]) -> Iterator[Any]:
-    """Reports of many users as they come, those of single users in batches."""
+def _chunks(given: Iterable[Any]) -> Iterator[Any]:
+    """Reports of many users as they come, those of single users in batches, or slices of an array of numbers."""
+    if type(given) is np.ndarray and given.dtype.kind in BITS:
+        yield from np.array_split(given, given.size // CELLS + 1)
+        return
+    reports = iter(given)
     for first in reports:
         if isinstance(first, Reports):
             yield first

@@ -19,12 +19,12 @@ from gpu_rsfd.command import command_of, own_data, reads_files
 from gpu_rsfd.datasets.table import looks_personal
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
-from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import DEFAULT_SETTINGS
 from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED
 from gpu_rsfd.results.metrics import as_metric, average, first_line, metric_names, mse, name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show import charts, rows
+from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.plots import AXES, check_target, exact_losses, loss_notes, sizes_of, varying_in
 from gpu_rsfd.show.rows import Cells, How, is_error, part_of, run_of, shown, source_of
 from gpu_rsfd.show.tables import values_of, without_number
@@ -66,7 +66,7 @@ def page(results: Results, title: str, attacks: Results | None = None, metric: s
     filled = {
         "title": html.escape(title),
         "generator": f"gpu-rsfd {__version__}",
-        "style": colours(next(iter(results.values())).plan.looks) + parts["page.css"],
+        "style": parts["page.css"],
         "data": json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         "library": charts.bundle(),
         "program": parts["page.js"],
@@ -110,8 +110,8 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
         "complete": results.complete,
         "epsilons": [show_epsilon(e) for e in epsilons],
         "protocols": [
-            {"name": look.name, "label": look.label, "summary": look.summary, "shape": charts.shape(look)}
-            for look in looks
+            {**look._asdict(), **style._asdict(), "shape": charts.template("shapes")[style.marker]}
+            for look, style in zip(looks, palette(looks), strict=True)
         ],
         "metrics": [
             {"name": m, "label": known.label, "summary": known.summary, "larger": known.larger_is_better}
@@ -127,14 +127,7 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
         "datasets": datasets,
         "losses": losses,
         "lossNotes": {kind: "; ".join(loss_notes(first)) for kind in (ONE, ANY)},
-        "charts": {
-            **{
-                f"{x}-{y}": charts.error_chart(AXES.get(x, x), y, looks, epsilons)
-                for x, y in product(("epsilon", *axes), ("log", "linear"))
-            },
-            **{f"{x}-{y}": charts.loss_chart(x, y, looks) for x, y in product(losses, ("log", "linear"))},
-            "frequencies": charts.template("frequencies"),
-        },
+        "charts": {name: charts.template(name) for name in ("curves", "frequencies")},
         "command": command_of(results.spec),
         "readsFiles": reads_files(results.spec),
         "spec": json.dumps(results.spec, indent=1, ensure_ascii=False),
@@ -354,13 +347,3 @@ def _numbers(values: Any) -> Any:
 
 def _short(x: float) -> float | None:
     return float(f"{x:.6g}") if math.isfinite(x) else None
-
-
-def colours(looks: Sequence[Look]) -> str:
-    """The protocols' colours as custom properties, in a shade (page.css) that stands out from the background."""
-    from matplotlib.colors import is_color_like, to_hex
-
-    own = [to_hex(look.colour) if is_color_like(look.colour) else "#555555" for look in looks]
-    plain = "".join(f"--protocol-{p}:{colour};" for p, colour in enumerate(own))
-    shades = "".join(f"--protocol-{p}:oklch(from {colour} var(--shade));" for p, colour in enumerate(own))
-    return f":root{{{plain}}}\n@supports (color: oklch(from red l c h)){{:root{{{shades}}}}}\n"

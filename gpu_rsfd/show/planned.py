@@ -16,13 +16,14 @@ from rich.table import Table
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.options import show_epsilon
+from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.panels import Page, epsilon_ticks
 from gpu_rsfd.show.statistics import TIE
 from gpu_rsfd.show.tables import PLAIN, WIDTH, escaped, finite, plain_table
 from gpu_rsfd.theory import expected as theory
 from gpu_rsfd.theory.decision import Planned, Question
 from gpu_rsfd.theory.needs import PlanRow
-from gpu_rsfd.theory.words import Decision, cut, points
+from gpu_rsfd.theory.words import Decision, cut, people, points
 
 MEANING = {  # of the errors that are planned for
     "users": "measured against the frequencies of these n users (--against population: of their population)",
@@ -109,8 +110,8 @@ def _document(decision: Decision, rows: Sequence[PlanRow], data: Dataset, asked:
 def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[str]:
     lines = [
         "±: 95 % of a column's estimates are within this margin; in percentage points, rounded up",
-        "equal shares: the error of assuming equal shares (the signal); sample: of a sample of n users without privacy",
-        "better left out: columns with an error above the signal and a margin above half an equal share, 1 / (2 k)",
+        "as asking: so many people, asked without privacy, would tell as much",
+        f"better left out: columns that tell less than asking {asked.survey:,g} people, with a margin above 1 point",
         "unseen: values that can't be distinguished from zero; best: the best protocol for the column",
     ] if columns else []  # fmt: skip
     lines += [
@@ -140,17 +141,17 @@ def _blind(rows: Sequence[PlanRow]) -> str:
 
 def _column_table(decision: Decision, labels: Mapping[str, str]) -> Table:
     targets = any(column.target is not None for column in decision.columns)
-    table = plain_table("column", ["k", "sent by", "±", *(["target"] * targets), "error", "equal shares", "sample"])
+    table = plain_table("column", ["k", "sent by", "±", *(["target"] * targets), "error", "as asking"])
     for name in ("unseen", "best", ""):
         table.add_column(f" {name}", justify="left", no_wrap=True)
     for column in decision.columns[:MOST_COLUMNS]:
         cells = [f"{column.values:,}", column.noise.upper().replace("-R", "-r").replace("-Z", "-z")]
         cells.append(points(column.margin))
         cells += ["–" if column.target is None else points(column.target)] * targets
-        cells += [points(error) for error in (column.rmse, column.uniform_error, column.sample_error)]
+        cells += [points(column.rmse), people(column.survey).removesuffix(" people")]
         cells.append(f"{column.hidden:,} of {column.held:,}")
         cells.append("" if column.best == decision.protocol else labels[column.best])
-        cells.append("" if column.useful else "better left out: the error exceeds the signal")
+        cells.append("" if column.useful else "better left out")
         style = None if column.useful else "dim"
         table.add_row(escaped(cut(column.name)), *(f" {escaped(cell)}" for cell in cells), style=style)
     if len(decision.columns) > MOST_COLUMNS:
@@ -217,8 +218,9 @@ def figure(found: Planned) -> Any:
     if case.targets:
         handles["target"] = Line2D([], [], linestyle="--", **quiet)
     handles["recommended" if chosen else "the smallest error"] = Line2D([], [], linestyle=":", **quiet)
-    for look in case.plan.looks:
-        handles[look.label] = Line2D([], [], color=look.colour, marker=look.marker, linestyle="none")
+    styles = dict(zip(case.plan.protocols, palette(case.plan.looks), strict=True))
+    for look, drawn in zip(case.plan.looks, styles.values(), strict=True):
+        handles[look.label] = Line2D([], [], color=drawn.colour, marker=drawn.marker, linestyle="none")
     handles["Pareto front"] = Line2D([], [], color="#999999", linewidth=1)
     about = f"{decision.dataset}, guarantee {decision.guarantee}; left and middle: {case.plan.looks[p].label}"
     page = Page(3, handles, [about])
@@ -234,13 +236,12 @@ def figure(found: Planned) -> Any:
     middle.axvline(case.terms.n, linestyle=":", **quiet)
     middle.set_xscale("log")
     rows = [row for row in found if row.users == decision.users and math.isfinite(row.rmse + row.loss_all)]
-    looks = {look.name: look for look in case.plan.looks}
     for row in rows:
-        look = looks[row.protocol]
-        face = look.colour if row.non_dominated else "none"
-        style: dict[str, Any] = {"color": look.colour, "markerfacecolor": face, "markersize": 5}
+        colour, marker, _ = styles[row.protocol]
+        face = colour if row.non_dominated else "none"
+        style: dict[str, Any] = {"color": colour, "markerfacecolor": face, "markersize": 5}
         loss = round(row.loss_all, 4)  # a budget is found to about 1e-7, which no axis should show
-        right.plot(loss, 100 * row.rmse, marker=look.marker, **style)
+        right.plot(loss, 100 * row.rmse, marker=marker, **style)
     right.plot(*zip(*pareto([(row.loss_all, 100 * row.rmse) for row in rows]), strict=True), color="#999999", zorder=0)
     at, everything = show_epsilon(case.plan.epsilons[e]), "all protocols: RMSE of all columns, in points"
     for axis, title in zip(page.axes, (f"n = {case.terms.n:,}", f"ε = {at}", everything), strict=True):

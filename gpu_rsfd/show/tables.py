@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from html import escape
-from itertools import chain, product
+from itertools import chain
 from json import dumps
 from typing import Any, NamedTuple
 
@@ -509,7 +509,10 @@ def _value_tables(results: Results, name: str, how: How) -> Iterator[Table | str
 
 def detail_rows(results: Results, what: str, how: How) -> Iterator[Row]:
     """One row per data set, protocol, epsilon and attribute or value."""
-    for name, result in results.items():
+    secret = {name: rows.withheld_of(results, name)[0] for name in results}
+    every = ((name, p, e) for name, r in results.items() for p, e in np.ndindex(len(r.protocols), len(r.epsilons)))
+    for name, p, e in every:  # a cell at a time, which takes less memory
+        result = results[name].take([p], [e])
         each = [(j, v) for j, k in enumerate(result.domain) for v in range(k if what == "value" else 1)]
         names, reported = how.names, (result.reporters > 0).sum(axis=2)
         if what == "attribute":
@@ -518,17 +521,16 @@ def detail_rows(results: Results, what: str, how: How) -> Iterator[Row]:
             words = [{"attribute": result.names[j], "values": result.domain[j]} for j, _ in each]
         else:
             del names["metric"]
-            hidden, _ = rows.withheld_of(results, name)
-            estimates = values_of(result, how.postprocess, hidden)
-            truth = np.broadcast_to(np.where(hidden, np.nan, result.frequencies), estimates.rmse.shape)
+            estimates = values_of(result, how.postprocess, secret[name])
+            truth = np.broadcast_to(np.where(secret[name], np.nan, result.frequencies), estimates.rmse.shape)
             numbers = {"frequency": truth, **estimates._asdict()}
             words = [{"attribute": result.names[j], "value": rows.value_name(result, j, v)} for j, v in each]
-        for p, e, i in product(range(len(result.protocols)), range(len(result.epsilons)), range(len(each))):
+        for i in range(len(each)):
             yield {
-                **{"dataset": name, "users": result.n, **words[i], "protocol": result.protocols[p]},
-                **{"epsilon": result.epsilons[e], **names, "repetitions": len(result.repetitions)},
-                "repetitions_with_estimate": int(reported[p, e, each[i][0]]),
-                **{key: float(found[p, e, i]) for key, found in numbers.items()},
+                **{"dataset": name, "users": result.n, **words[i], "protocol": result.protocols[0]},
+                **{"epsilon": result.epsilons[0], **names, "repetitions": len(result.repetitions)},
+                "repetitions_with_estimate": int(reported[0, 0, each[i][0]]),
+                **{key: float(found[0, 0, i]) for key, found in numbers.items()},
                 **run_of(result),
             }
 

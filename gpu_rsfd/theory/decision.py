@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpu_rsfd.checks import check_users
-from gpu_rsfd.command import command_of
+from gpu_rsfd.command import command_of, own_data
 from gpu_rsfd.datasets import as_dataset
-from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.base import MIN_COUNT, Dataset, publishable
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.late import provided
 from gpu_rsfd.options import with_keywords
@@ -24,8 +24,8 @@ from gpu_rsfd.protocols import PrivacySettings, Protocol, mechanisms
 from gpu_rsfd.running.collect import Silent
 from gpu_rsfd.spec import FIELDS, Spec
 from gpu_rsfd.theory.attacked import QUICK_WORK, Guessed, guessed, passes, risk_of, work_of
-from gpu_rsfd.theory.expected import Accuracy, Floats, Terms, Truth, accuracies, attributes_of
-from gpu_rsfd.theory.needs import EPSILONS, Candidates, PlanRow, reached, read_targets
+from gpu_rsfd.theory.expected import SURVEY, Accuracy, Floats, Terms, Truth, accuracies, attributes_of
+from gpu_rsfd.theory.needs import LARGEST, Candidates, PlanRow, digits, reached, read_targets
 from gpu_rsfd.theory.words import Decision, Forecast, said
 
 TIE = 1e-3  # relative: errors and losses closer than this are equal, as thresholds are rounded
@@ -75,6 +75,7 @@ def plan(
     against: str = "users",
     postprocess: str = "none",
     attack: bool = True,
+    survey: float = SURVEY,
     **fields: Any,
 ) -> Planned:
     """Plan a collection: a recommendation in sentences, and the numbers behind it.
@@ -101,6 +102,8 @@ def plan(
         Post-processing of the estimates.
     attack : bool
         Simulate an attacker's guesses, unless the domains are too large for that.
+    survey : float
+        A column is useful if it tells as much as asking so many people without privacy, or is within 1 point.
     **fields
         The fields of `Spec`.
 
@@ -128,7 +131,7 @@ def plan(
     return planned(
         as_dataset(data),
         Spec.of_command("plan", spec, fields),
-        Question(users, target, target_rmse, against, postprocess, attack, free),
+        Question(users, target, target_rmse, against, postprocess, attack, free, survey),
     )
 
 
@@ -142,6 +145,7 @@ class Question(NamedTuple):
     postprocess: str = "none"
     attack: bool = True
     free: bool = False  # whether the epsilon for a target may be another than those of the spec
+    survey: float = SURVEY
 
 
 def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None = None) -> Planned:
@@ -152,18 +156,19 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
     targets = read_targets(asked.target, data.names)
     if targets and asked.target_rmse is not None:
         raise InputError("target and target_rmse exclude each other; give one of them")
-    settings, frequencies = spec.settings_for(data), data.frequencies
+    settings, frequencies = spec.settings_for(data), _shown(data)
     searched = bool(targets) and asked.free
     truths = attributes_of(data.domain, frequencies) if searched else ()
     candidates, specs = [], []
     for n in sizes:
-        terms, used = Terms(check_users(n), spec.assignment, asked.postprocess, asked.against).check(), spec
+        terms = Terms(check_users(n), spec.assignment, asked.postprocess, asked.against, asked.survey).check()
+        used, found = spec, 0.0
         if searched:
             found = _smallest_epsilon(data, spec, truths, targets, terms)
-            if found is not None and found not in spec.epsilons:
+            if found > 0 and found not in spec.epsilons:
                 used = replace(spec, epsilons=tuple(sorted((*spec.epsilons, found))))
         compiled = Plan.of(data.domain, spec.protocols, used.epsilons, spec.assignment, settings)
-        wanted = data.names, targets, asked.target_rmse, searched
+        wanted = data.names, targets, asked.target_rmse, found
         candidates.append(Candidates(compiled, frequencies, terms, *wanted))
         specs.append(used)
     every = candidates[0].plan
@@ -186,12 +191,27 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
 
 
 def recommended(
-    plan: Plan, n: int, names: Sequence[str], frequencies: Floats, dataset: str, guarantee: str
+    plan: Plan,
+    n: int,
+    names: Sequence[str],
+    frequencies: Floats,
+    dataset: str,
+    guarantee: str,
+    least: int = MIN_COUNT,
 ) -> Decision:
-    """The decision among protocols and epsilons that were run, for a data set with these frequencies."""
+    """The decision among protocols and epsilons that were run, for a table of one's own with these frequencies."""
+    frequencies = publishable(np.rint(frequencies * n).astype(np.int64), plan.domain, least)
     candidates = Candidates(plan, frequencies, Terms(n, plan.assignment), names)
     risk = None if candidates.choice is None else risk_of(plan, *candidates.cell, frequencies)
     return _decided(Decision(dataset, n, guarantee), candidates, risk)
+
+
+def _shown(data: Dataset) -> Floats:
+    """The frequencies to decide by; those of one's own table give no rare value away."""
+    if data.name not in own_data({"datasets": [data.describe()]}):
+        return data.frequencies
+    options = data.origin[1] if data.origin else {}
+    return publishable(data.counts, data.domain, int(options.get("min_count", MIN_COUNT)))
 
 
 def _decided(about: Decision, candidates: Candidates, risk: Guessed | None, alone: Sequence[float] = ()) -> Decision:
@@ -230,7 +250,10 @@ def _forecast(candidates: Candidates, j: int, risk: Guessed | None) -> Forecast:
         useful,
         None if useful else candidates.users_to_be_useful(p, e, j),
         target,
-        *((float(risk.values[j]), float(risk.baselines[j])) if risk else ()),
+        *((float(risk.values[j]), float(risk.baselines[j])) if risk else (math.nan, math.nan)),
+        accuracy.survey,
+        accuracy.seen,
+        accuracy.silent,
     )
 
 
@@ -297,26 +320,26 @@ def marked(rows: Sequence[PlanRow]) -> list[PlanRow]:
 
 def _smallest_epsilon(
     data: Dataset, spec: Spec, truths: Sequence[Truth], targets: Mapping[int, float], terms: Terms
-) -> float | None:
-    """The smallest epsilon at which a protocol meets all targets, rounded up to three digits; None if there is none."""
-    settings, found = spec.settings_for(data), []
+) -> float:
+    """An epsilon of three digits at which a protocol meets all targets, and none does at the next smaller one."""
+    settings = spec.settings_for(data)
 
-    def fits(protocol: str | Protocol, epsilon: float) -> bool:
+    def fits(protocol: str | Protocol, place: int) -> bool:
         try:
-            ms = mechanisms(protocol, epsilon, data.domain, settings)
+            ms = mechanisms(protocol, digits(place), data.domain, settings)
         except InputError:  # too small, or too large, for this protocol
             return False
         return reached(lambda j: Accuracy(ms[j], truths[j], j, terms), targets)
 
+    best = LARGEST + 1
     for protocol in spec.protocols:
-        low, high = EPSILONS
+        low, high = -1, min(best, LARGEST)
         if not fits(protocol, high):
             continue
-        while high / low > 1.0005:
-            middle = math.sqrt(low * high)
+        while high - low > 1:
+            middle = (low + high) // 2
             low, high = (low, middle) if fits(protocol, middle) else (middle, high)
-        unit = 10.0 ** (math.floor(math.log10(high)) - 2)
-        steps = math.ceil(high / unit - 1e-9)
-        rounded = (float(f"{(steps + i) * unit:.6g}") for i in range(20))
-        found.append(next((epsilon for epsilon in rounded if fits(protocol, epsilon)), high))
-    return min(found, default=None)
+        best = high
+    while 0 < best <= LARGEST and any(fits(protocol, best - 1) for protocol in spec.protocols):
+        best -= 1  # an error may rise with epsilon where a protocol changes its noise
+    return digits(best) if best <= LARGEST else math.nan

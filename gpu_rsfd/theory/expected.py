@@ -32,7 +32,8 @@ ENOUGH_REPORTS = 20  # of a value, expected: from here on the clipped error is g
 LEVEL = 0.95  # of estimates within the margin
 TWO_SIDED = 1.959963984540054  # standard deviations of a normal distribution that LEVEL is within
 STEPS = 24  # bisections: the margin is then exact to 1e-6 of itself
-EVEN = 0.5  # a margin of this part of an even share, 1 / k, resolves a column whatever its shape is
+SURVEY = 100  # people; a column that tells less than a survey of so many is not useful,
+FINE = 0.01  # unless its margin is at most this
 
 
 class Terms(NamedTuple):
@@ -42,9 +43,12 @@ class Terms(NamedTuple):
     assignment: str = "uniform"
     postprocess: str = "none"
     against: str = "users"
+    survey: float = SURVEY  # from how many people on a column is useful
 
     def check(self) -> Terms:
         """Raises `InputError` where there is no theory for them."""
+        if not 0 < self.survey < math.inf:
+            raise InputError(f"survey={self.survey} must be finite and > 0: a number of people")
         check_assignment(self.assignment)
         if self.against not in AGAINST:
             raise InputError(f"unknown against {self.against!r}; available: {', '.join(AGAINST)}")
@@ -175,16 +179,20 @@ class Accuracy:
 
     Its margin is the smallest number within which 95 % of its estimated frequencies are expected to be from the truth:
     the mean over its values of P(|estimate - truth| <= margin) is 0.95, each estimate taken as normal with its exact
-    mean and variance.  Clipping moves no estimate further away, and none below 0.  All is NaN where balanced groups
-    leave nobody to report the column.
+    mean and variance, none if nobody reports the column.  Clipping moves no estimate further away, and none below 0.
+    All is NaN where balanced groups leave nobody to report the column.
     """
 
     def __init__(self, m: Mechanism, truth: Truth, attribute: int, terms: Terms) -> None:
-        self.truth, self.postprocess = truth, terms.postprocess
+        self.truth, self.postprocess, self.terms = truth, terms.postprocess, terms
         self.alike = m.recipe.prior is None  # else values of equal frequency have different errors
         self.f = truth.distinct if self.alike else truth.all
         self.times = truth.times if self.alike else np.ones(truth.k, np.int64)
-        self.moments = estimate_moments(m, self.f, terms.n, terms.assignment, attribute, terms.against)
+        given = m, self.f, terms.n, terms.assignment, attribute
+        self.moments = estimate_moments(*given, terms.against)
+        self.raw = squared_error(self.f, estimate_moments(*given), "none")
+        alone = m.recipe.unsampled is Unsampled.NOTHING and terms.assignment == "uniform"
+        self.silent = (1 - 1 / m.d) ** terms.n if alone else 0.0  # P(nobody reports the column)
         self.deviation = np.maximum(np.sqrt(self.moments.variance), 1e-150)
 
     @cached_property
@@ -203,33 +211,49 @@ class Accuracy:
         below = upper_tail((width + self.moments.bias) / self.deviation)
         if self.postprocess == "clip":
             below = np.where(self.f <= width, 0.0, below)
-        return float((self.times / self.truth.k * (1 - above - below)).sum())
+        return float((self.times / self.truth.k * (1 - above - below)).sum()) * (1 - self.silent)
 
     @cached_property
     def margin(self) -> float:
-        """The smallest width within which 95 % of the estimates are."""
+        """The smallest width within which 95 % of the estimates are; infinite if nobody may report the column."""
         low, high = 0.0, float((np.abs(self.moments.bias) + 6 * self.deviation).max())
         if not math.isfinite(high):
             return math.nan
+        if 1 - self.silent < LEVEL:
+            return math.inf
         for _ in range(STEPS):
             middle = (low + high) / 2
             low, high = (low, middle) if self.coverage(middle) >= LEVEL else (middle, high)
         return high
 
     @property
-    def hidden(self) -> int:
+    def unseen(self) -> npt.NDArray[np.bool_]:
         """Values that somebody has, but whose 95 % interval is expected to include 0."""
-        unseen = (self.f > 0) & (self.f < TWO_SIDED * self.deviation)
-        return int(self.times[unseen].sum())
+        return (self.f > 0) & (self.f < TWO_SIDED * self.deviation)
+
+    @property
+    def hidden(self) -> int:
+        """How many these are."""
+        return int(self.times[self.unseen].sum())
+
+    @property
+    def seen(self) -> float:
+        """The share of users who hold one of the other values."""
+        return float((self.times * self.f)[~self.unseen].sum())
+
+    @property
+    def survey(self) -> float:
+        """How many people, asked without privacy, would tell as much: sum f (1 - f) / m is the squared error then.
+
+        The error is that of the raw estimates against the population.  NaN if all users hold the same value.
+        """
+        spread = float((self.times * self.f * (1 - self.f)).sum())
+        return spread / (float(self.times @ self.raw) + spread / self.terms.n) if spread > 0 else math.nan
 
     @cached_property
     def useful(self) -> bool:
-        """Whether the column is worth estimating: its error is below its signal, or its margin resolves even shares.
-
-        The signal is the error of guessing that all values are equally frequent.  Where they nearly are, that guess is
-        hard to beat; an estimate that is within half an even share still shows it.
-        """
-        return self.rmse < self.truth.uniform_error or self.coverage(EVEN / self.truth.k) >= LEVEL
+        """Whether the column is worth estimating: as good as a survey of so many people, or to a point."""
+        return self.survey >= self.terms.survey or self.coverage(FINE) >= LEVEL
 
 
 def fewest_reports(ms: Sequence[Mechanism], attributes: Sequence[Truth], terms: Terms) -> float:

@@ -22,7 +22,7 @@ from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.spec import PAPER_EPSILONS
 from gpu_rsfd.theory.expected import LEVEL, Accuracy, Floats, Terms, Truth, accuracies, attributes_of, is_rough, mse_of
 
-EPSILONS = (0.01, 20.0)  # where the smallest one for a target is looked for
+LARGEST = 2800  # an epsilon for a target is looked for up to this number of three digits: 20
 TIE = 1e-9  # relative: errors closer than this are equal
 
 
@@ -140,7 +140,7 @@ class Candidates:
     names: Sequence[str] = ()
     targets: Mapping[int, float] = field(default_factory=dict)  # margins to reach, by column
     target_rmse: float | None = None  # or an error over all columns
-    searched: bool = False  # whether the smallest epsilon for the targets was looked for
+    searched: float = 0  # the epsilon that was found for the targets; NaN if it was looked for in vain
 
     def __post_init__(self) -> None:
         if self.target_rmse is not None and not 0 < self.target_rmse < math.inf:
@@ -259,8 +259,8 @@ class Candidates:
         """The recommended cell; None if no column is useful at any epsilon.
 
         With targets: the smallest epsilon at which a protocol meets them all, or else the largest.  Without: the
-        smallest epsilon at which every column is useful that is so at the largest one.  Of the protocols then, that
-        with the smallest error.
+        smallest epsilon at which as many columns are useful with some protocol as at the largest one.  Of the protocols
+        then, that with the smallest error in these columns.
         """
         every, largest = range(len(self.plan.looks)), self.ascending[-1]
         if self.targets:
@@ -271,17 +271,26 @@ class Candidates:
                 if fit:
                     return Choice(self.smallest(e, fit, columns, weights), e, columns, True)
             return Choice(self.smallest(largest, every, columns, weights), largest, columns, False)
-        useful = {p: tuple(j for j, a in enumerate(self.cells[p][largest]) if a.useful) for p in every}
-        most = max(map(len, useful.values()))
+        useful = [[tuple(j for j, a in enumerate(cell) if a.useful) for cell in row] for row in self.cells]
+        most = max(len(row[largest]) for row in useful)
         if not most:
             return None
-        first = self.smallest(largest, [p for p in every if len(useful[p]) == most], range(self.plan.d))
-        columns = useful[first]
-        for e in self.ascending:
-            p = self.smallest(e, every, columns)
-            if all(self.cells[p][e][j].useful for j in columns):
-                return Choice(p, e, columns)
-        return Choice(first, largest, columns)
+        e = next(e for e in self.ascending if max(len(row[e]) for row in useful) >= most)
+        most = max(len(row[e]) for row in useful)
+        fit = [p for p in every if len(useful[p][e]) == most]
+        p = self.smallest(e, fit, sorted({j for p in fit for j in useful[p][e]}))
+        return Choice(p, e, useful[p][e])
+
+
+def digits(place: int) -> float:
+    """The numbers of three digits in order: 0.01 is the first, 0.0101 the next."""
+    return float(f"{100 + place % 900}e{place // 900 - 4}")
+
+
+def below(epsilon: float) -> float:
+    """The number of three digits just below one."""
+    decade = math.floor(math.log10(epsilon) + 1e-9)
+    return digits(round(epsilon * 10.0 ** (2 - decade)) - 100 + 900 * (decade + 2) - 1)
 
 
 def reached(column: Callable[[int], Accuracy], targets: Mapping[int, float]) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gpu_rsfd.options import counted, show_epsilon
-from gpu_rsfd.theory.needs import EPSILONS, Candidates, Choice
+from gpu_rsfd.theory.needs import LARGEST, Candidates, Choice, below, digits
 
 MEANING = {  # what epsilon limits
     "user": "epsilon limits what a report reveals about a user as a whole",
@@ -17,6 +17,7 @@ MEANING = {  # what epsilon limits
 }
 MOST_COLUMNS = 6  # that a sentence names one by one
 LONGEST = 32  # letters of a name
+SCALES = ((" billion", 10**9), (" million", 10**6))
 CERTAIN = 4.0  # standard errors: a gain below so many may be chance
 
 
@@ -33,11 +34,14 @@ class Forecast(NamedTuple):
     hidden: int  # values that can't be distinguished from zero
     held: int  # values that anybody has
     best: str  # the protocol with the smallest error of this column at the same epsilon
-    useful: bool  # its error is below its signal, or its margin below half an even share
+    useful: bool  # it tells as much as a survey of 100 people, is within a point, or meets its target
     users_needed: int | None = None  # where it is not: from how many users on it is
     target: float | None = None
     guessed: float = math.nan  # the share of users whose value an attacker guesses
     guessed_baseline: float = math.nan  # without a report
+    survey: float = math.nan  # people who, asked without privacy, would tell as much; NaN if all hold one value
+    seen: float = math.nan  # the share of users whose values can be distinguished from zero
+    silent: float = 0.0  # the chance that nobody reports the column
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,27 @@ def factor(loss: float) -> str:
     return f"{math.ceil(round(value * 10**digits, 3)) / 10**digits:,.{digits}f}"
 
 
+def people(number: float) -> str:
+    """How many are asked, rounded down to two digits."""
+    if not number >= 2:
+        return "one person" if number >= 1 else "less than one person" if number > 0 else "–"
+    unit = 10 ** max(math.floor(math.log10(number)) - 1, 0)
+    return f"{math.floor(number / unit) * unit:,} people"
+
+
+def about(users: int) -> str:
+    """A number that is uncertain, rounded up to two digits."""
+    unit = 10 ** max(len(str(users)) - 2, 0)
+    shown = -(-users // unit) * unit
+    name, size = next(((name, size) for name, size in SCALES if shown >= size), ("", 1))
+    return f"about {shown / size:,.{1 if name and shown < 10 * size else 0}f}{name}"
+
+
+def percent(share: float) -> str:
+    """A share in whole percent, rounded down."""
+    return f"{math.floor(100 * share + 1e-9)} %" if share >= 0.01 else "less than 1 %"
+
+
 def cut(name: str) -> str:
     """A name that is not too long."""
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
@@ -138,7 +163,7 @@ def said(candidates: Candidates, decision: Decision, alone: Sequence[float]) -> 
     if chosen is None:
         return replace(decision, sentences=_useless(candidates, decision))
     sentences = _which(candidates, decision, chosen), _accurate(candidates, decision), _risky(candidates, decision)
-    more, left_out = _more(candidates, chosen), _left_out(decision, alone)
+    more, left_out = _more(candidates, chosen), _left_out(candidates, decision, alone)
     return replace(decision, sentences=sentences, more=more, left_out=left_out)
 
 
@@ -150,26 +175,27 @@ def _which(candidates: Candidates, decision: Decision, chosen: Choice) -> str:
     tried, shown = len(candidates.plan.epsilons), show_epsilon(decision.epsilon)
     epsilon = f"{shown} ({decision.epsilon:.2f})" if shown.startswith("ln") else shown
     if chosen.reached:
-        given = "" if candidates.searched else "of those given "
-        which = "it" if tried == 1 else f"the smallest epsilon {given}that"
+        which = "it" if tried == 1 or candidates.searched else "the smallest epsilon of those given that"
         why = f"{which} reaches the target with {_users(decision)}"
+        if candidates.searched == decision.epsilon:
+            why += f", and epsilon = {below(decision.epsilon):g} does not with any protocol tried"
     elif chosen.reached is False:
         needed = "which no number of users reaches"
         if decision.users_needed is not None:
-            needed = f"which takes {decision.users_needed:,} users, not {decision.users:,}"
+            needed = f"which takes {about(decision.users_needed)} users, not {decision.users:,}"
         why = f"of what was tried, it comes closest to the target, {needed}"
         if candidates.searched:
-            why = f"no epsilon up to {EPSILONS[1]:g} reaches the target; {why}"
-    elif tried == 1:
-        protocols = len(candidates.plan.looks)
-        why = f"it has the smallest error of the {protocols:,} protocols tried at this epsilon"
-        why = "the only protocol and epsilon tried" if protocols == 1 else why
+            why = f"epsilon = {digits(LARGEST):g} does not reach the target either; {why}"
+    elif tried == len(candidates.plan.looks) == 1:
+        why = "the only protocol and epsilon tried"
     else:
         useful, every = len(decision.useful), candidates.plan.d
         number = f"all {every:,} columns are" if useful == every else f"{useful:,} of {every:,} columns are"
         number = "the column is" if every == 1 else number.replace(" are", " is") if useful == 1 else number
         why = f"the smallest epsilon tried at which {number} useful"
-        if useful < every and chosen.epsilon != candidates.ascending[-1]:
+        if tried == 1:
+            why = f"{number} useful, and of the protocols tried that achieve this, it has the smallest error there"
+        elif useful < every and chosen.epsilon != candidates.ascending[-1]:
             why += ", no fewer than at the largest"
     return f"Use {decision.label} with epsilon = {epsilon} under {_under(decision)}: {why}."
 
@@ -183,20 +209,34 @@ def _accurate(candidates: Candidates, decision: Decision) -> str:
     if candidates.targets:
         columns = tuple(column for column in decision.columns if column.target is not None)
     if len(columns) <= MOST_COLUMNS:
-        said = "; ".join(f"{cut(c.name)} ± {points(c.margin)} points{_hidden([c], ', ')}" for c in columns)
+        said = "; ".join(_column(c, first=c is columns[0]) for c in columns)
     else:
         ranked = sorted(columns, key=lambda column: column.margin)
         ends = [f"± {points(column.margin)} points ({cut(column.name)})" for column in (ranked[0], ranked[-1])]
-        said, rest = f"between {' and '.join(ends)} in {len(columns):,} columns", _hidden(columns, "; ")
+        said = f"between {' and '.join(ends)} in {len(columns):,} columns"
         if points(ranked[0].margin) == points(ranked[-1].margin):
             said = f"± {points(ranked[-1].margin)} points in all {len(columns):,} columns"
+        if asked := [c.survey for c in columns if not math.isnan(c.survey)]:
+            numbers = dict.fromkeys(map(people, (min(asked), max(asked))))
+            said += f", as accurate as asking {' to '.join(numbers).replace(' people to', ' to')} without privacy"
+        seen = _seen(columns, f"in each column those of at least {percent(min(c.seen for c in columns))} of users")
+        rest = f"; {seen}" if seen else ""
     truth = "the truth" if candidates.terms.against == "users" else "the population's"
     return f"With {_users(decision)}, 95 % of the estimated shares are this close to {truth}: {said}{rest}."
 
 
-def _hidden(columns: Sequence[Forecast], before: str) -> str:
+def _column(column: Forecast, first: bool) -> str:
+    asked = f", as {'accurate as ' * first}asking {people(column.survey)}{' without privacy' * first}"
+    asked = ", all users hold one value" if math.isnan(column.survey) else asked
+    seen = _seen([column], f"those of {percent(column.seen)} of users")
+    return f"{cut(column.name)} ± {points(column.margin)} points{asked}{f' ({seen})' if seen else ''}"
+
+
+def _seen(columns: Sequence[Forecast], whose: str) -> str:
     hidden, held = (sum(getattr(column, name) for column in columns) for name in ("hidden", "held"))
-    return f"{before}{hidden:,} of {held:,} values can't be distinguished from zero" if hidden else ""
+    if hidden == held:
+        return "no value can be distinguished from zero"
+    return f"{held - hidden:,} of {held:,} values can be distinguished from zero, {whose}" if hidden else ""
 
 
 def _risky(candidates: Candidates, decision: Decision) -> str:
@@ -228,15 +268,15 @@ def _more(candidates: Candidates, chosen: Choice) -> str:
     p, e, columns, _ = chosen
     wide = max(columns, key=lambda j: candidates.accuracy(p, e, j).margin)
     name, now = cut(candidates.names[wide]), points(candidates.accuracy(p, e, wide).margin)
-    twice = points(candidates.accuracy(p, e, wide, 2 * candidates.terms.n).margin)
+    twice = points(candidates.accuracy(p, e, wide, 2 * candidates.terms.n).margin)  # never wider
     what = f"the margin of {name}" if len(columns) == 1 else f"the widest margin, that of {name},"
     said = [f"Twice as many users would narrow {what} from ± {now} to ± {twice} points"]
     place, ascending = candidates.ascending.index(e), candidates.ascending
-    near = (place + 1, "narrow"), (place - 1, "widen")
-    for other, verb in ((ascending[i], verb) for i, verb in near if 0 <= i < len(ascending)):
-        row = candidates.row(p, other)
+    for other in (ascending[i] for i in (place + 1, place - 1) if 0 <= i < len(ascending)):
+        row, then = candidates.row(p, other), candidates.accuracy(p, other, wide).margin
+        verb = "widen" if then > candidates.accuracy(p, e, wide).margin else "narrow"
         text = f"epsilon = {show_epsilon(row.epsilon)} (odds up to {factor(row.loss_all)}) would {verb} it to "
-        text += f"± {points(candidates.accuracy(p, other, wide).margin)} points"
+        text += f"± {points(then)} points"
         lost = [j for j in columns if not candidates.accuracy(p, other, j).useful]
         if lost and not candidates.targets:
             others = f" and {counted(len(lost) - 1, 'other column')}" if len(lost) > 1 else ""
@@ -246,18 +286,25 @@ def _more(candidates: Candidates, chosen: Choice) -> str:
 
 
 def _reason(column: Forecast) -> str:
-    text = f"{cut(column.name)} (error {points(column.rmse)} points, signal {points(column.uniform_error)}"
-    return text + (f"; useful from {column.users_needed:,} users on)" if column.users_needed is not None else ")")
+    text = f"± {points(column.margin)} points"
+    text += ", all users hold one value" if math.isnan(column.survey) else f", as asking {people(column.survey)}"
+    if math.isinf(column.margin):
+        text = f"nobody reports it with a chance of {percent(column.silent)}"
+    needed = f"; useful from {about(column.users_needed)} users on" if column.users_needed is not None else ""
+    return f"{cut(column.name)} ({text}{needed})"
 
 
-def _left_out(decision: Decision, alone: Sequence[float]) -> str:
+def _less(candidates: Candidates) -> str:
+    return f"less than asking {candidates.terms.survey:,g} people without privacy"
+
+
+def _left_out(candidates: Candidates, decision: Decision, alone: Sequence[float]) -> str:
     out = [column for column in decision.columns if not column.useful]
     if not out:
         return ""
     shown = ", ".join(map(_reason, out[:MOST_COLUMNS]))
     more = f" and {counted(len(out) - MOST_COLUMNS, 'more column')}" if len(out) > MOST_COLUMNS else ""
-    why = "since the error exceeds the signal, so that guessing equal shares is closer to the truth"
-    said = f"Better left out, {why}: {shown}{more}"
+    said = f"Better left out, since it would tell {_less(candidates)}: {shown}{more}"
     if not alone:
         return f"{said}."
     now = max(column.margin for column in decision.useful)
@@ -270,7 +317,7 @@ def _useless(candidates: Candidates, decision: Decision) -> tuple[str, ...]:
     reachable = [column for column in decision.columns if column.users_needed is not None]
     first = f"Under {_under(decision)}, no column is worth collecting from {_users(decision)}"
     tried = "" if len(candidates.plan.epsilons) == 1 else ", the largest tried"
-    first += f", not even with epsilon = {show_epsilon(decision.epsilon)}{tried}: every error exceeds its signal."
+    first += f", not even with epsilon = {show_epsilon(decision.epsilon)}{tried}: each would tell {_less(candidates)}."
     if not reachable:
         return (first,)
     easiest = min(reachable, key=lambda column: column.users_needed or 0)

@@ -31,7 +31,7 @@ from gpu_rsfd.protocols import (
 )
 from gpu_rsfd.protocols.adaptive import Variant
 from gpu_rsfd.protocols.budgets import AMPLIFIED
-from gpu_rsfd.protocols.form import UnknownNoise
+from gpu_rsfd.protocols.form import Chain, UnknownNoise
 from gpu_rsfd.protocols.noise import GRR, OUE, SUE, NoiseRule
 
 # users, domain sizes, epsilon: every shape with an edge (tails of 64, sizes around powers of two, d = 1)
@@ -50,9 +50,7 @@ PRIORED = ("prior-grr", "prior-oue", "prior-sue")  # made-up protocols: fakes th
 def priored(monkeypatch):
     """Protocols whose fakes have a distribution of their own, entered like any other: one entry each."""
     for name, noise in zip(PRIORED, (GRR, OUE, SUE), strict=True):
-        entry = Protocol(
-            name, name, "#000000", "o", AMPLIFIED, (Variant(noise, Unsampled.FAKE, prior=True),), "A test."
-        )
+        entry = Protocol(name, name, AMPLIFIED, (Variant(noise, Unsampled.FAKE, prior=True),), "A test.")
         monkeypatch.setitem(registry.REGISTRY, name, entry)
     registry._mechanism.cache_clear()
     yield PRIORED
@@ -177,7 +175,7 @@ def test_the_docs_say_which_backend_knows_which_noise():
         cells = ["yes" if form in noises else "no" for noises in known.values()]
         assert f"| {name} | {', '.join(rules)} | {' | '.join(cells)} |" in text
     assert f"| form | noises | {' | '.join(known)} |" in text
-    assert known["numpy"] == known["sampler counts"] == known["sampler marginals"] == frozenset(forms.values())
+    assert known["numpy"] == known["sampler counts"] == known["sampler marginals"] == {*forms.values(), Chain}
 
 
 @needs_compiler
@@ -270,7 +268,7 @@ def made_up(form, others):
     """A protocol with such a noise."""
     noise = UnknownNoise("MadeUp", (7,)) if form is UnknownNoise else form(7)
     rule = NoiseRule("made-up", form, lambda e, k: (0.6, 0.2), lambda e, k: noise, lambda e, k: k, "", "", "")
-    return Protocol("made-up", "Made up", "#000000", "o", AMPLIFIED, (Variant(rule, others),), "A test.")
+    return Protocol("made-up", "Made up", AMPLIFIED, (Variant(rule, others),), "A test.")
 
 
 def never_zeros():

@@ -11,50 +11,55 @@ from command import call
 UNDER = "under the guarantee user (epsilon limits what a report reveals about a user as a whole)"
 DECISIONS = {  # the first sentences
     "hospital": [
-        f"Use Smp[ADP] with epsilon = ln 5 (1.61) {UNDER}: the smallest epsilon tried at which 4 of 7 "
-        "columns are useful, no fewer than at the largest.",
-        "With 3,000 users, 95 % of the estimated shares are this close to the truth: Geschlecht ± 8.1 "
-        "points; Diagnose ± 8.4 points; Blutgruppe ± 8.5 points; Pflegegrad ± 8.5 points.",
+        f"Use Smp[ADP] with epsilon = ln 6 (1.79) {UNDER}: the smallest epsilon tried at which 4 of 7 columns "
+        "are useful, no fewer than at the largest.",
+        "With 3,000 users, 95 % of the estimated shares are this close to the truth: Geschlecht ± 7.2 points,"
+        " as accurate as asking 120 people without privacy; Diagnose ± 7.5 points, as asking 100 people; "
+        "Blutgruppe ± 7.5 points, as asking 100 people; Pflegegrad ± 7.5 points, as asking 100 people.",
         "Someone who sees a report, and knows only each column's statistics, guesses a user's Pflegegrad "
-        "right 26 % of the time instead of 21 %, the largest gain of all columns; a report changes the odds"
-        " of anything about a user by a factor of at most 5.0.",
-        "Twice as many users would narrow the widest margin, that of Pflegegrad, from ± 8.5 to ± 6.0 "
-        "points; epsilon = ln 6 (odds up to 6.0) would narrow it to ± 7.5 points; epsilon = ln 4 (odds up "
-        "to 4.0) would widen it to ± 10.1 points, and make Blutgruppe and 1 other column useless.",
-        "Better left out, since the error exceeds the signal, so that guessing equal shares is closer to "
-        "the truth: Alter (error 5.1 points, signal 0.66; useful from 11,727 users on), Station (error 5.4 "
-        "points, signal 0.54; useful from 18,769 users on), Gewicht (error 5.1 points, signal 0.59; useful "
-        "from 11,727 users on); without collecting them, the widest margin would be ± 6.3 points, not 8.5.",
+        "right 26 % of the time instead of 21 %, the largest gain of all columns; a report changes the odds "
+        "of anything about a user by a factor of at most 6.0.",
+        "Twice as many users would narrow the widest margin, that of Pflegegrad, from ± 7.5 to ± 5.3 points; "
+        "epsilon = ln 7 (odds up to 7.0) would narrow it to ± 6.9 points; epsilon = ln 5 (odds up to 5.0) "
+        "would widen it to ± 8.5 points, and make Diagnose and 2 other columns useless.",
+        "Better left out, since it would tell less than asking 100 people without privacy: Alter (± 8.5 "
+        "points, as asking 47 people; useful from about 6,400 users on), Station (± 8.9 points, as asking 36 "
+        "people; useful from about 8,200 users on), Gewicht (± 8.5 points, as asking 47 people; useful from "
+        "about 6,400 users on); without collecting them, the widest margin would be ± 5.6 points, not 7.5.",
     ],
     "survey": [
-        f"Use Smp[ADP] with epsilon = ln 5 (1.61) {UNDER}: the smallest epsilon tried at which 3 of 4 "
-        "columns are useful, no fewer than at the largest.",
-        "With 1,200 users, 95 % of the estimated shares are this close to the truth: satisfied ± 9.5 "
-        "points; visits ± 10.0 points; age group ± 10.0 points.",
+        f"Use Smp[ADP] with epsilon = ln 7 (1.95) {UNDER}: the smallest epsilon tried at which 1 of 4 columns "
+        "is useful.",
+        "With 1,200 users, 95 % of the estimated shares are this close to the truth: satisfied ± 7.8 points, "
+        "as accurate as asking 100 people without privacy.",
     ],
     "wide": [
-        "Under the guarantee user (epsilon limits what a report reveals about a user as a whole), no column"
-        " is worth collecting from 400 users, not even with epsilon = ln 7, the largest tried: every error "
-        "exceeds its signal.",
-        "The first to become useful would be q11 (error 54.0 points, signal 3.8; useful from 24,557 users on).",
+        "Under the guarantee user (epsilon limits what a report reveals about a user as a whole), no column "
+        "is worth collecting from 400 users, not even with epsilon = ln 7, the largest tried: each would tell"
+        " less than asking 100 people without privacy.",
+        "The first to become useful would be q191 (nobody reports it with a chance of 12 %; useful from about"
+        " 54,000 users on).",
     ],
     "typed": [
-        f"Use Smp[ADP] with epsilon = ln 4 (1.39) {UNDER}: the smallest epsilon tried at which 3 of 5 "
-        "columns are useful, no fewer than at the largest.",
-        "With 2,500 users, 95 % of the estimated shares are this close to the truth: state ± 8.1 points; "
-        "valid ± 7.0 points; day ± 9.3 points.",
+        f"Use Smp[ADP] with epsilon = ln 6 (1.79) {UNDER}: the smallest epsilon tried at which 3 of 5 columns "
+        "are useful, no fewer than at the largest.",
+        "With 2,500 users, 95 % of the estimated shares are this close to the truth: state ± 6.4 points, as "
+        "accurate as asking 190 people without privacy; valid ± 5.7 points, as asking 240 people; day ± 6.9 "
+        "points, as asking 120 people.",
     ],
     "events": [
-        f"Use Smp[ADP] with epsilon = ln 4 (1.39) {UNDER}: the smallest epsilon tried at which all 4 columns"
-        " are useful.",
-        "With 1,500 users, 95 % of the estimated shares are this close to the truth: event ± 10.0 points; "
-        "seconds ± 10.7 points; mobile ± 9.3 points; room ± 10.0 points.",
+        f"Use Smp[ADP] with epsilon = ln 7 (1.95) {UNDER}: the smallest epsilon tried at which all 4 columns "
+        "are useful.",
+        "With 1,500 users, 95 % of the estimated shares are this close to the truth: event ± 7.0 points, as "
+        "accurate as asking 130 people without privacy; seconds ± 7.2 points, as asking 100 people; mobile ± "
+        "6.8 points, as asking 160 people; room ± 7.0 points, as asking 130 people.",
     ],
     "large": [
-        f"Use Smp[ADP] with epsilon = ln 2 (0.69) {UNDER}: the smallest epsilon tried at which all 3 columns"
-        " are useful.",
+        f"Use Smp[ADP] with epsilon = ln 2 (0.69) {UNDER}: the smallest epsilon tried at which all 3 columns "
+        "are useful.",
         "With 2,000,000 users, 95 % of the estimated shares are this close to the truth: amount ± 0.69 "
-        "points; country ± 0.69 points; kind ± 0.52 points.",
+        "points, as accurate as asking 7,300 people without privacy; country ± 0.69 points, as asking 2,000 "
+        "people; kind ± 0.52 points, as asking 26,000 people.",
     ],
 }
 

@@ -13,7 +13,7 @@ PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOMS = (
     *("version", "errors", "late", "files", "checks", "domain", "textfiles", "options", "cache", "tape"),
     *("protocols", "datasets", "spec", "planning", "backends", "results", "measure", "command", "store", "running"),
-    *("theory", "contract", "show", "doctor", "cli"),
+    *("collecting", "theory", "contract", "show", "doctor", "cli"),
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

@@ -74,6 +74,40 @@ def bits(*ones):
     return [[int(v in ones) for v in range(k)] for k in (3, 5, 2)]
 
 
+@pytest.mark.parametrize(
+    "protocol", ["spl-grr", "smp-grr", "rsfd-grr", "smp-pgr", "spl-hr", "spl-oue", "rsfd-sue-z", "spl-ss"]
+)
+@pytest.mark.parametrize("kind", ["u1", "i4", "f8"])
+def test_an_array_gives_what_its_rows_give(protocol, kind, monkeypatch):
+    """Read by columns: the same counts and texts, whatever is wrong with some rows, and across slices."""
+    monkeypatch.setattr(aggregation, "CELLS", 1_000)
+    data, rng = gpu_rsfd.SyntheticDataset(1_500, (4, 4, 4), "zipf:1", seed=3), np.random.default_rng(5)
+    array = np.array(lists(gpu_rsfd.reports(data, protocol, 2.0), protocol.startswith("smp"))).astype(kind)
+    used = set()
+
+    def read(reports):
+        try:
+            found = gpu_rsfd.aggregate(reports, protocol, 2.0, data.domain, bad="count")
+            used.add(found.n)
+            return found.n, found.bad, found.counts.tolist(), found.reporters.tolist()
+        except InputError as error:
+            return str(error)
+
+    def refused(reports):
+        with pytest.raises(InputError) as error:
+            gpu_rsfd.aggregate(reports, protocol, 2.0, data.domain)
+        return str(error.value)
+
+    for bad in (0, 1, 40):
+        spoilt = array.copy()
+        spoilt.reshape(-1)[rng.choice(array.size, bad, replace=False)] = 250
+        for some in (spoilt, spoilt[..., :-1], spoilt[0]):
+            assert read(some) == read(list(some))  # a list of rows is read row by row
+        if bad:
+            assert refused(spoilt) == refused(list(spoilt))
+    assert bool(used) == (kind != "f8" or protocol in ("spl-oue", "rsfd-sue-z", "spl-ss"))
+
+
 BAD = [
     ("rsfd-grr", [0, 1, 2], "outside the domain", "attribute 'A3' holds 2; valid: 0 … 1"),
     ("rsfd-grr", [0, -1, 1], "outside the domain", "attribute 'A2' holds -1; valid: 0 … 4"),

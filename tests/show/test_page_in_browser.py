@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
+from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.results.metrics import METRICS, as_metric
 from gpu_rsfd.results.result import Results
 from gpu_rsfd.show.page import decision_of, write_page
 from gpu_rsfd.show.page import page as page_of
-from gpu_rsfd.show.rows import How, error_cells
+from gpu_rsfd.show.rows import How, error_cells, select
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 pytest.importorskip("vl_convert", reason="the extra `page` is not installed")
@@ -82,6 +83,7 @@ def folder(tmp_path_factory, made, results):
     write_page(folder / "grid.html", page_of(grid(made), "grid.h5", metric="topk:2"))
     write_page(folder / "many.html", page_of(many_values(made), "many.h5"))
     write_page(folder / "all.html", page_of(all_protocols(made), "all.h5"))
+    write_page(folder / "sixteen.html", page_of(select(all_protocols(made), protocols=gpu_rsfd.PROTOCOLS[:16]), "16"))
     return folder
 
 
@@ -340,9 +342,10 @@ def test_many_protocols_are_filtered(visit):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_colours_stand_out(visit, scheme):
+@pytest.mark.parametrize(("name", "count"), [("all.html", len(gpu_rsfd.PROTOCOLS)), ("sixteen.html", 16)])
+def test_colours_stand_out(visit, scheme, name, count):
     """Of every protocol from the background, as WCAG asks of graphics."""
-    found = visit("all.html", color_scheme=scheme).evaluate("""() => {
+    found = visit(name, color_scheme=scheme).evaluate("""() => {
         const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
         const paths = [...document.querySelectorAll("#protocols path[fill]")].map((p) => getComputedStyle(p).fill);
         return [getComputedStyle(document.body).backgroundColor, ...paths].map((colour) => {
@@ -354,8 +357,23 @@ def test_colours_stand_out(visit, scheme):
     share = np.array(found) / 255
     light = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722]
     high, low = np.maximum(light[1:], light[0]), np.minimum(light[1:], light[0])
-    assert len(light) == 1 + len(gpu_rsfd.PROTOCOLS)
+    assert len(light) == 1 + count
     assert ((high + 0.05) / (low + 0.05)).min() >= 3
+
+
+def test_labels_of_axes_are_distinct(visit, folder):
+    """An error between 1e-3 and 2e-3 needs two digits, and small epsilons their own."""
+    data = gpu_rsfd.SyntheticDataset(20_000, (3, 4))
+    for i, epsilons in enumerate(([0.01, 0.02, 0.03], [math.log(2), 1.0, 2.0])):
+        made = gpu_rsfd.simulate(data, epsilons=epsilons, protocols=["smp-grr"], repetitions=3, workers=1)
+        write_page(folder / f"axes{i}.html", page_of(Results({"one": made}), "axes"))
+        texts = visit(f"axes{i}.html").eval_on_selector_all(
+            "#error-chart .role-axis-label text", "all => all.map(t => t.textContent)"
+        )
+        names = [show_epsilon(epsilon) for epsilon in epsilons]
+        assert [text for text in texts if text in names] == names
+        errors = [text for text in texts if "e" in text]
+        assert len(set(errors)) == len(errors) >= 3
 
 
 def test_what_is_shared_is_said(visit):
@@ -424,6 +442,7 @@ def test_privacy_where_it_is_known(visit, results):
     loss = gpu_rsfd.privacy_loss("smp-adp", 1.0, result.domain)[0]
     assert drawn()["Smp[ADP]", "ε = 1, people"] == pytest.approx(loss, rel=1e-4)
     assert len(drawn()) == 9
+    assert page.locator("#privacy-chart svg .mark-rule.role-mark line").count() == 9  # no band: a curve may go back
     after(page, "privacy-chart", lambda: page.select_option("#loss", "value guessed"))
     assert 0 < drawn()["Smp[ADP]", "ε = 1, people"] < 1
     page.select_option("#dataset", label="nursery")  # which was not attacked

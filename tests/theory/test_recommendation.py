@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
+from gpu_rsfd.datasets.base import publishable
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.theory import words
@@ -93,29 +94,103 @@ def test_values_that_cannot_be_distinguished_from_zero():
     assert decision.columns[2].hidden > 20
 
 
-def test_baselines_and_what_is_left_out():
+def asked_instead(f, squared, n):
+    """People who, asked without privacy, would give this summed squared error against the population."""
+    return (f * (1 - f)).sum() / (squared + (f * (1 - f)).sum() / n)
+
+
+def test_a_column_is_useful_if_it_tells_as_much_as_a_survey_of_100_people():
     data = people(n=1500)
-    (decision,) = gpu_rsfd.plan(data, epsilons=[0.5, 1.0], attack=False).decisions
-    settings = gpu_rsfd.PrivacySettings(guarantee="user")
-    for column, part, k in zip(decision.columns, data.domain.slices, data.domain, strict=True):
-        f = data.frequencies[part]
-        assert column.uniform_error == pytest.approx(np.sqrt(((f - 1 / k) ** 2).mean()))
-        assert column.sample_error == pytest.approx(np.sqrt((f * (1 - f) / data.n).mean()))
-        exact = gpu_rsfd.mechanisms(decision.protocol, decision.epsilon, data.domain, settings)
-        m = exact[data.names.index(column.name)]
-        assert column.rmse == pytest.approx(np.sqrt(m.fixed_variance(f, data.n).mean()))
-        assert column.useful == (column.rmse < column.uniform_error or column.margin <= 0.5 / k)
+    (decision,) = gpu_rsfd.plan(data, epsilons=[0.5, 2.0], attack=False).decisions
+    f_all = publishable(data.counts, data.domain)
+    ms = gpu_rsfd.mechanisms(
+        decision.protocol, decision.epsilon, data.domain, gpu_rsfd.PrivacySettings(guarantee="user")
+    )
+    for column, part, m in zip(decision.columns, data.domain.slices, ms, strict=True):
+        f, variance = f_all[part], m.fixed_variance(f_all[part], data.n)
+        assert column.rmse == pytest.approx(np.sqrt(variance.mean()))
+        assert column.survey == pytest.approx(asked_instead(f, variance.sum(), data.n))
+        assert column.seen == pytest.approx(f[f >= 1.959964 * np.sqrt(variance)].sum())
+        assert column.useful == (column.survey >= 100 or column.margin <= 0.01)
     out = [column for column in decision.columns if not column.useful]
     assert [column.name for column in out] == ["ward", "city"]
     for column in out:
-        numbers = f"error {words.points(column.rmse)} points, signal {words.points(column.uniform_error)}"
-        assert f"{column.name} ({numbers}; useful from {column.users_needed:,} users on)" in decision.left_out
+        digits = max(len(str(column.users_needed)) - 2, 0)
+        needed = math.ceil(column.users_needed / 10**digits) * 10**digits
+        said = f"± {words.points(column.margin)} points, as asking {math.floor(column.survey)} people"
+        assert f"{column.name} ({said}; useful from about {needed:,} users on)" in decision.left_out
     alone = gpu_rsfd.plan(people(1500, ZIPF[:1]), protocols=decision.protocol, epsilons=decision.epsilon, attack=False)
     (margin,) = (words.points(column.margin) for column in alone.columns)
     assert f"without collecting them, the widest margin would be ± {margin} points, not" in decision.left_out
     same = {"protocols": decision.protocol, "epsilons": decision.epsilon, "attack": False}
     at = [gpu_rsfd.plan(data, users=out[0].users_needed + i, **same).columns[1] for i in (-1, 0)]
     assert [column.useful for column in at] == [False, True]
+    more = gpu_rsfd.plan(data, survey=max(c.survey for c in decision.columns) + 1, **same)
+    assert not more.decisions[0].useful
+
+
+def test_a_survey_without_privacy_is_as_accurate():
+    """Simulated: m people drawn from the population, and n users of the same population with privacy."""
+    n, f, runs = 4000, np.array([0.6, 0.3, 0.1]), 4000
+    draw = np.random.Generator(np.random.Philox(28))
+    (column,) = gpu_rsfd.plan(
+        gpu_rsfd.CountedDataset(n, (3,), [f]), protocols="smp-grr", epsilons=1.0, attack=False
+    ).columns
+    p = (math.e + 0.0) / (math.e + 2)
+    q = (1 - p) / 2
+    holders = draw.multinomial(n, f, runs)
+    sent = sum(
+        draw.multinomial(holders[:, v], [p if w == v else q for w in range(3)]) for v in range(3)
+    )  # [run, value]
+    errors = (((sent / n - q) / (p - q) - f) ** 2).sum(axis=1)
+    asked = ((draw.multinomial(round(column.survey), f, runs) / round(column.survey) - f) ** 2).sum(axis=1)
+
+    def off(a, b):
+        return abs(a.mean() - b.mean()) / math.hypot(a.std() / math.sqrt(runs), b.std() / math.sqrt(runs))
+
+    assert off(errors, asked) < 5.2
+    assert off(1.2 * errors, asked) > 5.2  # the check can fail
+    assert column.survey < n
+
+
+@pytest.mark.parametrize("f,n,useful", [
+    ([0.9, 0.1], 10, False),  # ten users, whatever epsilon is
+    ([0.999, 0.001], 100_000, True),  # fewer than 100 people, but to a point
+    ([1.0, 0.0], 100_000, True),  # all users hold one value: to a point, and there is no survey to compare with
+    ([1.0, 0.0], 100, False),
+])  # fmt: skip
+def test_useful_at_the_edges(f, n, useful):
+    data = gpu_rsfd.CountedDataset(n, (2,), [np.array(f)])
+    (decision,) = gpu_rsfd.plan(data, protocols="smp-grr", epsilons=3.0, attack=False).decisions
+    (column,) = decision.columns
+    assert column.useful is useful
+    assert math.isnan(column.survey) == (f[1] == 0)
+    assert ("all users hold one value" in str(decision)) == (f[1] == 0)
+    assert column.survey <= n or f[1] == 0
+
+
+def test_the_chance_of_no_report_belongs_to_it():
+    """20 users, 40 columns: 0.975^20 of the columns get no report with Smp, so no margin holds for 95 %."""
+    (decision,) = gpu_rsfd.plan(
+        gpu_rsfd.CountedDataset(20, (2,) * 40, [[0.5, 0.5]] * 40), protocols="smp-grr", epsilons=8.0, attack=False
+    ).decisions
+    assert not decision.useful
+    assert decision.columns[0].silent == pytest.approx(0.975**20)
+    assert decision.columns[0].margin == math.inf
+    assert f"nobody reports it with a chance of {math.floor(100 * 0.975**20)} %" in decision.sentences[1]
+
+
+def test_every_protocol_is_asked_at_every_epsilon():
+    """One with a larger error may make more columns useful."""
+    data = gpu_rsfd.CountedDataset(4000, (2, 3000), [[0.5, 0.5], np.full(3000, 1 / 3000)])
+    options = {"protocols": ["spl-oue", "smp-oue", "smp-grr", "spl-grr"], "attack": False}
+    (decision,) = gpu_rsfd.plan(data, epsilons=[0.5, 1.0, 2.0], **options).decisions
+    for epsilon in (0.5, 1.0, 2.0):
+        useful = [
+            len(gpu_rsfd.plan(data, protocols=p, epsilons=epsilon, attack=False).decisions[0].useful)
+            for p in options["protocols"]
+        ]
+        assert (max(useful) >= len(decision.useful)) == (epsilon >= decision.epsilon)
 
 
 def test_nothing_is_useful():
@@ -126,7 +201,13 @@ def test_nothing_is_useful():
     assert not decision.useful
     assert "no column is worth collecting from 40 users" in decision.sentences[0]
     needed = min(column.users_needed for column in decision.columns)
-    assert f"useful from {needed:,} users on" in decision.sentences[1]
+    assert f"useful from {words.about(needed)} users on" in decision.sentences[1]
+
+
+@pytest.mark.parametrize("number,shown", [(7, "7"), (119, "120"), (2_250, "2,300"), (3_372_113, "3.4 million"),
+                                          (12_300_001, "13 million"), (9_990_000_000, "10 billion")])  # fmt: skip
+def test_uncertain_numbers_are_rounded_up(number, shown):
+    assert words.about(number) == f"about {shown}"
 
 
 def test_the_smallest_epsilon_and_the_smallest_number_of_users_for_a_target():
@@ -134,7 +215,11 @@ def test_the_smallest_epsilon_and_the_smallest_number_of_users_for_a_target():
     found = gpu_rsfd.plan(data, protocols=["smp-adp", "spl-adp"], target=target, attack=False)
     (decision,) = found.decisions
     assert decision.reached
-    assert decision.epsilon not in gpu_rsfd.PAPER_EPSILONS
+    before = round(decision.epsilon - 0.01, 6)  # of three digits
+    assert f"{before:g}" in found.sentences[0]
+    assert len(f"{decision.epsilon:g}") == 4
+    just = gpu_rsfd.plan(data, protocols=["smp-adp", "spl-adp"], target=target, attack=False, epsilons=before)
+    assert just.decisions[0].reached is False
     margins = {column.name: column.margin for column in decision.columns}
     assert margins["sex"] <= 0.02
     assert margins["city"] <= 0.02
@@ -142,10 +227,10 @@ def test_the_smallest_epsilon_and_the_smallest_number_of_users_for_a_target():
                          epsilons=0.99 * decision.epsilon)  # fmt: skip
     assert less.decisions[0].reached is False
     needed = less.decisions[0].users_needed
-    assert f"it comes closest to the target, which takes {needed:,} users, not 20,000" in less.sentences[0]
+    assert f"it comes closest to the target, which takes {words.about(needed)} users, not 20,000" in less.sentences[0]
     assert needed == min(row.users_needed for row in less)
     never = gpu_rsfd.plan(data, users=40, protocols="smp-adp", target="0.1%", attack=False)
-    assert ": no epsilon up to 20 reaches the target; of what was tried, it comes closest" in never.sentences[0]
+    assert ": epsilon = 20 does not reach the target either; of what was tried, it comes closest" in never.sentences[0]
     for n, reached in ((needed - 1, False), (needed, True)):
         again = gpu_rsfd.plan(data, users=n, protocols=["smp-adp", "spl-adp"], target=target, attack=False,
                               epsilons=0.99 * decision.epsilon)  # fmt: skip
@@ -193,7 +278,10 @@ def test_the_sentences_are_computed():
     assert which.startswith(f"Use {decision.label} with epsilon = {epsilon} under the guarantee user (epsilon limits")
     for column in decision.useful:
         assert f"{column.name} ± {words.points(column.margin)} points" in accurate
-        assert (f"{column.hidden} of {column.values} values can't" in accurate) == bool(column.hidden)
+        seen = f"({column.values - column.hidden} of {column.values} values can be distinguished from zero, those of "
+        assert (f"{seen}{math.floor(100 * column.seen)} % of users)" in accurate) == bool(column.hidden)
+        asked = math.floor(column.survey / 10) * 10  # of three digits
+        assert f", as asking {asked} people" in accurate or f"as accurate as asking {asked} people" in accurate
     gains = {column.name: column.guessed - column.guessed_baseline for column in decision.columns}
     name, share, before = re.search(
         r"guesses a user's (\w+) right ([\d.]+) % of the time instead of ([\d.]+) %", risky

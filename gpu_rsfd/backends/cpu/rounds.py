@@ -43,11 +43,6 @@ class Sender(NamedTuple):
         return self.recipe.noise
 
     @property
-    def partial(self) -> bool:
-        """Whether those alone report who sampled the attribute."""
-        return self.recipe.unsampled is Unsampled.NOTHING
-
-    @property
     def permutes(self) -> bool:
         """Whether a fake is what a permutation of the values makes of the value held."""
         return self.fakes == "memo" and self.recipe.prior is None and self.recipe.unsampled is Unsampled.FAKE
@@ -115,10 +110,10 @@ class Users:
         """[user, value]: 32 bits of each value."""
         return halves(self.words(stream, np.arange(self.size), np.uint64(j), (k + 1) // 2), k)
 
-    def hashes(self, j: int, cells: int) -> npt.NDArray[np.uint16]:
+    def hashes(self, j: int, cells: int) -> npt.NDArray[np.uint32]:
         """[value, user]: the cell of each value."""
         found = self.keys(CHOICE, j, self.plan.domain[j]) * np.uint64(cells) >> np.uint64(32)
-        return np.ascontiguousarray(found.T.astype(np.uint16))
+        return np.ascontiguousarray(found.T.astype(np.uint32))
 
     def permutation(self, j: int, k: int) -> npt.NDArray[np.int64]:
         """[user, value]: the rank of each value's key."""

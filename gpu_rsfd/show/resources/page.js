@@ -28,13 +28,25 @@
     const digits = Math.max(0, 1 - Number(part.toExponential(1).split("e")[1]));
     return `${(mean / 10 ** power).toFixed(digits)}(${Math.round(part * 10 ** digits)})e${power}`;
   };
-  const SHAPES = {
-    circle: "M-1,0A1,1 0 1 1 1,0A1,1 0 1 1 -1,0Z", square: "M-1,-1H1V1H-1Z", diamond: "M0,-1.2L1,0L0,1.2L-1,0Z",
-    cross: "M-1.1,-.4H-.4V-1.1H.4V-.4H1.1V.4H.4V1.1H-.4V.4H-1.1Z", "triangle-up": "M-1.1,1L0,-1L1.1,1Z",
-    "triangle-down": "M-1.1,-1L0,1L1.1,-1Z", "triangle-left": "M1,-1.1L-1,0L1,1.1Z", "triangle-right": "M-1,-1.1L1,0L-1,1.1Z",
-  };
 
   // ---------------------------------------------------------------------------------------------- charts
+
+  // colours by place: the name of somebody's own protocol may be no name of CSS
+  const STYLES = { color: (_, p) => `var(--protocol-${p})`, shape: (entry) => entry.shape, strokeDash: (entry) => dashes(entry) };
+  const LINE = 1.6; // its width, in which dashes are measured
+  const dashes = (entry) => (entry.dash.length ? entry.dash.map((x) => LINE * x) : [1, 0]);
+
+  // bars instead of bands: where x may go back along a curve through the epsilons, or there is one x alone
+  function curvesOf(description, height, x, bars) {
+    const spec = structuredClone(page.charts.curves), domain = page.protocols.map((entry) => entry.label);
+    for (const { encoding } of spec.layer) {
+      Object.assign(encoding.x, x);
+      encoding.y.scale = scale() === "log" ? { type: "log", nice: false, padding: 8 } : { zero: true };
+      for (const [channel, of] of Object.entries(STYLES)) if (encoding[channel]) encoding[channel].scale = { domain, range: page.protocols.map(of) };
+    }
+    if (bars) spec.layer[0].mark = { type: "rule", strokeWidth: 2, opacity: 0.6 };
+    return { ...spec, description, height };
+  }
 
   async function draw(id, spec, data) {
     const old = views.get(id);
@@ -90,7 +102,7 @@
     const rows = curves.filter((row) => row.mean !== null && (row.mean > 0 || scale() === "linear"));
     const set = dataset(), errors = errorsOf(set);
     const notes = [`${!overSizes && page.epsilons.length === 1 ? "Bars" : "Bands"}: one standard error.`];
-    if (errors.theory && $("theory").checked) notes.push("Dashed lines: theory.");
+    if (errors.theory && $("theory").checked) notes.push("Thin lines: theory.");
     if (!overSizes && errors.published && $("published").checked) {
       notes.push("Open circles: the paper’s published points.");
       if (postprocess() === page.default.postprocess) set.caveats.forEach((text) => notes.push(text[0].toUpperCase() + text.slice(1) + "."));
@@ -101,7 +113,14 @@
     notes.push(page.guaranteeName, set.baselines[metric().name]);
     if (hidden) notes.push(`${hidden} means are not positive: the linear scale shows them.`);
     $("error-note").textContent = notes.join(" ");
-    return draw("error-chart", page.charts[`${against}-${scale()}`], { curves: rows });
+    const names = JSON.stringify(page.epsilons), at = JSON.stringify(set.x); // an expression of Vega: `ln 2` for 0.6931
+    const x = overSizes
+      ? { axis: { title: page.axes[against], format: "~s", tickCount: 5 }, scale: { type: "log", nice: false, padding: 15 } }
+      : {
+        axis: { title: "ε", values: set.x, labelExpr: `${names}[indexof(${at}, datum.value)] || datum.label`, labelOverlap: true },
+        scale: { zero: false, nice: false, padding: 15 },
+      };
+    return draw("error-chart", curvesOf("error of each protocol", 360, x, !overSizes && page.epsilons.length === 1), { curves: rows });
   }
 
   function estimates(set) {
@@ -158,7 +177,8 @@
     }
     const curves = shown().flatMap((p) => page.epsilons.map((_, e) => point(dataset(), p, e, losses[p][e], dataset().x[e])))
       .filter((row) => row.mean !== null && (row.mean > 0 || scale() === "linear") && row.x !== null).map((row) => ({ ...row, theory: null, published: null }));
-    return draw("privacy-chart", page.charts[`${kind}-${scale()}`], { curves });
+    const x = { title: kind, scale: { zero: false, padding: 15 } };
+    return draw("privacy-chart", curvesOf(`error against the ${kind}`, 320, x, true), { curves });
   }
 
   // ----------------------------------------------------------------------------------------------- table
@@ -359,6 +379,8 @@
   const setScale = () => { document.querySelector(`input[name=scale][value=${metric().larger ? "linear" : "log"}]`).checked = true; };
 
   function start() {
+    const shades = CSS.supports("color", "oklch(from red l c h)"); // page.css: lighter on a dark page
+    page.protocols.forEach(({ colour }, p) => document.documentElement.style.setProperty(`--protocol-${p}`, shades ? `oklch(from ${colour} var(--shade))` : colour));
     fill("dataset", page.datasets.map((set, i) => [i, set.name]));
     fill("metric", page.metrics.map((entry, i) => [i, entry.label]));
     $("metric").value = page.metrics.findIndex((entry) => entry.name === page.default.metric);
@@ -385,7 +407,7 @@
         drawAll();
       });
       label.title = entry.summary;
-      label.insertAdjacentHTML("beforeend", `<svg viewBox="0 0 24 14" aria-hidden="true"><path d="M0 7H24" stroke="var(--protocol-${p})" stroke-width="2"/><path d="${SHAPES[entry.shape] || entry.shape}" transform="translate(12 7) scale(4.5)" fill="var(--protocol-${p})"/></svg>`);
+      label.insertAdjacentHTML("beforeend", `<svg viewBox="0 0 24 14" aria-hidden="true"><path d="M0 7H24" stroke="var(--protocol-${p})" stroke-width="1.6" stroke-dasharray="${dashes(entry)}"/><path d="${entry.shape}" transform="translate(12 7) scale(4.5)" fill="var(--protocol-${p})"/></svg>`);
       label.prepend(box);
       label.append(cut(entry.label));
       $("protocols").append(label);

@@ -1,0 +1,1 @@
+"""A real collection: one file that says everything, a client that randomises, an aggregator that counts."""
