@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpu_rsfd.backends.cpu.rounds import Attribute, Sender
-from gpu_rsfd.backends.rounds import FAKING, SAMPLING
+from gpu_rsfd.backends.cpu.rounds import FAKING, SAMPLING, Attribute, Sender
 from gpu_rsfd.checks import check_share, integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.evolving import MOST_ROUNDS, ChangingDataset, EvolvingDataset

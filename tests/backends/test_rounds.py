@@ -5,7 +5,7 @@ import pytest
 from literal_rounds import collected
 
 import gpu_rsfd
-from gpu_rsfd.backends.rounds import FAKING, SAMPLING, Habits, literal_round
+from gpu_rsfd.backends.cpu.rounds import FAKING, SAMPLING
 from gpu_rsfd.measure import Rounds
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.tape import ASSIGNMENTS, FAKES, MEMO, VALUE, Tape
@@ -64,19 +64,6 @@ def test_a_few_chains_have_the_integers_of_the_stream():
     other = codes_of()
     other[17, 1, 2] = (other[17, 1, 2] + 1) % 5  # one value of one user: the comparison would notice
     assert not np.array_equal(result.counts[1, 0, 0], wanted(result, 1, "memo", "fixed", other)[0])
-
-
-def test_the_literal_reports_are_those_of_the_stream():
-    names = ["rsfd-l-grr", "rsfd-l-osue-z", "rsfd-l-sue-r", "rsrfd-l-osue-r", "smp-biloloha"]
-    for habits in (Habits(), Habits("fresh", "fresh"), Habits("independent"), Habits("fixed")):
-        result = made(names, fakes=[habits.fakes], sampling=habits.sampling)
-        for p, r in ((p, r) for p in range(len(names)) for r in (0, ROUNDS - 1)):
-            recipes = [result.plan.recipe(p, 0, j) for j in range(3)]
-            values, users, _ = literal_round(DATA, recipes, SEED, REPETITION, "uniform", habits, r)
-            each = zip(values, recipes, DOMAIN, strict=True)
-            counts = [v.sum(axis=0) if one.unary else np.bincount(v, minlength=k) for v, one, k in each]
-            assert np.array_equal(np.concatenate(counts), result.counts[p, 0, 0, r]), (names[p], habits, r)
-            assert [len(who) for who in users] == result.reporters[p, 0, 0, r].tolist()
 
 
 @pytest.mark.parametrize("protocol", ["spl-l-grr", "smp-l-osue", "spl-biloloha", "rsfd-l-grr", "rsfd-l-sue-r"])

@@ -1,4 +1,4 @@
-"""The rounds of a collection for some users at once, with NumPy: the integers of `backends.rounds`.
+"""The rounds of a collection for some users at once, with NumPy: the integers of docs/stream.md.
 
 A memo is a function of its address on the tape, so none is kept: when users change their values, the uniforms behind
 their memos are drawn again, once for all recipes.  Arrays are [value, user]: users lie side by side.
@@ -13,13 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.backends.rounds import row_of_fake
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled
 from gpu_rsfd.tape import CHOICE, FAKES, MEMO, Codes, Tape, fake_values, halves, keep_draw, scale
 
 AT_ONCE = 1 << 17  # values x users in one operation: they stay in the cache
 ROWS_AT_ONCE = 1 << 21  # words that are drawn together
+FAKING = ("memo", "independent", "fixed", "fresh")  # how RS+FD makes what is sent for attributes not sampled
+SAMPLING = ("fixed", "fresh")  # whether a user samples an attribute once, or in each round
+ONCE = 1 << 31  # the row of a fake that has nothing to do with the value held
 FIRST_BIT = 4  # word of a row of MEMO where the uniforms of bits begin
 
 Flags = npt.NDArray[np.bool_]
@@ -151,8 +153,8 @@ class Attribute:
             mine = users.sampled(r) == self.j
             own = {g: self.cells[g][codes, everyone].astype(np.int64) if g else codes for _, g in self.held}
             for (style, g), held in self.held.items():
-                fake = row_of_fake(style, -1, r)
-                held.hold(own[g] if style == "held" else np.where(mine, own[g], fake))
+                fake = own[g] if style == "held" else ONCE + r * (style == "fresh")
+                held.hold(np.where(mine, own[g], fake))
             encoded = {s.encodes: self._encoded(s, own[s.noise.cells], mine) for s in self.senders}
             words = None
             for i, sender in enumerate(self.senders):
