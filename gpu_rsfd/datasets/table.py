@@ -778,8 +778,9 @@ class TableReport:
 def _commonest(counts: Places, labels: Sequence[str], users: int, least: int) -> tuple[Any, ...]:
     places, hidden = np.argsort(-counts, kind="stable")[:COMMONEST], withheld(counts, least)
     named = [i for i in places if counts[i] and not (hidden[i] and 2 * len(counts) > users)]  # nobody's own number
-    each = ((i, (None, None) if hidden[i] else (int(counts[i]), float(counts[i] / users))) for i in named)
-    return tuple((labels[i], *numbers) for i, numbers in each)
+    return tuple(
+        (labels[i], *((None,) * 2 if hidden[i] else (int(counts[i]), counts[i].item() / users))) for i in named
+    )
 
 
 def _percent(share: float | None) -> str:
