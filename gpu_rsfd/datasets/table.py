@@ -653,7 +653,7 @@ def _made(
         except InputError as error:
             problems.append(str(error))
         least = 0 if column.declared == "codes" else options["min_count"]
-        common = () if looks else _commonest(counts, labels, len(column.places), least)
+        common = () if looks or k > max(FEW, rows / 2) else _commonest(counts, labels, len(column.places), least)
         gaps = None if 0 < column.counts[-1] < least else int(column.counts[-1])
         reports.append(ColumnReport(column.name, looks.removeprefix("an ") or column.kind, k, gaps, common))
     data, texts = None, [labels for _, labels in made]
@@ -777,10 +777,8 @@ class TableReport:
 
 def _commonest(counts: Places, labels: Sequence[str], users: int, least: int) -> tuple[Any, ...]:
     places, hidden = np.argsort(-counts, kind="stable")[:COMMONEST], withheld(counts, least)
-    named = [i for i in places if counts[i] and not (hidden[i] and 2 * len(counts) > users)]  # nobody's own number
-    return tuple(
-        (labels[i], *((None,) * 2 if hidden[i] else (int(counts[i]), counts[i].item() / users))) for i in named
-    )
+    each = ((i, (None, None) if hidden[i] else (int(counts[i]), float(counts[i] / users))) for i in places if counts[i])
+    return tuple((labels[i], *numbers) for i, numbers in each)
 
 
 def _percent(share: float | None) -> str:
