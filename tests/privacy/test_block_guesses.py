@@ -161,12 +161,15 @@ def held(d, k, values, times, seed=1):
 
 def test_fresh_fakes_reveal_the_sampled_attribute_and_remembered_ones_do_not():
     """d = k = 10, epsilon 2 in all and 1 for the first report, constant values: exact numbers for GRR."""
-    codes = held(10, 10, 1, 10)
+    codes = held(10, 10, 1, 20)
     fresh, memo = (attacked("rsfd-l-grr", codes, 10, fakes) for fakes in ("fresh", "memo"))
     for rounds, expected in ((2, 0.3947), (3, 0.5572), (5, 0.8227), (10, 0.9859)):
         assert near(fresh[rounds - 1, 0], expected, N, 4)
         assert near(memo[rounds - 1, 0], 0.1, N, 4)
         assert not near(memo[rounds - 1, 0], expected, N, 4)
+    assert near(fresh[19, 1], memo[19, 1], N, 2)  # a value at random is guessed as often
+    assert near(fresh[19, 2], 0.88, N, 2)  # but of each user one is known nearly for certain
+    assert near(memo[19, 2], 0.18, N, 2)
 
 
 def test_a_fixed_fake_shows_by_staying_and_independent_ones_by_coincidences():
