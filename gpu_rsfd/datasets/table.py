@@ -635,7 +635,8 @@ def _made(
         data = Dataset(table, map(len, texts), names, named[0], texts, source=named[1])
     users = len(columns[0].places)
     proposed = _proposed([c for c in columns if c.name not in domains], [c.name for c in personal], options)
-    return TableReport(*named, rows, users, options["delimiter"], tuple(reports), tuple(problems), proposed, data)
+    told: Any = tuple(reports), tuple(problems), proposed, data, tuple(columns)
+    return TableReport(*named, rows, users, options["delimiter"], *told)
 
 
 def _proposed(columns: Sequence[Column], personal: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -713,6 +714,7 @@ class TableReport:
     problems: tuple[str, ...] = ()  # each must be resolved before the table can be used
     proposed: dict[str, Any] = field(default_factory=dict)  # options that may help
     data: Dataset | None = field(default=None, repr=False, compare=False)  # None if there are problems
+    read: tuple[Column, ...] = field(default=(), repr=False, compare=False)  # as it is, whatever the problems
 
     def dataset(self) -> Dataset:
         """The data set; all problems of the table in one error, a line each."""
@@ -722,7 +724,8 @@ class TableReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON has it."""
-        return {key: value for key, value in asdict(replace(self, data=None)).items() if key != "data"}
+        plain = asdict(replace(self, data=None, read=()))
+        return {key: value for key, value in plain.items() if key not in ("data", "read")}
 
     def __str__(self) -> str:
         how = f"; delimiter {_show_delimiter(self.delimiter)}" if self.delimiter else ""
