@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 from gpu_rsfd import InputError, PrivacySettings
 from gpu_rsfd.options import show_epsilon
+from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import REGISTRY, Protocol
+from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.panels import Page, log_ticks, size_ticks
 from gpu_rsfd.show.plots import save_figure
 from gpu_rsfd.theory import expected_mse
@@ -131,10 +133,8 @@ def figure() -> Any:
     """Expected errors of the best protocol of each family: a column for each axis, a line for each guarantee."""
     from matplotlib.lines import Line2D
 
-    looks = {
-        family: {"color": first.colour, "marker": first.marker, "markersize": 4, "linewidth": 1.3}
-        for family, (first, *_) in families().items()
-    }
+    drawn = palette(tuple(Look.of(first) for first, *_ in families().values()))
+    looks = {family: {**style.curve, "markersize": 4} for family, style in zip(families(), drawn, strict=True)}
     at = Point()
     note = f"where it is not on the axis: ε = {at.epsilon:g}, d = {at.d}, k = {at.k}, n = {at.n:,}"
     legend = {family: Line2D([], [], **look) for family, look in looks.items()}

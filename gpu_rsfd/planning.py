@@ -45,8 +45,8 @@ class Look(NamedTuple):
 
     name: str
     label: str
-    colour: str
-    marker: str  # of matplotlib
+    colour: str  # of its own, and a marker of Matplotlib; else empty
+    marker: str
     summary: str = ""
 
     @classmethod

@@ -15,7 +15,7 @@ import numpy as np
 import typer
 
 from gpu_rsfd.cli.commands import COLLECT
-from gpu_rsfd.cli.options import given, option, switch, with_options
+from gpu_rsfd.cli.options import SHOWN_POSTPROCESS, given, option, switch, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.datasets.options import BY_NAME, parse_options
 from gpu_rsfd.errors import InputError
@@ -28,7 +28,8 @@ OUT = (
     Option("against", "", "Whose shares: users (those who reported) or population (that they are drawn from).",
            "population", panel=None, kind=str, default="users", default_text="users", known=("users", "population")),
     Option("level", "", "Of confidence.", "0.99", panel=None, kind=float, default=0.95, default_text="0.95"),
-    Option("postprocess", "NAME", "Add the estimates after a post-processing.", "simplex", panel=None, kind=str),
+    Option("postprocess", "NAME", "Add the estimates after a post-processing.", "simplex", panel=None, kind=str,
+           known=SHOWN_POSTPROCESS.known),
     Option("page", "FILE", "Write the estimates as an HTML file, too.", "shares.html", panel=None, kind=Path),
     switch("csv", "Comma-separated values."), switch("json", "JSON instead of text."),
 )  # fmt: skip

@@ -24,6 +24,8 @@ OWN = (
            known=("none", "clip")),
     Option("survey", "N", "A column is useful if it tells as much as asking so many people without privacy.", "400",
            panel=None, kind=float, default=100.0, default_text="100"),
+    Option("sensitive", "", "Say how far a report raises the probability of this value.", "HIV=yes", panel=None,
+           default_text="the rarest value"),
     switch("attack", "Simulate an attacker's guesses.", default=True),
     Option("plot", "FILE", "Figure to write: margins against epsilon and n, errors against losses.", "plan.png",
            panel=None, kind=Path),
@@ -61,13 +63,14 @@ def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, **options: An
     elif "users" in given:  # these frequencies, another n
         users = list(dict.fromkeys(read_users(given.pop("users"))))
     errors = options["against"], options["postprocess"]
-    asked = Question(users, options["target"], options["target_rmse"], *errors, attack, free, options["survey"])
+    asked = Question(users, options["target"], options["target_rmse"], *errors, attack, free, options["survey"],
+                     options["sensitive"])  # fmt: skip
     data = datasets_of(given, quiet)
     if plot is not None and (len(data) > 1 or (users is not None and len(users) > 1)):
         raise InputError("--plot draws one data set and one number of users; give one of each")
     with reporter(quiet=False) as progress:
         plans = [shown.PlannedData(one, planned(one, spec, asked, progress)) for one in data]
-    if attack and not json and any(not row.attacked_users for plan in plans for row in plan.found):
+    if attack and not json and any(row.value != row.value for plan in plans for row in plan.found):
         print("no attack was simulated where domains are too large, or the attack lacks a noise", file=sys.stderr)
     if plot is not None:
         plots.save_figure(shown.figure(plans[0].found), plot)

@@ -1,6 +1,6 @@
 """Protocols as data: `registry` has an entry for each, everything else follows from its normal form (`form`)."""
 
-from gpu_rsfd.protocols.form import Bits, Keep, Recipe, Sets, Subsets, Unsampled, prior_frequencies
+from gpu_rsfd.protocols.form import Bits, Chain, Keep, Recipe, Sets, Subsets, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.mechanism import Mechanism, group_size
 from gpu_rsfd.protocols.registry import (
     DEFAULT_SETTINGS,
@@ -21,6 +21,7 @@ __all__ = [
     "PROTOCOLS",
     "REGISTRY",
     "Bits",
+    "Chain",
     "Keep",
     "Mechanism",
     "PrivacySettings",

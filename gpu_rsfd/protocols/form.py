@@ -1,7 +1,8 @@
 """The normal form of a report: what a backend must know of a protocol, integers only.
 
-For one attribute a protocol says how a value is randomised (`Keep`, `Sets`, `Bits` or `Subsets`), and what is
-sent for an attribute that the user did not sample (`Unsampled`).  Equal recipes have equal counts.
+For one attribute a protocol says how a value is randomised (`Keep`, `Sets`, `Bits` or `Subsets`; over rounds, a `Chain`
+of two of them), and what is sent for an attribute that the user did not sample (`Unsampled`).  Equal recipes have equal
+counts.
 """
 
 from __future__ import annotations
@@ -196,12 +197,69 @@ class Subsets:
         return self.tp > 0
 
 
-Noise: TypeAlias = Keep | Sets | Bits | Subsets
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Two steps: `memo` once for each value that is held, and remembered; `second` on that, anew for each report.
+
+    Both are `Keep`, or both `Bits`.  With hash cells they randomise the value's cell, by a hash that the user keeps.
+    A second step that changes nothing is Keep(2**32) or Bits(2**24, 0); so is a memo step that remembers nothing.
+    """
+
+    memo: Keep | Bits
+    second: Keep | Bits
+    cells: int = 0  # of the hash; 0: there is none
+
+    kind: ClassVar[str] = "chain"
+    shared_address: ClassVar[None] = None
+
+    @classmethod
+    def stored(cls, *integers: int) -> Chain:
+        """From its integers."""
+        form: Any = Keep if len(integers) == 3 else Bits
+        half = len(integers) // 2
+        return cls(form(*integers[:half]), form(*integers[half:-1]), integers[-1])
+
+    @property
+    def unary(self) -> bool:
+        """As with one report of it: a cell supports several values, like bits."""
+        return self.cells > 0 or self.memo.unary
+
+    @property
+    def integers(self) -> tuple[int, ...]:
+        return *self.memo.integers, *self.second.integers, self.cells
+
+    @property
+    def address(self) -> tuple[int | str, ...]:
+        return "chain", *self.integers
+
+    def steps(self, k: int) -> tuple[float, float, float, float]:
+        """p1, q1 of the memo and p2, q2 of the second step: for values, bits, or cells if there are any."""
+        size = self.cells or k
+        return self.memo.p(size), self.memo.q(size), self.second.p(size), self.second.q(size)
+
+    def p(self, k: int) -> float:
+        p1, _, p2, q2 = self.steps(k)
+        return q2 + p1 * (p2 - q2)
+
+    def q(self, k: int) -> float:
+        _, q1, p2, q2 = self.steps(k)
+        return 1 / self.cells if self.cells else q2 + q1 * (p2 - q2)
+
+    def fakes(self, k: int) -> float:
+        return 1 / k
+
+    @property
+    def informative(self) -> bool:
+        return self.memo.informative and self.second.informative
+
+
+Noise: TypeAlias = Keep | Sets | Bits | Subsets | Chain
 NOISES: dict[str, Callable[..., Noise]] = {  # from integers
     Keep.kind: Keep,
     Sets.kind: Sets.stored,
     Bits.kind: Bits,
     Subsets.kind: Subsets,
+    Chain.kind: Chain.stored,
 }
 
 

@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.protocols.form import Bits, Keep, Sets, Thresholds, Unsampled, prior_frequencies, unknown_noise
+from gpu_rsfd.protocols.form import Bits, Chain, Keep, Sets, Thresholds, Unsampled, prior_frequencies, unknown_noise
 from gpu_rsfd.protocols.mechanism import Mechanism
 
 Floats = npt.NDArray[np.float64]
@@ -75,7 +75,8 @@ class Ratios:
         p, q = m.p, m.q
         if not m.recipe.unsampled.hides or not m.plain:
             raise TypeError(f"no exact loss is known for {m.name} among fakes")
-        match m.recipe.noise, m.recipe.unsampled:
+        noise = m.recipe.noise
+        match noise.memo if isinstance(noise, Chain) else noise, m.recipe.unsampled:
             case Keep(), _:
                 certain = 0.0 if least > 0 else p / q if q > 0 else math.inf
                 return cls((p / rare, p / most), (q / rare, q / most), q / most, certain)

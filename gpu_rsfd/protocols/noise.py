@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from gpu_rsfd.checks import MAX_DOMAIN
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.protocols.designs import Design, field_order, hadamard, projective, projective_shape
-from gpu_rsfd.protocols.form import Bits, Keep, Noise, Sets, Subsets
+from gpu_rsfd.protocols.form import Bits, Chain, Keep, Noise, Sets, Subsets
 from gpu_rsfd.tape import KEEP_ONE, ONE
 
 
@@ -30,7 +30,7 @@ class NoiseRule:
     """From a budget and a domain size to a noise of the normal form."""
 
     name: str
-    form: type[Noise]
+    form: type[Keep | Sets | Bits | Subsets]
     ideal: Callable[[float, int], tuple[float, float]]  # (e, k) -> p, q
     thresholds: Callable[[float, int], Noise]  # (e, k)
     bits: Callable[[float, int], float]  # (e, k): bits in the report of one attribute
@@ -38,10 +38,16 @@ class NoiseRule:
     q_star: str
     source: str
     loss: Callable[[Noise, float, int], float] = bits_loss  # (noise, e, k): worst log-likelihood ratio, as realised
-    memoised: bool = False  # one report of a longitudinal protocol: it spends only a share of e
+    # of a longitudinal protocol: (e of all reports together, e of the first one, k); the rest is one report's
+    chain: Callable[[float, float, int], Chain] | None = None
     claimed: bool = False  # the loss is what the author states: it can't be computed from p and q
     fakes: Callable[[float, int], float] = lambda e, k: 1 / k  # (e, k): P(a uniform fake supports v)
     most_values: int = MAX_DOMAIN  # of an attribute
+
+    @property
+    def memoised(self) -> bool:
+        """Whether it is longitudinal: one report spends only a share of e."""
+        return self.chain is not None
 
     @property
     def plain(self) -> bool:
@@ -354,28 +360,3 @@ THE = NoiseRule(
     "e^(-e θ / 2) / 2",
     "Wang et al., USENIX Security 2017",
 )
-
-# -------------------------------------------------------------------- one report of a longitudinal protocol
-
-
-def _memoised(name: str, rule: NoiseRule, source: str) -> NoiseRule:
-    """A value is randomised once and remembered (budget e in all), and that again for each report (a e for the first).
-
-    Both steps together are the plain rule at a e: a chain of two GRRs is a GRR, and the second step's p and q are
-    chosen so that one report loses exactly a e.  So one round of collection is simulated by that rule.  The published
-    second step of L-GRR solves an equation that holds for k = 2 alone; for k > 2 it loses less (docs/protocols.md).
-    """
-    return replace(
-        rule,
-        name=name,
-        p_star=rule.p_star.replace("e^e", "e^(a e)").replace("e^(e/2)", "e^(a e/2)"),
-        q_star=rule.q_star.replace("e^e", "e^(a e)").replace("e^(e/2)", "e^(a e/2)"),
-        source=source,
-        memoised=True,
-    )
-
-
-_LONGITUDINAL = "Arcolezi et al., Digital Communications and Networks 2022"
-L_GRR = _memoised("l-grr", GRR, f"after {_LONGITUDINAL}; for k > 2 with another second step")
-L_SUE = _memoised("l-sue", SUE, "Erlingsson et al., CCS 2014 (RAPPOR, one report)")
-L_OSUE = _memoised("l-osue", OUE, _LONGITUDINAL)

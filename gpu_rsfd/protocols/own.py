@@ -6,7 +6,6 @@ import math
 import os
 import re
 import traceback
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -31,7 +30,6 @@ SOLUTIONS: dict[str, tuple[Unsampled, Budget]] = {
     "rsfd-z": (Unsampled.ZERO, AMPLIFIED),
     "rsfd-r": (Unsampled.FAKE, AMPLIFIED),
 }
-COLOURS = ("#c1121f", "#0077b6", "#588157", "#7209b7", "#bc6c25", "#264653", "#d81159", "#3a5a40")
 MARKERS = "oPsD^vX*d<>ph8H1234+x|_"  # those of Matplotlib that need no more than a letter
 _NAME = re.compile(r"\w[\w.+-]*")
 
@@ -85,7 +83,8 @@ def protocol(
         For `bits` that are computed from another message, as in local hashing: the loss of that message.  It can't be
         verified, so it is shown as *claimed*, and refused under the guarantees `user` and `attribute`.
     label, colour, marker, summary : str, optional
-        How it is named and drawn: colour as #rrggbb, a marker of Matplotlib, one sentence.
+        How it is named and drawn: colour as #rrggbb, a marker of Matplotlib, one sentence.  Figures choose a colour
+        and a marker that no other protocol has.
 
     Returns
     -------
@@ -117,7 +116,7 @@ def protocol(
     ['grr', 'mine-z']
     """
     _check_name(name)
-    looks = _looks(name, label, colour, marker)
+    label, *looks = _looks(name, label, colour, marker)
     if adaptive is not None:
         given = {"solution": solution, "bits": bits, "keep": keep, "sets": sets, "budget": budget, "loss": loss}
         extra = [key for key, value in given.items() if value is not None]
@@ -127,7 +126,7 @@ def protocol(
             )
         a, b, rule = _pair(name, adaptive)
         words = f"{a.label} or {b.label} for each attribute, by variance." if summary is None else summary
-        return Protocol(name, *looks, rule, (*a.variants, *b.variants), _line(name, "summary", words))
+        return Protocol(name, label, rule, (*a.variants, *b.variants), _line(name, "summary", words), *looks)
     if solution not in SOLUTIONS:
         raise InputError(f"protocol {name!r}: unknown solution {solution!r}; available: {', '.join(SOLUTIONS)}")
     how = [key for key, given in (("bits", bits), ("keep", keep), ("sets", sets)) if given is not None]
@@ -152,7 +151,7 @@ def protocol(
     if budget is not None:
         spending = Budget(OwnBudget(budget, name), f"{getattr(budget, '__name__', 'budget')}(eps, d)")
     words = f"User-defined: {how[0]}, {solution}." if summary is None else summary
-    return Protocol(name, *looks, spending, (Variant(noise, others),), _line(name, "summary", words))
+    return Protocol(name, label, spending, (Variant(noise, others),), _line(name, "summary", words), *looks)
 
 
 def load_protocols(path: str | os.PathLike[str]) -> dict[str, Protocol]:
@@ -204,15 +203,12 @@ def _line(name: str, key: str, text: object) -> str:
 
 
 def _looks(name: str, label: object, colour: object, marker: object) -> tuple[str, str, str]:
-    """(label, colour, marker); what is not given follows from the name, so that it is the same in every figure."""
-    chosen = zlib.crc32(name.encode())
-    colour = COLOURS[chosen % len(COLOURS)] if colour is None else colour
-    marker = MARKERS[chosen // len(COLOURS) % len(MARKERS)] if marker is None else marker
-    if not isinstance(colour, str) or not re.fullmatch(r"#[0-9a-fA-F]{6}", colour):
+    """(label, colour, marker); empty where figures choose."""
+    if colour is not None and (not isinstance(colour, str) or not re.fullmatch(r"#[0-9a-fA-F]{6}", colour)):
         raise InputError(f"protocol {name!r}: colour={colour!r} must be like #1b1b1b")
-    if not isinstance(marker, str) or len(marker) != 1 or marker not in MARKERS:
+    if marker is not None and (not isinstance(marker, str) or len(marker) != 1 or marker not in MARKERS):
         raise InputError(f"protocol {name!r}: marker={marker!r} is unknown; available: {' '.join(MARKERS)}")
-    return _line(name, "label", name if label is None else label), colour, marker
+    return _line(name, "label", name if label is None else label), colour or "", marker or ""
 
 
 def _number(value: object) -> float:

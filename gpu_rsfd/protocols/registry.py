@@ -11,12 +11,13 @@ from functools import lru_cache
 
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.protocols import chains
 from gpu_rsfd.protocols.adaptive import Variant, choose, switches
 from gpu_rsfd.protocols.budgets import AMPLIFIED, SPLIT, WHOLE, Budget, check_guarantee, largest
 from gpu_rsfd.protocols.form import Recipe, Thresholds, Unsampled
 from gpu_rsfd.protocols.loss import Likelihoods, losses
 from gpu_rsfd.protocols.mechanism import Mechanism
-from gpu_rsfd.protocols.noise import BLH, GRR, HR, L_GRR, L_OSUE, L_SUE, OLH, OUE, PGR, RUE, SS, SUE, THE
+from gpu_rsfd.protocols.noise import BLH, GRR, HR, OLH, OUE, PGR, RUE, SS, SUE, THE
 
 OWN, NOTHING, ZERO, FAKE = Unsampled.OWN, Unsampled.NOTHING, Unsampled.ZERO, Unsampled.FAKE
 
@@ -27,11 +28,11 @@ class Protocol:
 
     name: str
     label: str  # the paper's name
-    colour: str
-    marker: str  # of matplotlib
     budget: Budget
     variants: tuple[Variant, ...]  # one, or two of which the better is taken for each attribute; the last wins a tie
     summary: str  # one sentence for people
+    colour: str = ""  # as #rrggbb, and a marker of Matplotlib, if it has its own
+    marker: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -72,9 +73,8 @@ class Protocol:
 def _solution(prefix: str, title: str, budget: Budget, summary: str) -> Callable[..., Protocol]:
     """What makes the entries of a solution; `what` completes its summary."""
 
-    def entry(name: str, label: str, colour: str, marker: str, what: str, *variants: Variant) -> Protocol:
-        about = summary.format(what)
-        return Protocol(f"{prefix}-{name}", f"{title}[{label}]", colour, marker, budget, variants, about)
+    def entry(name: str, label: str, what: str, *variants: Variant) -> Protocol:
+        return Protocol(f"{prefix}-{name}", f"{title}[{label}]", budget, variants, summary.format(what))
 
     return entry
 
@@ -89,51 +89,66 @@ _smp = _solution("smp", "Smp", WHOLE, "{} of one sampled attribute only.")
 # ruff: noqa: E501  (a table: one protocol, one line)
 _ENTRIES = (
     # the six methods that the paper evaluates
-    _fd("grr", "GRR", "#1b1b1b", "o", "GRR of one attribute, fake values for the rest", Variant(GRR, FAKE)),
-    _fd("oue-z", "OUE-z", "#d1495b", "^", "OUE of one attribute, of zeros for the rest", Variant(OUE, ZERO)),
-    _fd("oue-r", "OUE-r", "#2e86ab", "s", "OUE of one attribute, of fake values for the rest", Variant(OUE, FAKE)),
-    _fd("adp", "ADP", "#edae49", "D", "GRR or OUE-z, whichever has the smaller variance", Variant(OUE, ZERO), Variant(GRR, FAKE)),
-    _spl("adp", "ADP", "#7a7a7a", "v", "GRR or OUE", Variant(GRR, OWN), Variant(OUE, OWN)),
-    _smp("adp", "ADP", "#3c9d63", "P", "GRR or OUE", Variant(GRR, NOTHING), Variant(OUE, NOTHING)),
+    _fd("grr", "GRR", "GRR of one attribute, fake values for the rest", Variant(GRR, FAKE)),
+    _fd("oue-z", "OUE-z", "OUE of one attribute, of zeros for the rest", Variant(OUE, ZERO)),
+    _fd("oue-r", "OUE-r", "OUE of one attribute, of fake values for the rest", Variant(OUE, FAKE)),
+    _fd("adp", "ADP", "GRR or OUE-z, whichever has the smaller variance", Variant(OUE, ZERO), Variant(GRR, FAKE)),
+    _spl("adp", "ADP", "GRR or OUE", Variant(GRR, OWN), Variant(OUE, OWN)),
+    _smp("adp", "ADP", "GRR or OUE", Variant(GRR, NOTHING), Variant(OUE, NOTHING)),
     # the same solutions with SUE, and without the adaptive choice
-    _fd("sue-z", "SUE-z", "#8e5ea2", "X", "SUE of one attribute, of zeros for the rest", Variant(SUE, ZERO)),
-    _fd("sue-r", "SUE-r", "#a65628", "<", "SUE of one attribute, of fake values for the rest", Variant(SUE, FAKE)),
-    _spl("grr", "GRR", "#1b1b1b", ">", "GRR", Variant(GRR, OWN)),
-    _spl("oue", "OUE", "#d1495b", "*", "OUE", Variant(OUE, OWN)),
-    _spl("sue", "SUE", "#2e86ab", ">", "SUE", Variant(SUE, OWN)),
-    _smp("grr", "GRR", "#edae49", "p", "GRR", Variant(GRR, NOTHING)),
-    _smp("oue", "OUE", "#7a7a7a", "d", "OUE", Variant(OUE, NOTHING)),
-    _smp("sue", "SUE", "#3c9d63", "*", "SUE", Variant(SUE, NOTHING)),
+    _fd("sue-z", "SUE-z", "SUE of one attribute, of zeros for the rest", Variant(SUE, ZERO)),
+    _fd("sue-r", "SUE-r", "SUE of one attribute, of fake values for the rest", Variant(SUE, FAKE)),
+    _spl("grr", "GRR", "GRR", Variant(GRR, OWN)),
+    _spl("oue", "OUE", "OUE", Variant(OUE, OWN)),
+    _spl("sue", "SUE", "SUE", Variant(SUE, OWN)),
+    _smp("grr", "GRR", "GRR", Variant(GRR, NOTHING)),
+    _smp("oue", "OUE", "OUE", Variant(OUE, NOTHING)),
+    _smp("sue", "SUE", "SUE", Variant(SUE, NOTHING)),
     # fake data that follow a prior (Arcolezi, Gambs, Couchot, Palamidessi, PVLDB 16(5), 2023); with a uniform one they are RS+FD
-    _rfd("grr", "GRR", "#00798c", "o", "GRR of one attribute, fake values", Variant(GRR, FAKE, prior=True)),
-    _rfd("oue-r", "OUE-r", "#00798c", "v", "OUE of one attribute, of fake values", Variant(OUE, FAKE, prior=True)),
-    _rfd("sue-r", "SUE-r", "#00798c", "<", "SUE of one attribute, of fake values", Variant(SUE, FAKE, prior=True)),
+    _rfd("grr", "GRR", "GRR of one attribute, fake values", Variant(GRR, FAKE, prior=True)),
+    _rfd("oue-r", "OUE-r", "OUE of one attribute, of fake values", Variant(OUE, FAKE, prior=True)),
+    _rfd("sue-r", "SUE-r", "SUE of one attribute, of fake values", Variant(SUE, FAKE, prior=True)),
     # local hashing, histogram encoding and other unary encodings
-    _spl("olh", "OLH", "#0f4c5c", "^", "Local hashing", Variant(OLH, OWN)),
-    _smp("olh", "OLH", "#9b2226", "v", "Local hashing", Variant(OLH, NOTHING)),
-    _spl("blh", "BLH", "#0f4c5c", "D", "Binary local hashing", Variant(BLH, OWN)),
-    _smp("blh", "BLH", "#9b2226", "D", "Binary local hashing", Variant(BLH, NOTHING)),
-    _spl("the", "THE", "#0f4c5c", "X", "Thresholded histogram", Variant(THE, OWN)),
-    _smp("the", "THE", "#9b2226", "X", "Thresholded histogram", Variant(THE, NOTHING)),
-    _spl("rue", "RUE", "#0f4c5c", "*", "Least-error unary encoding", Variant(RUE, OWN)),
-    _smp("rue", "RUE", "#9b2226", ">", "Least-error unary encoding", Variant(RUE, NOTHING)),
+    _spl("olh", "OLH", "Local hashing", Variant(OLH, OWN)),
+    _smp("olh", "OLH", "Local hashing", Variant(OLH, NOTHING)),
+    _spl("blh", "BLH", "Binary local hashing", Variant(BLH, OWN)),
+    _smp("blh", "BLH", "Binary local hashing", Variant(BLH, NOTHING)),
+    _spl("the", "THE", "Thresholded histogram", Variant(THE, OWN)),
+    _smp("the", "THE", "Thresholded histogram", Variant(THE, NOTHING)),
+    _spl("rue", "RUE", "Least-error unary encoding", Variant(RUE, OWN)),
+    _smp("rue", "RUE", "Least-error unary encoding", Variant(RUE, NOTHING)),
     # message sets
-    _spl("hr", "HR", "#301080", "o", "Hadamard response", Variant(HR, OWN)),
-    _smp("hr", "HR", "#e07a5f", "X", "Hadamard response", Variant(HR, NOTHING)),
-    _fd("hr", "HR", "#81b29a", "o", "Hadamard response of one attribute, random messages for the rest", Variant(HR, FAKE)),
-    _spl("pgr", "PGR", "#301080", "v", "Projective geometry", Variant(PGR, OWN)),
-    _smp("pgr", "PGR", "#e07a5f", "P", "Projective geometry", Variant(PGR, NOTHING)),
-    _fd("pgr", "PGR", "#81b29a", "P", "Projective geometry of one attribute, random messages for the rest", Variant(PGR, FAKE)),
+    _spl("hr", "HR", "Hadamard response", Variant(HR, OWN)),
+    _smp("hr", "HR", "Hadamard response", Variant(HR, NOTHING)),
+    _fd("hr", "HR", "Hadamard response of one attribute, random messages for the rest", Variant(HR, FAKE)),
+    _spl("pgr", "PGR", "Projective geometry", Variant(PGR, OWN)),
+    _smp("pgr", "PGR", "Projective geometry", Variant(PGR, NOTHING)),
+    _fd("pgr", "PGR", "Projective geometry of one attribute, random messages for the rest", Variant(PGR, FAKE)),
     # subset selection
-    _spl("ss", "SS", "#301080", "<", "Subset selection", Variant(SS, OWN)),
-    _smp("ss", "SS", "#e07a5f", "s", "Subset selection", Variant(SS, NOTHING)),
+    _spl("ss", "SS", "Subset selection", Variant(SS, OWN)),
+    _smp("ss", "SS", "Subset selection", Variant(SS, NOTHING)),
     # one report of a longitudinal protocol: epsilon is what all reports together lose, the first one loses a share of it
-    _spl("l-grr", "L-GRR", "#5f0f40", "s", "One L-GRR report", Variant(L_GRR, OWN)),
-    _spl("l-sue", "L-SUE", "#5f0f40", "^", "One RAPPOR report", Variant(L_SUE, OWN)),
-    _spl("l-osue", "L-OSUE", "#5f0f40", "P", "One L-OSUE report", Variant(L_OSUE, OWN)),
-    _smp("l-grr", "L-GRR", "#6a994e", "s", "One L-GRR report", Variant(L_GRR, NOTHING)),
-    _smp("l-sue", "L-SUE", "#6a994e", "<", "One RAPPOR report", Variant(L_SUE, NOTHING)),
-    _smp("l-osue", "L-OSUE", "#6a994e", "X", "One L-OSUE report", Variant(L_OSUE, NOTHING)),
+    _spl("l-grr", "L-GRR", "One L-GRR report", Variant(chains.L_GRR, OWN)),
+    _spl("l-sue", "L-SUE", "One RAPPOR report", Variant(chains.L_SUE, OWN)),
+    _spl("l-osue", "L-OSUE", "One L-OSUE report", Variant(chains.L_OSUE, OWN)),
+    _smp("l-grr", "L-GRR", "One L-GRR report", Variant(chains.L_GRR, NOTHING)),
+    _smp("l-sue", "L-SUE", "One RAPPOR report", Variant(chains.L_SUE, NOTHING)),
+    _smp("l-osue", "L-OSUE", "One L-OSUE report", Variant(chains.L_OSUE, NOTHING)),
+    _fd("l-grr", "L-GRR", "One L-GRR report of one attribute, fake values for the rest", Variant(chains.L_GRR, FAKE)),
+    _fd("l-osue-z", "L-OSUE-z", "One L-OSUE report of one attribute, of zeros for the rest", Variant(chains.L_OSUE, ZERO)),
+    _fd("l-osue-r", "L-OSUE-r", "One L-OSUE report of one attribute, of fake values for the rest", Variant(chains.L_OSUE, FAKE)),
+    _fd("l-sue-z", "L-SUE-z", "One RAPPOR report of one attribute, of zeros for the rest", Variant(chains.L_SUE, ZERO)),
+    _fd("l-sue-r", "L-SUE-r", "One RAPPOR report of one attribute, of fake values for the rest", Variant(chains.L_SUE, FAKE)),
+    _rfd("l-osue-r", "L-OSUE-r", "One L-OSUE report of one attribute, of fake values", Variant(chains.L_OSUE, FAKE, prior=True)),
+    _rfd("l-sue-r", "L-SUE-r", "One RAPPOR report of one attribute, of fake values", Variant(chains.L_SUE, FAKE, prior=True)),
+    *(
+        entry(rule.name, title, f"One {title} report", Variant(rule, others))
+        for rule, title in (
+            (chains.L_OUE, "L-OUE"), (chains.L_SOUE, "L-SOUE"), (chains.BILOLOHA, "BiLOLOHA"), (chains.OLOLOHA, "OLOLOHA"),
+            (chains.L_GRR_PUBLISHED, "L-GRR, published"), (chains.OLOLOHA_PUBLISHED, "OLOLOHA, published"),
+        )
+        for entry, others in ((_spl, OWN), (_smp, NOTHING))
+    ),
 )
 # fmt: on
 REGISTRY: dict[str, Protocol] = {entry.name: entry for entry in _ENTRIES}
@@ -184,6 +199,8 @@ class PrivacySettings:
     first_report: float = 0.5  # longitudinal protocols: the share of epsilon that the first report loses
     priors: tuple[Thresholds | None, ...] | None = None  # of fake values, per attribute; None: uniform
     guarantee: str = "paper"  # what epsilon bounds: budgets.GUARANTEES
+    # longitudinal protocols, over rounds: both steps (True), or fresh noise in each round (False); None: one report
+    memo: bool | None = None
 
     def under(self, guarantee: str | None) -> PrivacySettings:
         """The same under a guarantee, if one is given."""
@@ -219,8 +236,7 @@ def mechanism(protocol: str | Protocol, epsilon: float, d: int, k: int) -> Mecha
     (0.5, 0.2689, True)
     """
     entry = as_protocol(protocol)
-    e = _budget(entry, epsilon, d, DEFAULT_SETTINGS.guarantee)
-    return _mechanism(entry, epsilon, e, d, k, DEFAULT_SETTINGS.first_report, None)
+    return _mechanism(entry, epsilon, *_budgets(entry, epsilon, d, DEFAULT_SETTINGS), d, k, None, None)
 
 
 def mechanisms(
@@ -263,13 +279,26 @@ def mechanisms(
         raise InputError(
             f"guarantee={settings.guarantee!r} can't be given for {entry}: its loss is claimed, not computed; use 'paper'"
         )
+    if settings.memo is not None and not entry.memoised:
+        names = ", ".join(name for name, other in REGISTRY.items() if other.memoised)
+        raise InputError(f"{entry} has no second step, so it can't be collected in rounds; available: {names}")
     if entry.budget.by(settings.guarantee) is None:
-        e = _largest_budget(entry, epsilon, sizes, settings.first_report, priors, settings.guarantee)
+        shares = (1.0, settings.first_report) if entry.memoised else (1.0,)
+        found = [_largest_budget(entry, epsilon * a, sizes, priors, settings.guarantee) for a in shares]
+        e, spent = found[0], found[-1]
     else:
-        e = _budget(entry, epsilon, d, settings.guarantee)
+        e, spent = _budgets(entry, epsilon, d, settings)
     kinds = dict.fromkeys(zip(sizes, priors, strict=True))
-    made = {kind: _mechanism(entry, epsilon, e, d, *kind[:1], settings.first_report, kind[1]) for kind in kinds}
+    made = {kind: _mechanism(entry, epsilon, e, spent, d, *kind, settings.memo) for kind in kinds}
     return tuple(made[kind] for kind in zip(sizes, priors, strict=True))
+
+
+def _budgets(entry: Protocol, epsilon: float, d: int, settings: PrivacySettings) -> tuple[float, float]:
+    """What an attribute's randomiser may spend, and what one report of it spends, which is amplified on its own."""
+    e, a = _budget(entry, epsilon, d, settings.guarantee), settings.first_report
+    if not entry.memoised:
+        return e, e
+    return e, e * a if entry.budget is not AMPLIFIED else _budget(entry, epsilon * a, d, settings.guarantee)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -288,16 +317,15 @@ def _largest_budget(
     entry: Protocol,
     epsilon: float,
     domain: Domain,
-    first_report: float,
     priors: tuple[Thresholds | None, ...],
     guarantee: str,
 ) -> float:
-    """The largest budget whose exact loss is at most epsilon over the whole domain."""
+    """The largest budget whose exact loss, if one report spends all of it, is at most epsilon over the whole domain."""
     d, kinds = len(domain), Counter(zip(domain, priors, strict=True))
 
     def fits(e: float) -> bool:
         try:
-            found = {kind: _built(entry, e, d, kind[0], first_report, kind[1]) for kind in kinds}
+            found = {kind: _built(entry, e, e, d, *kind, None) for kind in kinds}
         except OverflowError:
             return False
         except ZeroDivisionError:
@@ -319,16 +347,16 @@ def _largest_budget(
     return e
 
 
-def _built(entry: Protocol, e: float, d: int, k: int, first_report: float, prior: Thresholds | None) -> Mechanism:
+def _built(
+    entry: Protocol, e: float, spent: float, d: int, k: int, prior: Thresholds | None, memo: bool | None
+) -> Mechanism:
     if not math.exp(e) < math.inf:
         raise OverflowError
     variant = choose(entry.variants, e, d, k)
     rule = variant.noise
-    spent = e * first_report if rule.memoised else e
-    noise = rule.thresholds(spent, k)
+    noise, loss, bits = chains.built(rule, e, spent, k, memo)
     recipe = Recipe(variant.unsampled, noise, prior if variant.prior else None)
-    loss = rule.loss(noise, spent, k) if noise.informative else 0.0
-    return Mechanism(variant.name, d, k, e, recipe, spent, loss, rule.bits(spent, k), rule.plain, rule.claimed)
+    return Mechanism(variant.name, d, k, e, recipe, spent, loss, bits, rule.plain, rule.claimed)
 
 
 def _too_large(protocol: Protocol, epsilon: float, d: int) -> InputError:
@@ -337,17 +365,17 @@ def _too_large(protocol: Protocol, epsilon: float, d: int) -> InputError:
 
 @lru_cache(maxsize=1 << 16)
 def _mechanism(
-    entry: Protocol, epsilon: float, e: float, d: int, k: int, first_report: float, prior: Thresholds | None
+    entry: Protocol, epsilon: float, e: float, spent: float, d: int, k: int, prior: Thresholds | None, memo: bool | None
 ) -> Mechanism:
     try:
-        built = _built(entry, e, d, k, first_report, prior)
-        if built.recipe.noise.informative:
-            return built
+        made = _built(entry, e, spent, d, k, prior, memo)
+        if made.recipe.noise.informative:
+            return made
     except OverflowError:
         raise _too_large(entry, epsilon, d) from None
     except ZeroDivisionError:  # the budget rounds to nothing inside a formula
         pass
     raise InputError(
-        f"epsilon={epsilon} is too small for {entry} with d={d} and k={k}: at a budget of {e:.3g} per attribute "
+        f"epsilon={epsilon} is too small for {entry} with d={d} and k={k}: at a budget of {spent:.3g} per attribute "
         "the report no longer depends on the value (p = q after rounding towards privacy)"
     )

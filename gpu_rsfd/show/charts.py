@@ -1,103 +1,110 @@
-"""The charts of the page as Vega-Lite: resources/charts.json, with axes and scales; the page has their data, by name.
+"""How protocols are drawn, in figures and on the page, and the page's charts as Vega-Lite: resources/charts.json.
 
-Colours are custom properties of CSS, so that one chart serves light, dark and paper.
+On the page colours are custom properties of CSS, so that one chart serves light, dark and paper.
 """
 
 from __future__ import annotations
 
+import importlib
+import itertools
 import json
+import re
 import tempfile
-from collections.abc import Sequence
+import zlib
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpu_rsfd.cache import CacheError, cache_folder, kept
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.planning import Look
+from gpu_rsfd.protocols import PROTOCOLS
 
-ERROR = "error"  # the page puts the metric's label in its place
-OTHER_SHAPE = "M-1,-.4H1V.4H-1Z"
+VEGA = "vl_convert", "page", "a page"  # what bundles Vega-Lite
 
 
-def vega() -> Any:
-    """What bundles Vega-Lite, imported late: only the page needs it."""
+class Style(NamedTuple):
+    """How a protocol is drawn."""
+
+    colour: str
+    marker: str  # of Matplotlib
+    dash: tuple[float, ...]  # on, off, … in widths of the line
+
+    @property
+    def curve(self) -> dict[str, Any]:
+        """For Matplotlib."""
+        return {"color": self.colour, "marker": self.marker, "linestyle": (0, self.dash or None), "linewidth": 1.3}
+
+
+@lru_cache(maxsize=16)
+def palette(looks: tuple[Look, ...]) -> list[Style]:
+    """A style for each; an own protocol's colour and marker, where it has them, come first.
+
+    Up to 16 all differ, also in grey, and a protocol keeps its place where that is free: the paper's six always.  Of
+    more, a family (Spl, RS+FD) has a colour, and what it is combined with (GRR, OUE) a marker and a dash.
+    """
+    colours = template("palette")["colours"]
+    if len(looks) <= len(colours):
+        taken: dict[int, Look] = {}
+        for look in sorted(looks, key=_place):
+            places = (place % len(colours) for place in itertools.count(_place(look)))
+            taken[next(place for place in places if place not in taken)] = look
+        slots = {look.name: (slot, slot) for slot, look in taken.items()}
+    else:
+        parts = {look.name: look.label.partition("[") for look in looks}
+        families, kinds = (list(dict.fromkeys(part[i] for part in parts.values())) for i in (0, 2))
+        of = {name: (families.index(part[0]), kinds.index(part[2])) for name, part in parts.items()}
+        slots = {name: (family, kind + family // len(colours)) for name, (family, kind) in of.items()}
+    return [_style(look, *slots[look.name]) for look in looks]
+
+
+def _place(look: Look) -> int:
+    return PROTOCOLS.index(look.name) if look.name in PROTOCOLS else zlib.crc32(look.name.encode()) | 1 << 16
+
+
+def _style(look: Look, colour: int, kind: int) -> Style:
+    colours, markers, dashes = template("palette").values()
+    own = look.name not in PROTOCOLS  # and its file may hold anything
+    return Style(
+        look.colour if own and re.fullmatch("#[0-9a-fA-F]{6}", look.colour) else colours[colour % len(colours)],
+        look.marker if own and look.marker in template("shapes") else markers[kind % len(markers)],
+        tuple(dashes[(kind + kind // 20) % len(dashes)]),
+    )
+
+
+@lru_cache
+def template(name: str) -> Any:
+    """A chart without what depends on the results, the shapes of markers, or what styles are made of.
+
+    A pair of 10 markers and 4 dashes, which take turns, is another one for 40 protocols.  Colours stand out from white
+    and, made lighter (page.css), from black; any two differ in both, and without red and green.
+    """
+    text = resources.files("gpu_rsfd.show").joinpath("resources/charts.json").read_text("utf-8")
+    return json.loads(text)[name]
+
+
+def library(name: str, extra: str, user: str = "this") -> Any:
+    """A module of an extra, imported late; `user` is who needs it."""
     try:
-        import vl_convert
+        return importlib.import_module(name)
     except ImportError:
-        raise InputError(
-            'a page needs vl-convert, which is missing: pip install "gpu-rsfd[page]", or scripts/install page'
-        ) from None
-    return vl_convert
+        missing = f"{user} needs {name.replace('_', '-')}, which is missing"
+        raise InputError(f'{missing}: pip install "gpu-rsfd[{extra}]", or scripts/install {extra}') from None
 
 
 def bundle() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that needs no server; made once, since it takes a second."""
-    library = vega()
+    vega = library(*VEGA)
 
     def make(folder: Path) -> Path:
         script = folder / "bundle.js"
-        text = str(library.javascript_bundle())
+        text = str(vega.javascript_bundle())
         script.write_text(text.replace("</script", "<\\/script"), encoding="utf-8", newline="")
         return script
 
     try:
-        return kept(cache_folder(), f"vega-{library.__version__}", make).content.decode()
+        return kept(cache_folder(), f"vega-{vega.__version__}", make).content.decode()
     except CacheError:
         with tempfile.TemporaryDirectory() as folder:
             return make(Path(folder)).read_text(encoding="utf-8")
-
-
-def shape(look: Look) -> str:
-    """Of a Matplotlib marker: a name of Vega, or a path within -1 … 1."""
-    return str(template("shapes").get(look.marker, OTHER_SHAPE))
-
-
-def error_chart(x: str, y: str, looks: Sequence[Look], epsilons: Sequence[float]) -> dict[str, Any]:
-    """Errors against `x` (epsilon, or the title of a size) on a `y` scale: log or linear."""
-    at: dict[str, Any]
-    if x == "epsilon":
-        names = [show_epsilon(e) for e in epsilons]  # an expression of Vega: `ln 2` for 0.6931
-        label = f"{json.dumps(names)}[indexof({json.dumps(list(epsilons))}, datum.value)] || datum.label"
-        at = {"axis": {"title": "ε", "values": list(epsilons), "labelExpr": label, "labelOverlap": True}}
-        at["scale"] = {"zero": False, "nice": False, "padding": 15}
-    else:
-        at = {"axis": {"title": x, "format": "~s", "tickCount": 5}}
-        at["scale"] = {"type": "log", "nice": False, "padding": 15}
-    single = x == "epsilon" and len(epsilons) == 1  # a band of no width would not be seen
-    return _curves("error of each protocol", 360, at, y, looks, bars=single)
-
-
-def loss_chart(x: str, y: str, looks: Sequence[Look]) -> dict[str, Any]:
-    """Errors against what a report gives away: `x` is its title."""
-    at = {"title": x, "scale": {"zero": False, "padding": 15}}
-    return _curves(f"error against the {x}", 320, at, y, looks, bars=True)
-
-
-def _curves(
-    description: str, height: int, x: dict[str, Any], y: str, looks: Sequence[Look], bars: bool
-) -> dict[str, Any]:
-    """`bars` instead of bands: where x may go back along a curve through the epsilons, or there is one x alone."""
-    scale = {"type": "log", "nice": False, "padding": 8} if y == "log" else {"zero": True}
-    labels = [look.label for look in looks]
-    # by place: a name of somebody's own protocol may be no name of CSS; the page has a legend that a keyboard reaches
-    tint = {"domain": labels, "range": [f"var(--protocol-{p})" for p in range(len(looks))]}
-    spec = template("curves")
-    for layer in spec["layer"]:
-        encoding = layer["encoding"]
-        encoding["x"] = {"field": "x", "type": "quantitative", **x}
-        encoding["y"] |= {"scale": scale, "axis": {"format": "~e", "title": ERROR, "tickCount": 6}}
-        encoding["color"] = {"field": "protocol", "type": "nominal", "legend": None, "scale": tint}
-        if "shape" in encoding:
-            encoding["shape"]["scale"] = {"domain": labels, "range": list(map(shape, looks))}
-    if bars:
-        spec["layer"][0]["mark"] = {"type": "rule", "strokeWidth": 2, "opacity": 0.6}
-    return {**spec, "description": description, "height": height}
-
-
-def template(name: str) -> dict[str, Any]:
-    """A chart without what depends on the results.  The page leaves out named layers that have nothing to draw."""
-    text = resources.files("gpu_rsfd.show").joinpath("resources/charts.json").read_text("utf-8")
-    chart: dict[str, Any] = json.loads(text)[name]
-    return chart

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from gpu_rsfd.options import counted, show_epsilon
 from gpu_rsfd.results.estimate import PostprocessLike
 from gpu_rsfd.results.metrics import MetricLike
 from gpu_rsfd.results.result import Result, Results
+from gpu_rsfd.show.charts import library
 from gpu_rsfd.show.rows import How, Row, tidy_rows, value_name, value_names
 
 MOST_NAMED = 6  # protocols, epsilons or data sets in a line
@@ -62,13 +62,13 @@ def to_dataframe(results: Results | Result, per: str, postprocess: PostprocessLi
 
 def frame(rows: Iterable[Row]) -> Any:
     """Rows as a pandas DataFrame."""
-    return _library("pandas").DataFrame.from_records(list(rows))
+    return library("pandas", "notebook").DataFrame.from_records(list(rows))
 
 
 def to_xarray(results: Results | Result) -> Any:
     if isinstance(results, Results):
         return {name: to_xarray(result) for name, result in results.items()}
-    xarray, result = _library("xarray"), results
+    xarray, result = library("xarray", "notebook"), results
     attributes = np.repeat(np.arange(len(result.domain)), result.domain)
     labels = [value_name(result, j, v) for j, k in enumerate(result.domain) for v in range(k)]
     mechanisms = [[[m.name for m in row] for row in table] for table in result.plan.mechanisms]
@@ -104,12 +104,3 @@ def _png(figure: Any) -> bytes:
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=90)
     return image.getvalue()
-
-
-def _library(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise InputError(
-            f'this needs {name}, which is missing: pip install "gpu-rsfd[notebook]", or scripts/install notebook'
-        ) from None

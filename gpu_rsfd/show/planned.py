@@ -16,6 +16,7 @@ from rich.table import Table
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.options import show_epsilon
+from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.panels import Page, epsilon_ticks
 from gpu_rsfd.show.statistics import TIE
 from gpu_rsfd.show.tables import PLAIN, WIDTH, escaped, finite, plain_table
@@ -122,9 +123,10 @@ def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[
         lines.append("claimed: the loss that the protocol's author states; it can't be computed from p and q")
     if any(row.first_report for row in rows):
         lines.append("first: the loss of the first report of a longitudinal protocol; epsilon bounds all of them")
+    if any(row.value == row.value for row in rows):
+        lines.append("guessed: by an attacker who knows the marginals; with Smp what is sent")
     if fewest := min((row.attacked_users for row in rows if row.attacked_users), default=0):
-        good = f"{1.96 * 0.5 / math.sqrt(fewest):.2f}".removeprefix("0")
-        lines.append(f"guessed: by an attacker who knows the marginals, on simulated users; good to ± {good} (95 %)")
+        lines[-1] += f"; with RS+FD on simulated users, good to ± {1.96 * 0.5 / math.sqrt(fewest):.2f} (95 %)"
     if any(row.rough or row.users_rough for row in rows):
         lines.append(f"~ rough: some value has fewer than {theory.ENOUGH_REPORTS} expected reports")
     return lines
@@ -132,7 +134,7 @@ def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[
 
 def _blind(rows: Sequence[PlanRow]) -> str:
     """What an attacker achieves without any report."""
-    row = next((row for row in rows if row.attacked_users), None)
+    row = next((row for row in rows if row.value == row.value), None)
     if row is None:
         return ""  # it was not asked for, or the domains are too large
     return f"; guessed without a report: sampled {row.sampled_baseline:.2f}, value {row.value_baseline:.2f}"
@@ -161,7 +163,7 @@ def _column_table(decision: Decision, labels: Mapping[str, str]) -> Table:
 def _plan_table(rows: Sequence[PlanRow], labels: Mapping[str, str], needed: str | None) -> Table:
     table = Table(**PLAIN)
     columns = ["epsilon", "protocol", "MSE_avg", "RMSE", "bits per user", "loss: one", "any"]
-    attacked = any(row.attacked_users for row in rows)
+    attacked = any(row.value == row.value for row in rows)
     if attacked:
         columns += ["guessed: sampled", "value"]
     if needed is not None:
@@ -217,8 +219,9 @@ def figure(found: Planned) -> Any:
     if case.targets:
         handles["target"] = Line2D([], [], linestyle="--", **quiet)
     handles["recommended" if chosen else "the smallest error"] = Line2D([], [], linestyle=":", **quiet)
-    for look in case.plan.looks:
-        handles[look.label] = Line2D([], [], color=look.colour, marker=look.marker, linestyle="none")
+    styles = dict(zip(case.plan.protocols, palette(case.plan.looks), strict=True))
+    for look, drawn in zip(case.plan.looks, styles.values(), strict=True):
+        handles[look.label] = Line2D([], [], color=drawn.colour, marker=drawn.marker, linestyle="none")
     handles["Pareto front"] = Line2D([], [], color="#999999", linewidth=1)
     about = f"{decision.dataset}, guarantee {decision.guarantee}; left and middle: {case.plan.looks[p].label}"
     page = Page(3, handles, [about])
@@ -234,13 +237,12 @@ def figure(found: Planned) -> Any:
     middle.axvline(case.terms.n, linestyle=":", **quiet)
     middle.set_xscale("log")
     rows = [row for row in found if row.users == decision.users and math.isfinite(row.rmse + row.loss_all)]
-    looks = {look.name: look for look in case.plan.looks}
     for row in rows:
-        look = looks[row.protocol]
-        face = look.colour if row.non_dominated else "none"
-        style: dict[str, Any] = {"color": look.colour, "markerfacecolor": face, "markersize": 5}
+        colour, marker, _ = styles[row.protocol]
+        face = colour if row.non_dominated else "none"
+        style: dict[str, Any] = {"color": colour, "markerfacecolor": face, "markersize": 5}
         loss = round(row.loss_all, 4)  # a budget is found to about 1e-7, which no axis should show
-        right.plot(loss, 100 * row.rmse, marker=look.marker, **style)
+        right.plot(loss, 100 * row.rmse, marker=marker, **style)
     right.plot(*zip(*pareto([(row.loss_all, 100 * row.rmse) for row in rows]), strict=True), color="#999999", zorder=0)
     at, everything = show_epsilon(case.plan.epsilons[e]), "all protocols: RMSE of all columns, in points"
     for axis, title in zip(page.axes, (f"n = {case.terms.n:,}", f"ε = {at}", everything), strict=True):

@@ -18,6 +18,7 @@ from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.results.estimate import Floats
 from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.result import Result, Results
+from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.panels import Page, epsilon_ticks, lettered, log_ticks, size_ticks
 from gpu_rsfd.show.rows import Cells, How, caveats, place_name, shown, unusual, withheld_of
 from gpu_rsfd.show.tables import values_of
@@ -53,31 +54,18 @@ _CIRCLE: dict[str, Any] = {  # a published point: larger than every marker, so t
     "linestyle": "none",
     "zorder": 1.5,
 }
-# Readable in grey: a dash for each protocol beside its own marker and colour.
-_DASHES = ["-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)), (0, (7, 2))]
-_PLAIN = "#555555", "o"  # for a colour or a marker that Matplotlib does not know
 
 
 def style(result: Result, protocol: int) -> dict[str, Any]:
-    """How a protocol of a result is drawn: its own colour and marker, a dash by its place.
+    """How a protocol of a result is drawn.
 
     A curve that coincides somewhere with one before it, as an adaptive choice does, has hollow, larger markers, so
     that the other one stays visible.
     """
-    from matplotlib.colors import is_color_like
-    from matplotlib.markers import MarkerStyle
-
-    look, plan, before = result.plan.looks[protocol], result.plan, range(protocol)
-    colour = look.colour if is_color_like(look.colour) else _PLAIN[0]
+    plan, before = result.plan, range(protocol)
+    drawn = palette(plan.looks)[protocol]
     follows = any(plan.digest(protocol, e) == plan.digest(p, e) for e in range(len(plan.epsilons)) for p in before)
-    return {
-        "marker": look.marker if look.marker in MarkerStyle.markers else _PLAIN[1],
-        "linestyle": _DASHES[protocol % len(_DASHES)],
-        "color": colour,
-        "markersize": 8 if follows else 5,
-        "markerfacecolor": "none" if follows else colour,
-        "linewidth": 1.3,
-    }
+    return {**drawn.curve, "markersize": 8 if follows else 5, "markerfacecolor": "none" if follows else drawn.colour}
 
 
 def beside(file: Path, infix: str = "", suffix: str = ".png") -> Path:
@@ -183,7 +171,7 @@ def tradeoff(results: Results, how: How) -> Any:
 
 
 def _found(results: Results, how: How) -> dict[str, list[Cells]]:
-    found = {name: shown(name, result, how) for name, result in results.items()}
+    found = {name: shown(results, name, how) for name in results}
     if not any(found.values()):
         raise InputError("the results file has no finished repetitions yet; nothing to plot")
     return found

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from html import escape
-from itertools import chain, product
+from itertools import chain
 from json import dumps
 from typing import Any, NamedTuple
 
@@ -129,10 +129,10 @@ def heading(results: Results, name: str, *more: str) -> str:
 # ------------------------------------------------------------------------------------------------------- one structure
 
 
-def by_column(dataset: str, result: Result, how: How) -> list[list[Cells]]:
+def by_column(results: Results, dataset: str, how: How) -> list[list[Cells]]:
     """What has a table of its own: each column, at all its places."""
     found: dict[str, list[Cells]] = {}
-    for cells in shown(dataset, result, how):
+    for cells in shown(results, dataset, how):
         found.setdefault(cells.name, []).append(cells)
     return list(found.values())
 
@@ -190,7 +190,7 @@ def show(results: Results, how: How, form: str = "table") -> None:
     console = console_for(results)
     every: list[Cells] = []
     for name, result in results.items():
-        tables = by_column(name, result, how)
+        tables = by_column(results, name, how)
         units = [f" in units of 1e{exponent:+03d}" if exponent else "" for exponent in map(unit_of, tables)]
         titles = [table[0].label + unit for table, unit in zip(tables, units, strict=True)]
         console.print(heading(results, name, *(titles if len(tables) == 1 else [])), markup=False)
@@ -277,7 +277,7 @@ def escaped(text: str) -> str:
 def latex(results: Results, how: How) -> str:
     """A table for each data set and column, with the rules of booktabs."""
     parts = ["% needs \\usepackage{booktabs}"]
-    tables = {name: by_column(name, result, how) for name, result in results.items()}
+    tables = {name: by_column(results, name, how) for name, result in results.items()}
     stars = marked([cells for some in tables.values() for table in some for cells in table])
     for name, some in tables.items():
         for table in some:
@@ -319,7 +319,7 @@ def html(results: Results, named: bool) -> str:
         return "<p>no results</p>"
     parts, every = [], list[Cells]()
     for name, result in list(results.items())[:MOST_SHOWN]:
-        for table in by_column(name, result, How()):
+        for table in by_column(results, name, How()):
             corner = table[0].column.axis
             title = f"{heading(results, name)}; {table[0].label.removeprefix(f'{corner}, ')}"
             parts.append(_html_table(result, title if named else title.removeprefix(f"{name}: "), corner, table))
@@ -362,10 +362,11 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
         write(results, form, _compared(results, first, second, how))
         return
     console = console_for(results)
-    for name, result in rows.select(results, protocols=[first, second]).items():  # the rest is not spoken of
+    results = rows.select(results, protocols=[first, second])  # the rest is not spoken of
+    for name, result in results.items():
         a, b = result.protocols.index(first), result.protocols.index(second)
         labels = [result.plan.looks[p].label for p in (a, b)]
-        every = shown(name, result, how)
+        every = shown(results, name, how)
         titles = ["; ".join(filter(None, (cells.column.label, place_name(cells.place)))) for cells in every]
         console.print(heading(results, name, *(titles if len(every) == 1 else [])), markup=False)
         for cells, title in zip(every, titles, strict=True):
@@ -396,7 +397,7 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
 def _compared(results: Results, first: str, second: str, how: How) -> Iterator[Row]:
     """One row per data set, column, place and epsilon."""
     for name, result in results.items():
-        every = shown(name, result, how)
+        every = shown(results, name, how)
         blank = {dim: None for cells in every for dim in cells.place}
         for cells in every:
             a, b = result.protocols.index(first), result.protocols.index(second)
@@ -509,7 +510,10 @@ def _value_tables(results: Results, name: str, how: How) -> Iterator[Table | str
 
 def detail_rows(results: Results, what: str, how: How) -> Iterator[Row]:
     """One row per data set, protocol, epsilon and attribute or value."""
-    for name, result in results.items():
+    secret = {name: rows.withheld_of(results, name)[0] for name in results}
+    every = ((name, p, e) for name, r in results.items() for p, e in np.ndindex(len(r.protocols), len(r.epsilons)))
+    for name, p, e in every:  # a cell at a time, which takes less memory
+        result = results[name].take([p], [e])
         each = [(j, v) for j, k in enumerate(result.domain) for v in range(k if what == "value" else 1)]
         names, reported = how.names, (result.reporters > 0).sum(axis=2)
         if what == "attribute":
@@ -518,17 +522,16 @@ def detail_rows(results: Results, what: str, how: How) -> Iterator[Row]:
             words = [{"attribute": result.names[j], "values": result.domain[j]} for j, _ in each]
         else:
             del names["metric"]
-            hidden, _ = rows.withheld_of(results, name)
-            estimates = values_of(result, how.postprocess, hidden)
-            truth = np.broadcast_to(np.where(hidden, np.nan, result.frequencies), estimates.rmse.shape)
+            estimates = values_of(result, how.postprocess, secret[name])
+            truth = np.broadcast_to(np.where(secret[name], np.nan, result.frequencies), estimates.rmse.shape)
             numbers = {"frequency": truth, **estimates._asdict()}
             words = [{"attribute": result.names[j], "value": rows.value_name(result, j, v)} for j, v in each]
-        for p, e, i in product(range(len(result.protocols)), range(len(result.epsilons)), range(len(each))):
+        for i in range(len(each)):
             yield {
-                **{"dataset": name, "users": result.n, **words[i], "protocol": result.protocols[p]},
-                **{"epsilon": result.epsilons[e], **names, "repetitions": len(result.repetitions)},
-                "repetitions_with_estimate": int(reported[p, e, each[i][0]]),
-                **{key: float(found[p, e, i]) for key, found in numbers.items()},
+                **{"dataset": name, "users": result.n, **words[i], "protocol": result.protocols[0]},
+                **{"epsilon": result.epsilons[0], **names, "repetitions": len(result.repetitions)},
+                "repetitions_with_estimate": int(reported[0, 0, each[i][0]]),
+                **{key: float(found[0, 0, i]) for key, found in numbers.items()},
                 **run_of(result),
             }
 

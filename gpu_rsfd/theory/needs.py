@@ -278,8 +278,8 @@ class Candidates:
         e = next(e for e in self.ascending if max(len(row[e]) for row in useful) >= most)
         most = max(len(row[e]) for row in useful)
         fit = [p for p in every if len(useful[p][e]) == most]
-        p = self.smallest(e, fit, sorted({j for p in fit for j in useful[p][e]}))
-        return Choice(p, e, useful[p][e])
+        columns = useful[self.smallest(e, fit, sorted({j for p in fit for j in useful[p][e]}))][e]
+        return Choice(self.smallest(e, [p for p in fit if useful[p][e] == columns], columns), e, columns)
 
 
 def digits(place: int) -> float:

@@ -50,9 +50,7 @@ PRIORED = ("prior-grr", "prior-oue", "prior-sue")  # made-up protocols: fakes th
 def priored(monkeypatch):
     """Protocols whose fakes have a distribution of their own, entered like any other: one entry each."""
     for name, noise in zip(PRIORED, (GRR, OUE, SUE), strict=True):
-        entry = Protocol(
-            name, name, "#000000", "o", AMPLIFIED, (Variant(noise, Unsampled.FAKE, prior=True),), "A test."
-        )
+        entry = Protocol(name, name, AMPLIFIED, (Variant(noise, Unsampled.FAKE, prior=True),), "A test.")
         monkeypatch.setitem(registry.REGISTRY, name, entry)
     registry._mechanism.cache_clear()
     yield PRIORED
@@ -270,7 +268,7 @@ def made_up(form, others):
     """A protocol with such a noise."""
     noise = UnknownNoise("MadeUp", (7,)) if form is UnknownNoise else form(7)
     rule = NoiseRule("made-up", form, lambda e, k: (0.6, 0.2), lambda e, k: noise, lambda e, k: k, "", "", "")
-    return Protocol("made-up", "Made up", "#000000", "o", AMPLIFIED, (Variant(rule, others),), "A test.")
+    return Protocol("made-up", "Made up", AMPLIFIED, (Variant(rule, others),), "A test.")
 
 
 def never_zeros():

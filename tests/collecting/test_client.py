@@ -14,13 +14,12 @@ from stats import normal_bound, two_sample_z
 
 import gpu_rsfd
 from gpu_rsfd.collecting.collection import Client, Collection, collection
+from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.tape import Tape
 
 DOMAIN = (2, 3, 5)
 COLUMNS = {"sex": ["female", "male"], "age": "0:18:65:inf", "city": ["Graz", "Linz", "Wien", "Wels", "none"]}
-HASHES = {p for p in gpu_rsfd.PROTOCOLS if "olh" in p or "blh" in p}
-LONGITUDINAL = {p for p in gpu_rsfd.PROTOCOLS if "-l-" in p}
-CLIENTS = [p for p in gpu_rsfd.PROTOCOLS if p not in HASHES | LONGITUDINAL]
+CLIENTS = [name for name, entry in REGISTRY.items() if not entry.memoised and "lh" not in name]
 FAMILIES = ("smp-grr", "spl-oue", "rsfd-grr", "rsfd-oue-z", "rsfd-sue-r", "rsrfd-grr", "rsrfd-oue-r", "spl-hr",
             "rsfd-pgr", "smp-ss")  # fmt: skip
 

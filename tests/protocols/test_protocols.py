@@ -14,8 +14,8 @@ RULES = {v.noise.name: v.noise for entry in REGISTRY.values() for v in entry.var
 
 
 def possible(k):
-    """All protocols, but for PGR where its tables would be too large."""
-    return [p for p in PROTOCOLS if not p.endswith("pgr") or k <= 1000]
+    """All protocols, but for PGR where its tables would be too large, and the published L-GRR where it says nothing."""
+    return [p for p in PROTOCOLS if not p.endswith(("pgr", "l-grr-published")) or k <= 1000]
 
 
 N, COUNT = 5000, np.array([700.0, 41.0, 0.0])
@@ -65,6 +65,8 @@ def test_realised_loss_is_at_most_the_budget(epsilon, k):
         m = mechanism(protocol, epsilon, 4, k)
         assert m.loss <= m.spent * (1 + 1e-9), protocol
         assert m.spent <= m.budget
+        if m.name in ("l-oue", "l-soue", "l-grr-published", "ololoha-published"):  # tests/protocols/test_chains.py
+            continue
         ideal = RULES[m.name.removesuffix("-z").removesuffix("-r")].ideal(m.spent, k)
         assert max(abs(m.p - ideal[0]), abs(m.q - ideal[1])) < 6e-8 + 2**-24, protocol
 

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
+from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.results.result import Results
 from gpu_rsfd.show import panels, plots
+from gpu_rsfd.show.charts import palette, template
 from gpu_rsfd.show.panels import lettered, log_ticks
 
 
@@ -124,17 +126,57 @@ def test_long_text_is_cut(text, most, cut):
 
 def test_every_protocol_has_a_style_and_what_coincides_is_hollow():
     mine = replace(REGISTRY["smp-grr"], name="mine", colour="#123456", marker="H")
-    odd = replace(REGISTRY["smp-oue"], name="odd", colour="no colour", marker="no marker")
+    odd = replace(REGISTRY["smp-oue"], name="odd", label="Odd", colour="no colour", marker="no marker")
     protocols = [*REGISTRY, mine, odd]
     data = gpu_rsfd.SyntheticDataset(50, (3, 4))
     result = gpu_rsfd.simulate(data, epsilons=[1.0], protocols=protocols, repetitions=1, workers=1)
     styles = {name: plots.style(result, p) for p, name in enumerate(result.protocols)}
     assert (styles["mine"]["marker"], styles["mine"]["color"]) == ("H", "#123456")
-    assert (styles["odd"]["marker"], styles["odd"]["color"]) == ("o", "#555555")
-    assert len({(s["marker"], s["color"]) for s in styles.values()}) == len(protocols)
+    assert len({(s["marker"], s["linestyle"], s["color"]) for s in styles.values()}) == len(protocols)
+    of_smp = {s["color"] for name, s in styles.items() if name.startswith("smp-")}
+    assert len(of_smp) == 1  # of so many, a family has a colour
+    assert len({styles[f"{solution}-grr"]["marker"] for solution in ("smp", "spl", "rsfd")}) == 1
     hollow = {name for name, s in styles.items() if s["markerfacecolor"] == "none"}
     assert {"mine", "odd", "rsfd-adp"} <= hollow
     assert not {"rsfd-grr", "rsfd-oue-z"} & hollow
+
+
+def looks_of(names):
+    return tuple(Look.of(REGISTRY[name]) for name in names)
+
+
+def test_up_to_16_protocols_differ_in_colour_and_in_grey():
+    alike = {m: kind for kind in ("ophH8", "Dd", "Xx", "P+") for m in kind}
+    draw, names = np.random.Generator(np.random.Philox(1)), list(REGISTRY)
+    for _ in range(200):
+        styles = palette(looks_of(draw.choice(names, draw.integers(2, 17), replace=False)))
+        assert len({style.colour for style in styles}) == len(styles)
+        assert len({(alike.get(style.marker, style.marker), style.dash) for style in styles}) == len(styles)
+    paper = palette(looks_of(names[:6]))
+    assert palette(looks_of([*names[:6], "smp-hr", "spl-oue"]))[:6] == paper  # the same in every figure
+    assert palette(looks_of(names[5::-1])) == paper[::-1]
+    assert palette(looks_of(["smp-adp"])) == paper[5:]
+
+
+def oklab(colours):
+    """Where colours are in a space in which distances are what eyes see."""
+    of_cones = [[0.4122, 0.5363, 0.0514], [0.2119, 0.6807, 0.1074], [0.0883, 0.2817, 0.6300]]
+    of_light = [[0.2105, 0.7936, -0.0041], [1.9780, -2.4286, 0.4506], [0.0259, 0.7828, -0.8087]]
+    return np.cbrt(colours @ np.transpose(of_cones)) @ np.transpose(of_light)
+
+
+def test_colours_stand_out_from_white_and_from_each_other():
+    colours = template("palette")["colours"]
+    shares = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in colours]) / 255
+    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+    assert (1.05 / (linear @ [0.2126, 0.7152, 0.0722] + 0.05)).min() >= 3  # as WCAG asks of graphics
+    green_blind = np.clip(
+        linear @ np.transpose([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]), 0, 1
+    )
+    for seen, least in ((linear, 0.095), (green_blind, 0.06)):
+        places = oklab(seen)
+        apart = np.linalg.norm(places[:, None] - places, axis=-1) + np.eye(16)
+        assert apart.min() >= least
 
 
 @pytest.mark.parametrize(("values", "ticks"), [

@@ -172,3 +172,43 @@ def test_identifiers_that_are_kept(run, tmp_path):
         2,
         True,
     )
+
+
+def test_nothing_computed_tells_the_share_of_a_rare_value(run, tmp_path):
+    """With two values, an attacker's guesses, a closed form or a baseline would: as if 10 users held the rare one."""
+    pytest.importorskip("vl_convert")
+    words = [
+        "--columns",
+        "HIV",
+        "--protocol",
+        "smp-grr",
+        "--epsilon",
+        "0.5",
+        "--repetitions",
+        "3",
+        "--quiet",
+        "--no-plot",
+    ]
+    for command in ("sweep", "attack"):
+        assert run(command, "--dataset", "clinic.csv", *words, "--output", f"{command}.h5")[0] == 0
+    shown = run("show", "attack.h5")[1] + run("show", "attack.h5", "--csv")[1] + run("show", "attack.h5", "--json")[1]
+    assert run("plot", "attack.h5", "--output", "attack.svg")[0] == 0
+    axis = gpu_rsfd.open_results("attack.h5").plot().axes[1]
+    drawn = [line.get_ydata()[0] for line in axis.lines if line.get_label() == "without a report"]
+    assert drawn == pytest.approx([1 - 10 / ROWS])
+    assert "without a report: 0.9833" in shown
+    assert not re.search(r"0\.99[67]", shown)  # 598 of 600
+    assert run("page", "sweep.h5", "--attack", "attack.h5")[0] == 0
+    text = (tmp_path / "sweep.html").read_text("utf-8")
+    (data,) = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])[
+        "datasets"
+    ]
+    assert data["guessBaselines"]["value guessed"] == "Guessed without a report: 0.983."
+    assert data["losses"]["value guessed"][0][0] == pytest.approx(1 - 10 / ROWS)  # it guesses "no" for everybody
+    as_if = [10 / ROWS, 1 - 10 / ROWS]
+    (wanted,) = data["errors"]["mse"]["none"]["theory"][0]
+    assert f"A sample of 600 users without privacy: {as_if[0] * as_if[1] / ROWS:.3g}." in data["baselines"]["mse"]
+    counted = gpu_rsfd.Dataset([[0]] * 10 + [[1]] * (ROWS - 10), (2,))
+    assert wanted == pytest.approx(
+        gpu_rsfd.theory.expected_mse("smp-grr", 0.5, ROWS, (2,), counted.frequencies), rel=1e-5
+    )

@@ -83,15 +83,18 @@ def test_figures_and_notebook(results):
 
 def test_the_page(folder, results):
     pytest.importorskip("vl_convert")
-    from gpu_rsfd.show.page import colours, document
+    from gpu_rsfd.show import charts
+    from gpu_rsfd.show.page import document
 
     page = document(results, "r.h5", gpu_rsfd.open_results(folder / "a.h5"), "mae")
     assert page["protocols"][0] == {
         "name": "mine",
         "label": "Mine[x]",
         "summary": "Of mine.",
-        "shape": page["protocols"][0]["shape"],
+        "shape": charts.template("shapes")["H"],
+        "colour": "#123456",
+        "marker": "H",
+        "dash": page["protocols"][0]["dash"],
     }
     assert page["default"]["metric"] == "mae"
-    assert "--protocol-0:oklch(from #123456 var(--shade));" in colours(results["one"].plan.looks)
     assert "value guessed" in page["losses"]

@@ -5,7 +5,8 @@
   const state = { sort: null, descending: false, hidden: new Set() };
   const MOST_VALUES = 50; // of an attribute, a line each
   const FEW_PROTOCOLS = 8; // more have a filter
-  const MOST_NAMED = 6; // protocols in a sentence
+  const MOST_NAMED = 3; // protocols in a sentence
+  const MOST_COLUMNS = 40; // in the chart
   const decoded = new Map(); // estimates, decoded when first shown
   const views = new Map();
 
@@ -28,13 +29,25 @@
     const digits = Math.max(0, 1 - Number(part.toExponential(1).split("e")[1]));
     return `${(mean / 10 ** power).toFixed(digits)}(${Math.round(part * 10 ** digits)})e${power}`;
   };
-  const SHAPES = {
-    circle: "M-1,0A1,1 0 1 1 1,0A1,1 0 1 1 -1,0Z", square: "M-1,-1H1V1H-1Z", diamond: "M0,-1.2L1,0L0,1.2L-1,0Z",
-    cross: "M-1.1,-.4H-.4V-1.1H.4V-.4H1.1V.4H.4V1.1H-.4V.4H-1.1Z", "triangle-up": "M-1.1,1L0,-1L1.1,1Z",
-    "triangle-down": "M-1.1,-1L0,1L1.1,-1Z", "triangle-left": "M1,-1.1L-1,0L1,1.1Z", "triangle-right": "M-1,-1.1L1,0L-1,1.1Z",
-  };
 
   // ---------------------------------------------------------------------------------------------- charts
+
+  // colours by place: the name of somebody's own protocol may be no name of CSS
+  const STYLES = { color: (_, p) => `var(--protocol-${p})`, shape: (entry) => entry.shape, strokeDash: (entry) => dashes(entry) };
+  const LINE = 1.6; // its width, in which dashes are measured
+  const dashes = (entry) => (entry.dash.length ? entry.dash.map((x) => LINE * x) : [1, 0]);
+
+  // bars instead of bands: where x may go back along a curve through the epsilons, or there is one x alone
+  function curvesOf(description, height, x, bars) {
+    const spec = structuredClone(page.charts.curves), domain = page.protocols.map((entry) => entry.label);
+    for (const { encoding } of spec.layer) {
+      Object.assign(encoding.x, x);
+      encoding.y.scale = scale() === "log" ? { type: "log", nice: false, padding: 8 } : { zero: true };
+      for (const [channel, of] of Object.entries(STYLES)) if (encoding[channel]) encoding[channel].scale = { domain, range: page.protocols.map(of) };
+    }
+    if (bars) spec.layer[0].mark = { type: "rule", strokeWidth: 2, opacity: 0.6 };
+    return { ...spec, description, height };
+  }
 
   async function draw(id, spec, data) {
     const old = views.get(id);
@@ -43,6 +56,7 @@
     const drawable = (layer) => !["theory", "published"].includes(layer.name) || rows.some((row) => row[layer.name] !== null);
     const named = JSON.parse(JSON.stringify(spec.layer.filter(drawable)), (key, value) => (key === "title" && value === "error" ? metric().label : value));
     const chart = { ...spec, layer: named, datasets: data };
+    if (id === "column-chart") chart.height = 40 * rows.length;
     if (id === "frequency-chart") {
       chart.height = Math.max(40, 18 * rows.length);
       chart.layer[0].encoding.x.scale = {
@@ -90,7 +104,7 @@
     const rows = curves.filter((row) => row.mean !== null && (row.mean > 0 || scale() === "linear"));
     const set = dataset(), errors = errorsOf(set);
     const notes = [`${!overSizes && page.epsilons.length === 1 ? "Bars" : "Bands"}: one standard error.`];
-    if (errors.theory && $("theory").checked) notes.push("Dashed lines: theory.");
+    if (errors.theory && $("theory").checked) notes.push("Thin lines: theory.");
     if (!overSizes && errors.published && $("published").checked) {
       notes.push("Open circles: the paper’s published points.");
       if (postprocess() === page.default.postprocess) set.caveats.forEach((text) => notes.push(text[0].toUpperCase() + text.slice(1) + "."));
@@ -101,11 +115,17 @@
     notes.push(page.guaranteeName, set.baselines[metric().name]);
     if (hidden) notes.push(`${hidden} means are not positive: the linear scale shows them.`);
     $("error-note").textContent = notes.join(" ");
-    return draw("error-chart", page.charts[`${against}-${scale()}`], { curves: rows });
+    const names = JSON.stringify(page.epsilons), at = JSON.stringify(set.x); // an expression of Vega: `ln 2` for 0.6931
+    const x = overSizes
+      ? { axis: { title: page.axes[against], format: "~s", tickCount: 5 }, scale: { type: "log", nice: false, padding: 15 } }
+      : {
+        axis: { title: "ε", values: set.x, labelExpr: `${names}[indexof(${at}, datum.value)] || datum.label`, labelOverlap: true },
+        scale: { zero: false, nice: false, padding: 15 },
+      };
+    return draw("error-chart", curvesOf("error of each protocol", 360, x, !overSizes && page.epsilons.length === 1), { curves: rows });
   }
 
-  function estimates(set) {
-    const kind = page.kept.includes(postprocess()) ? postprocess() : page.kept[0];
+  function estimates(set, kind) {
     const key = `${set.name}\n${kind}`;
     if (!decoded.has(key)) {
       const bytes = Uint8Array.from(atob(set.estimates[kind].data), (c) => c.charCodeAt(0));
@@ -117,13 +137,13 @@
       const level = steps.getUint16(2 * (((p * epsilons + e) * total + v) * 3 + i), true);
       return level === 65535 ? null : low + step * level;
     };
-    return { kind, read };
+    return read;
   }
 
   function drawFrequencies() {
     if (!page.kept.length) return undefined;
     const set = dataset(), j = Number($("attribute").value), p = Number($("protocol").value), e = Number($("epsilon").value);
-    const { kind, read } = estimates(set);
+    const kind = $("estimates").value, read = estimates(set, kind);
     const offset = set.domain.slice(0, j).reduce((a, b) => a + b, 0);
     const text = (x) => (x === null ? "–" : x.toFixed(4));
     const values = [];
@@ -137,11 +157,12 @@
     const most = [...values].sort((a, b) => b.truth - a.truth).slice(0, MOST_VALUES);
     const shownValues = values.length > MOST_VALUES ? values.filter((row) => row.truth > most.at(-1).truth || most.includes(row)) : values;
     $("frequency-chart").style.setProperty("--chosen", `var(--protocol-${p})`);
-    $("frequency-note").textContent = `Bars: truth. Points: mean of the estimates (${kind}); lines: where the estimate of one more collection falls (95 % prediction interval).` +
+    const cut0 = kind === "none" ? undefined : values.filter((row) => row.truth > 0 && row.estimate > row.truth).sort((a, b) => b.estimate / b.truth - a.estimate / a.truth)[0];
+    $("frequency-note").textContent = `Bars: truth. Points: mean of the ${kind === "none" ? "unbiased estimates, which may be negative" : `estimates after ${kind}`}; lines: where the estimate of one more collection falls (95 % prediction interval).` +
+      (cut0 && cut0.estimate > 1.2 * cut0.truth ? ` After ${kind} rare values come out too large: ${cut(cut0.value)} ${cut0.estimate_text} on average, not ${cut0.truth_text}.` : "") +
       (shownValues.length < values.length ? ` The ${shownValues.length} most frequent of ${values.length} values.` : "") +
       (Object.keys(set.hidden).length ? " Values of few users, and what would give them away, are not shown." : "") +
-      ` ${page.guaranteeName}` + (set.estimates[kind] && values.length > 1 ? ` Equal shares would be ${text(1 / values.length)} each.` : "") +
-      (kind === postprocess() ? "" : ` Estimates after ${postprocess()} are not in this file, which would be too large.`);
+      ` ${page.guaranteeName}` + (values.length > 1 ? ` Equal shares would be ${text(1 / values.length)} each.` : "");
     return draw("frequency-chart", page.charts.frequencies, { values: shownValues });
   }
 
@@ -158,7 +179,8 @@
     }
     const curves = shown().flatMap((p) => page.epsilons.map((_, e) => point(dataset(), p, e, losses[p][e], dataset().x[e])))
       .filter((row) => row.mean !== null && (row.mean > 0 || scale() === "linear") && row.x !== null).map((row) => ({ ...row, theory: null, published: null }));
-    return draw("privacy-chart", page.charts[`${kind}-${scale()}`], { curves });
+    const x = { title: kind, scale: { zero: false, padding: 15 } };
+    return draw("privacy-chart", curvesOf(`error against the ${kind}`, 320, x, true), { curves });
   }
 
   // ----------------------------------------------------------------------------------------------- table
@@ -268,23 +290,45 @@
     marginals: "the same users, but random numbers of their own. Differences are taken in pairs, which is valid but takes out hardly any noise",
   };
 
-  function inShort() { // over all data sets and epsilons
+  const WORDS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
+  const inWords = (number) => WORDS[number] || String(number);
+  const listed = (names) => {
+    const first = names.length > MOST_NAMED ? [...names.slice(0, MOST_NAMED - 1), `${inWords(names.length - MOST_NAMED + 1)} others`] : names;
+    return first.length > 1 ? `${first.slice(0, -1).join(", ")} and ${first.at(-1)}` : first[0];
+  };
+
+  function inShort() { // over all data sets and epsilons: [sentence, what its words mean]
     const best = page.datasets.map((set) => errorsOf(set).best); // [data set][protocol][epsilon]
-    const tally = page.protocols.map((_, p) => best.flatMap((rows) => rows[p]).reduce((a, b) => a + b, 0));
-    const cases = best.flatMap((rows) => rows[0].map((_, e) => rows.some((row) => row[e]))).filter(Boolean).length;
-    if (!cases) return "No protocol has an estimate of every attribute.";
-    if (tally.length === 1) return `${page.protocols[0].label} alone: nothing to compare it with.`;
+    const cases = best.flatMap((rows) => rows[0].map((_, e) => rows.flatMap((row, p) => (row[e] ? [p] : [])))).filter((some) => some.length);
+    const labels = page.protocols.map((entry) => entry.label), several = page.datasets.length > 1;
+    if (!cases.length) return ["No protocol has an estimate of every attribute.", ""];
+    if (labels.length === 1) return [`${labels[0]} alone: nothing to compare it with.`, ""];
     const noise = page.datasets.every((set) => set.repetitions > 1);
-    const verb = noise ? "is not significantly worse than the best" : `has the ${metric().larger ? "largest" : "smallest"} ${metric().label}`;
-    const order = tally.map((_, p) => p).filter((p) => tally[p]).sort((a, b) => tally[b] - tally[a]).slice(0, MOST_NAMED);
-    const said = order.map((p, i) => (i ? `${page.protocols[p].label} in ${tally[p]}` : `${page.protocols[p].label} ${verb} in ${tally[p]} of ${cases} case${cases > 1 ? "s" : ""}`));
-    const many = (number, what) => `${number} ${what}${number > 1 ? "s" : ""}`;
-    const counts = `${many(page.datasets.length, "data set")} × ${many(page.epsilons.length, "epsilon")}`;
-    return `${said.join(", ")} (${counts}${noise ? ", each case at 95\u00a0%" : ""}).${noise ? "" : " A single repetition says nothing about chance."}`;
+    const of = `By ${metric().label} after ${postprocess()}`.replace("after none", "of unbiased estimates");
+    const note = !noise ? `${of}. A single repetition says nothing about chance.`
+      : `${of}, at 95\u00a0% in each case. Best: all others are significantly worse. Among the best: not significantly worse than the best mean.`;
+    const where = (count) => {
+      if (cases.length === 1) return several ? "" : ` at ε = ${page.epsilons[0]}`;
+      const name = several ? "cases" : "epsilons", all = inWords(cases.length);
+      const amount = count < cases.length ? `${inWords(count)} of ${all}` : cases.length === 2 ? "both" : `all ${all}`;
+      return ` ${several ? "in" : "at"} ${amount} ${name}`;
+    };
+    const groups = new Map(); // protocols that are among the best in the same cases, alone as often
+    labels.forEach((label, p) => {
+      const starred = cases.map((some) => some.includes(p)), count = starred.filter(Boolean).length;
+      const alone = cases.filter((some) => some.length === 1 && some[0] === p).length;
+      if (count) groups.set(String(starred), { count, alone, names: [...(groups.get(String(starred))?.names || []), label] });
+    });
+    const [first, ...rest] = [...groups.values()].sort((a, b) => b.count - a.count || b.alone - a.alone);
+    if (first.count === cases.length && first.names.length === labels.length) return [`No protocol is significantly better than another${where(first.count)}.`, note];
+    const said = ({ count, alone, names }) => `${listed(names)} ${names.length > 1 ? "are" : "is"} ${alone === count ? "best" : "among the best"}${where(count)}${alone && alone < count ? `, alone at ${inWords(alone)}` : ""}`;
+    const more = rest.slice(0, 2).map(({ count, names }) => `${listed(names)}${where(count).replace(/ of .*/, "")}`);
+    const text = [said(first), ...(more.length ? [more.join(", ")] : [])].join("; ");
+    return [`${text}${several ? ` (${page.datasets.length} data sets × ${page.epsilons.length} epsilon${page.epsilons.length > 1 ? "s" : ""})` : ""}.`, note];
   }
 
   function drawHeadline() {
-    $("headline").textContent = inShort();
+    [$("headline").textContent, $("headline-note").textContent] = inShort();
     $("guarantee").textContent = page.guarantee && `${page.guarantee[0].toUpperCase()}${page.guarantee.slice(1)}.`;
   }
 
@@ -292,16 +336,27 @@
     const { decision } = dataset();
     $("decision").hidden = !decision;
     $("headline-title").textContent = decision ? "The evidence in short" : "In short";
-    if (!decision) return;
-    $("decided").replaceChildren(...decision.entries.flatMap(({ title, text }) => [element("dt", title), element("dd", text)]));
+    if (!decision) return undefined;
+    const entries = decision.entries.map(({ title, text }) => [element("dt", title), element("dd", text)]);
+    $("lead").replaceChildren(...entries[0]);
+    $("reasons").replaceChildren(...entries.slice(1).flat());
     $("columns").tBodies[0].replaceChildren(...decision.columns.map((column) => {
       const line = document.createElement("tr"), name = element("th", cut(column.name));
       name.scope = "row";
       name.title = column.name;
-      line.append(name, ...[...column.numbers, column.useful ? "" : "better left out"].map((text) => element("td", text)));
+      line.append(name, ...column.numbers.map((text) => element("td", text)));
       line.className = column.useful ? "" : "useless";
       return line;
     }));
+    const rows = decision.columns.slice(0, MOST_COLUMNS).map((column, row) => ({ ...column, row }));
+    $("column-note").textContent = "How close each column is: 95\u00a0% of its estimated shares are within so many points of the truth; and how many people, asked without privacy, would tell as much." +
+      (rows.some((row) => !row.useful) ? " Grey: better left out." : "") +
+      (rows.length < decision.columns.length ? ` The first ${rows.length} of ${decision.columns.length} columns; the table has all.` : "");
+    const spec = structuredClone(page.charts.columns);
+    const texts = JSON.stringify(rows.map(({ name, asked }) => [cut(name, 30), asked === "–" ? "all hold one value" : `as asking ${asked}`]));
+    for (const { encoding } of spec.layer) encoding.y.axis.labelExpr = `${texts}[datum.value]`;
+    spec.layer[0].encoding.x.scale.domain = [0, 1.25 * Math.max(...rows.map((row) => row.margin ?? 0)) || 1]; // with room for the numbers
+    return draw("column-chart", spec, { columns: rows });
   }
 
   function element(kind, text) {
@@ -329,11 +384,10 @@
   }
 
   async function drawAll() {
-    drawDecision();
     enable();
     drawHeadline();
     drawTable();
-    await Promise.all([drawErrors(), drawFrequencies(), drawPrivacy()]);
+    await Promise.all([drawDecision(), drawErrors(), drawFrequencies(), drawPrivacy()]);
     document.body.dataset.ready = String(Number(document.body.dataset.ready || 0) + 1);
   }
 
@@ -359,6 +413,8 @@
   const setScale = () => { document.querySelector(`input[name=scale][value=${metric().larger ? "linear" : "log"}]`).checked = true; };
 
   function start() {
+    const shades = CSS.supports("color", "oklch(from red l c h)"); // page.css: lighter on a dark page
+    page.protocols.forEach(({ colour }, p) => document.documentElement.style.setProperty(`--protocol-${p}`, shades ? `oklch(from ${colour} var(--shade))` : colour));
     fill("dataset", page.datasets.map((set, i) => [i, set.name]));
     fill("metric", page.metrics.map((entry, i) => [i, entry.label]));
     $("metric").value = page.metrics.findIndex((entry) => entry.name === page.default.metric);
@@ -370,6 +426,7 @@
     fill("at", page.epsilons.map((name, e) => [e, name]));
     fill("protocol", page.protocols.map((entry, p) => [p, entry.label]));
     fill("epsilon", page.epsilons.map((name, e) => [e, name]));
+    fill("estimates", page.kept.map((name) => [name, name === "none" ? "unbiased" : `after ${name}`])); // the unbiased ones first
     fill("loss", page.losses.map((name) => [name, name]));
     fill("against", [["epsilon", "epsilon"], ...Object.entries(page.axes)]);
     $("against-label").hidden = !Object.keys(page.axes).length;
@@ -385,7 +442,7 @@
         drawAll();
       });
       label.title = entry.summary;
-      label.insertAdjacentHTML("beforeend", `<svg viewBox="0 0 24 14" aria-hidden="true"><path d="M0 7H24" stroke="var(--protocol-${p})" stroke-width="2"/><path d="${SHAPES[entry.shape] || entry.shape}" transform="translate(12 7) scale(4.5)" fill="var(--protocol-${p})"/></svg>`);
+      label.insertAdjacentHTML("beforeend", `<svg viewBox="0 0 24 14" aria-hidden="true"><path d="M0 7H24" stroke="var(--protocol-${p})" stroke-width="1.6" stroke-dasharray="${dashes(entry)}"/><path d="${entry.shape}" transform="translate(12 7) scale(4.5)" fill="var(--protocol-${p})"/></svg>`);
       label.prepend(box);
       label.append(cut(entry.label));
       $("protocols").append(label);
@@ -407,7 +464,7 @@
     $("metric").addEventListener("change", () => { setScale(); drawAll(); });
     $("postprocess").addEventListener("change", drawAll);
     for (const id of ["at", "theory", "published"]) $(id).addEventListener("change", drawErrors);
-    for (const id of ["attribute", "protocol", "epsilon"]) $(id).addEventListener("change", drawFrequencies);
+    for (const id of ["attribute", "protocol", "epsilon", "estimates"]) $(id).addEventListener("change", drawFrequencies);
     for (const box of document.querySelectorAll("input[name=scale]")) box.addEventListener("change", () => { drawErrors(); drawPrivacy(); });
     $("loss").addEventListener("change", drawPrivacy);
     $("copy-csv").addEventListener("click", () => copy(csv(), "CSV"));

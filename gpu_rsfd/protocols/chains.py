@@ -1,0 +1,169 @@
+"""Longitudinal protocols: both steps at two budgets, and what m reports of one memo lose (docs/rounds.md).
+
+A value that a user holds is randomised once, with the budget e of all reports together, and remembered: the memo.  Each
+report is the memo, randomised again, so that the first one loses e1, a share of e.  Thresholds are rounded towards
+privacy: the second step's are the most telling integers with which the realised loss of one report is at most e1.
+
+`mechanisms(protocol, epsilon, domain, settings)` makes recipes whose noise is a `Chain` if `settings.memo` is True (or
+False: nothing is remembered, so that every report is randomised afresh; None, the default, is one report alone).
+Estimators, variances and exact losses of one round follow from p and q of the chain as they do for any noise.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.protocols.form import Bits, Chain, Keep, Noise
+from gpu_rsfd.protocols.noise import BLH, GRR, OLH, OUE, SUE, NoiseRule, grr_thresholds
+from gpu_rsfd.tape import KEEP_ONE, ONE
+
+Chained = Callable[[float, float, int], Chain]  # (e, e1, k)
+
+
+def loss(chain: Chain, k: int, reports: npt.ArrayLike = 1) -> npt.NDArray[np.float64]:
+    """What m reports of one memo lose: the worst log-likelihood ratio between two values; with no end of reports, e."""
+    m = np.asarray(reports, np.float64)
+    p1, q1, p2, q2 = chain.steps(k)
+    unary = isinstance(chain.memo, Bits)
+    if q1 == 0:  # nothing is remembered: losses add up
+        return m * (math.log(p2 / q2) + (math.log((1 - q2) / (1 - p2)) if unary else 0.0))
+    seen = (q2 / p2) ** m  # of a value that no report speaks for, relative to one that all of them do
+    if not unary:
+        others = (chain.cells or k) - 2
+        return np.log((p1 + (others + 1) * q1 * seen) / (q1 + (p1 + others * q1) * seen))
+    clear = ((1 - p2) / (1 - q2)) ** m
+    ratios = [(p1 * x + (1 - p1) * y) / (q1 * x + (1 - q1) * y) for x, y in ((1.0, seen), (clear, 1.0))]
+    return np.log(ratios[0] / ratios[1])
+
+
+def flat(chain: Chain, k: int) -> Keep | Bits:
+    """One report as a noise of its own, of the value, its bits or its cell, rounded towards privacy."""
+    if isinstance(chain.memo, Keep):
+        return Keep(chain.memo.threshold * chain.second.integers[0] // KEEP_ONE)
+    return Bits(math.floor(ONE * chain.p(k)), math.ceil(ONE * chain.q(k)))
+
+
+def built(rule: NoiseRule, e: float, e1: float, k: int, memo: bool | None) -> tuple[Noise, float, float]:
+    """A noise, the loss of one report of it and the bits that this takes; `memo` as in `PrivacySettings`."""
+    if rule.chain is None or (memo is None and rule.thresholds is not _no_rule):
+        noise = rule.thresholds(e1, k)
+        return noise, rule.loss(noise, e1, k) if noise.informative else 0.0, rule.bits(e1, k)
+    chain = rule.chain(e, e1, k)
+    bits = k if isinstance(chain.memo, Bits) else math.log2(chain.cells or k)
+    if not chain.informative or memo:
+        return chain, float(loss(chain, k)) if chain.informative else 0.0, bits
+    one = flat(chain, k)
+    everything: Any = Keep(KEEP_ONE) if isinstance(one, Keep) else Bits(ONE, 0)
+    afresh = Chain(everything, one, chain.cells)
+    if memo is None and chain.cells:
+        cell = Bits(math.floor(ONE * chain.p(k)), math.ceil(ONE / chain.cells))
+        return cell, math.log(cell.tp / (ONE - cell.tp) * (chain.cells - 1)), bits
+    return one if memo is None else afresh, float(loss(afresh, k)), bits
+
+
+# ---------------------------------------------------------------------------------------------------- both steps
+
+
+def _of_kept(cells: Callable[[float, float], int] = lambda e, e1: 0, published: bool = False) -> Chained:
+    """Two steps of GRR, on values or on hash cells."""
+
+    def chain(e: float, e1: float, k: int) -> Chain:
+        g = cells(e, e1)
+        memo = grr_thresholds(e, g or k)
+
+        def lossy(threshold: int) -> bool:
+            return float(loss(Chain(memo, Keep(threshold), g), k)) > e1
+
+        if e1 == e:
+            second = KEEP_ONE
+        elif published:
+            ratio = math.expm1(e + e1) / (math.exp(e) - math.exp(e1))
+            second = min(math.floor((ratio - 1) / (ratio + (g or k) - 1) * KEEP_ONE), KEEP_ONE - 1)
+        else:
+            second = bisect_left(range(KEEP_ONE), True, key=lossy) - 1
+        return Chain(memo, Keep(second), g)
+
+    return chain
+
+
+def _of_bits(rule: NoiseRule, half: bool = False) -> Chained:
+    """A unary encoding, then a symmetric step, or one that keeps a set bit with probability 1/2."""
+
+    def chain(e: float, e1: float, k: int) -> Chain:
+        memo: Any = rule.thresholds(e, k)
+
+        def second(tq: int) -> Bits:
+            return Bits(ONE // 2 if half else ONE - tq, tq)
+
+        def private(tq: int) -> bool:
+            return float(loss(Chain(memo, second(tq)), k)) <= e1
+
+        if e1 == e:
+            return Chain(memo, Bits(ONE, 0))
+        return Chain(memo, second(1 + bisect_left(range(1, ONE // 2), True, key=private)))
+
+    return chain
+
+
+def _published_cells(e: float, e1: float) -> int:
+    """The g of OLOLOHA's authors; that of OLH where there is no second step, which is its limit."""
+    if e1 == e:
+        return round(math.exp(e)) + 1
+    a, b = math.exp(-e), math.exp(e1 - e)
+    more = 12 * b - 12 * b**2 - 14 * a**2 + 12 * a**2 * b + a**4  # than 1, under the root
+    return max(2, round((more / (math.sqrt(1 + more) + 1) + 6 * a * (1 - b) + a**2) / (6 * a * (1 - b))))
+
+
+# --------------------------------------------------------------------------------------------------------- rules
+
+
+def _no_rule(e: float, k: int) -> Any:
+    """For chains whose one report is no plain noise at e1: both budgets are needed."""
+    raise TypeError("one report of this chain depends on both budgets: built() makes it")
+
+
+def _longitudinal(name: str, rule: NoiseRule, chain: Chained, source: str) -> NoiseRule:
+    """Both steps together are the plain rule at e1, so one round is simulated by that rule.
+
+    A chain of two GRRs is a GRR, and the second step is chosen so that one report loses exactly e1.
+    """
+    p_star, q_star = (
+        text.replace("e^e", "e^(a e)").replace("e^(e/2)", "e^(a e/2)") for text in (rule.p_star, rule.q_star)
+    )
+    return replace(rule, name=name, p_star=p_star, q_star=q_star, source=source, chain=chain)
+
+
+def _of_both(name: str, rule: NoiseRule, chain: Chained, source: str, second: str, q_star: str = "") -> NoiseRule:
+    """One report has probabilities of its own."""
+    p_star, q_star = f"q2 + p1 (p2 - q2), {second}", q_star or "q2 + q1 (p2 - q2)"
+    more = {"p_star": p_star, "q_star": q_star, "source": source, "chain": chain}
+    return replace(rule, name=name, ideal=_no_rule, thresholds=_no_rule, **more)  # type: ignore[arg-type]
+
+
+_DCN = "Arcolezi et al., Digital Communications and Networks 2022"
+_EDBT = "Arcolezi et al., EDBT 2023"
+_RATIO = "p2 / q2 = (e^(e + a e) - 1) / (e^e - e^(a e))"
+_OWN_STEP = "; for k > 2 with another second step"
+L_GRR = _longitudinal("l-grr", GRR, _of_kept(), f"after {_DCN}{_OWN_STEP}")
+L_SUE = _longitudinal("l-sue", SUE, _of_bits(SUE), "Erlingsson et al., CCS 2014 (RAPPOR, one report)")
+L_OSUE = _longitudinal("l-osue", OUE, _of_bits(OUE), _DCN)
+BILOLOHA = _longitudinal("biloloha", BLH, _of_kept(lambda e, e1: 2), _EDBT)
+OLOLOHA = _longitudinal(
+    "ololoha",
+    OLH,
+    _of_kept(lambda e, e1: round(math.exp(e1)) + 1),
+    f"after {_EDBT}; with the cells of OLH and another second step",
+)
+L_OUE = _of_both("l-oue", OUE, _of_bits(OUE, half=True), _DCN, "p2 = 1/2")
+L_SOUE = _of_both("l-soue", SUE, _of_bits(SUE, half=True), _DCN, "p2 = 1/2")
+L_GRR_PUBLISHED = _of_both("l-grr-published", GRR, _of_kept(published=True), _DCN, _RATIO)
+OLOLOHA_PUBLISHED = _of_both(
+    "ololoha-published", OLH, _of_kept(_published_cells, published=True), _EDBT, _RATIO, "1 / g"
+)
