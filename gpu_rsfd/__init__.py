@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpu_rsfd.datasets import (
         CountedDataset,
         Dataset,
+        EvolvingDataset,
         SyntheticDataset,
         available,
         describe,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from gpu_rsfd.results.estimate import POSTPROCESS
     from gpu_rsfd.results.metrics import METRICS, Metric
     from gpu_rsfd.results.result import Column, Result, Results
-    from gpu_rsfd.running.experiments import attack, merge, run, simulate, sweep
+    from gpu_rsfd.running.experiments import attack, merge, rounds, run, simulate, sweep
     from gpu_rsfd.spec import PAPER_EPSILONS, Spec
     from gpu_rsfd.store.contents import open_results
     from gpu_rsfd.tape import STREAM_VERSION
@@ -53,6 +54,7 @@ __all__ = [
     "CountedDataset",
     "Dataset",
     "Domain",
+    "EvolvingDataset",
     "InputError",
     "Measurement",
     "Metric",
@@ -85,6 +87,7 @@ __all__ = [
     "protocol",
     "report_chunks",
     "reports",
+    "rounds",
     "run",
     "simulate",
     "sweep",
@@ -95,11 +98,11 @@ _HOMES = {  # where each name is found when it is first used: importing the pack
     "backends.literal": "Reports reports",
     "contract": "check",
     "collecting.collection": "Client Collection State collection",
-    "datasets": "CountedDataset Dataset SyntheticDataset available describe load_dataset load_table",
+    "datasets": "CountedDataset Dataset EvolvingDataset SyntheticDataset available describe load_dataset load_table",
     "domain": "Domain",
     "errors": "InputError RunError",
     "results.estimate": "POSTPROCESS",
-    "running.experiments": "attack merge run simulate sweep",
+    "running.experiments": "attack merge rounds run simulate sweep",
     "measure.base": "Measurement",
     "measure.view": "View",
     "measure.reports": "ReportChunk report_chunks",

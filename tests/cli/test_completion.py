@@ -31,8 +31,9 @@ FREE = {  # numbers, names and files of the user's own
     *("--missing-values", "--decimal", "--max-bytes", "--domain-file", "--encoding", "--epsilon"),
     *("--repetitions", "--seed", "--first-report", "--prior-seed", "--protocol-from", "--spec", "--workers"),
     *("--device", "--cluster", "--patience", "--part", "--output", "--save-every", "--attribute", "--attack"),
-    *("--target", "--target-rmse", "--attributes", "--values", "--plot", "--id", "--state", "--level", "--page"),
-    *("--keep-identifiers", "--min-count"),
+    *("--target", "--target-rmse", "--survey", "--sensitive", "--attributes", "--values", "--plot"),
+    *("--id", "--state", "--level", "--page"),
+    *("--keep-identifiers", "--min-count", "--rounds-in", "--rounds", "--change"),
 }
 
 

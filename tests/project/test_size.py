@@ -12,13 +12,13 @@ import gpu_rsfd
 
 PACKAGE = Path(gpu_rsfd.__file__).parent
 LIMITS = {
-    "top": 1_500,
+    "top": 1_445,
     "protocols": 1_750,
-    "datasets": 1_190,
-    "backends": 3_565,
-    "measure": 1_057,
+    "datasets": 1_209,
+    "backends": 3_530,
+    "measure": 1_125,
     "store": 936,
-    "running": 453,
+    "running": 456,
     "results": 977,
     "collecting": 353,
     "theory": 1_090,
