@@ -42,8 +42,7 @@ FILES = "A collection (.json) or states (.state), and files of reports; - is sta
 
 @app.command(
     rich_help_panel=COLLECT,
-    epilog="Examples:  gpu-rsfd aggregate collection.json reports/*.jsonl  ·  "
-    "gpu-rsfd aggregate collection.json monday.jsonl.gz --id user --state monday.state  ·  "
+    epilog="Examples:  gpu-rsfd aggregate collection.json monday.jsonl.gz --id user --state monday.state  ·  "
     "gpu-rsfd aggregate monday.state tuesday.state --against population --page shares.html",
 )
 @with_options("aggregate", *COUNT, *OUT)
@@ -61,12 +60,13 @@ def aggregate(
         raise InputError("a file is given twice, or there is neither a collection (.json) nor a state (.state)")
     if state and (state.suffix != ".state" or (state.exists() and os.path.realpath(state) not in known)):
         raise InputError(f"state={state} must end in .state; it may exist if it is one of the files, and is continued")
-    started = [State.read(f, id) if f.endswith(".state") else State(f, id) for f in files if f.endswith(ENDS)]
-    counted = reduce(add, started)
+    counted = reduce(
+        add, [State.read(f, id) if f.endswith(".state") else State(f, id) for f in files if f.endswith(ENDS)]
+    )
+    bar = partial(progress.open, description="", console=Console(stderr=True), disable=not sys.stderr.isatty())
     for file in files:
         if not file.endswith(ENDS):
-            bar = {"description": file, "console": Console(stderr=True), "disable": not sys.stderr.isatty()}
-            counted.add(file, partial(progress.open, **bar))
+            counted.add(file, bar)
     tell(counted, **how)
     if state:
         counted.save(state)
@@ -97,10 +97,7 @@ def tell(counted: Any, against: str, level: float, postprocess: str | None, page
     return found
 
 
-@app.command(
-    rich_help_panel=COLLECT,
-    epilog="Examples:  gpu-rsfd rehearse collection.json --dataset people.csv --page trial.html",
-)
+@app.command(rich_help_panel=COLLECT, epilog="Examples:  gpu-rsfd rehearse collection.json --dataset people.csv")
 @with_options("rehearse", *READ, *OUT)
 def rehearse(
     file: Annotated[Path, typer.Argument(help="Collection.", show_default=False, metavar="FILE")],
@@ -113,10 +110,9 @@ def rehearse(
     from gpu_rsfd.datasets import describe
 
     client, state = Client(file), State(file)
-    names = [column.name for column in client.collection.columns]
     if output.exists():
         raise InputError(f"output={output} exists; give another name")
-    read = describe(str(dataset), columns=names, **parse_options(given(options, READ))).read
+    read = describe(str(dataset), columns=[*client.collection.names], **parse_options(given(options, READ))).read
     held: list[list[int]] = []
     with replaced(output) as reports:
         for places in zip(*(column.places.tolist() for column in read), strict=True):

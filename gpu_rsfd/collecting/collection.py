@@ -129,11 +129,12 @@ class Collection:
         self.title, self.protocol = (check_text(key, document[key]) for key in ("title", "protocol"))
         self.guarantee, self.epsilon = check_guarantee(document["guarantee"]), check_epsilon(document["epsilon"])
         self.columns = tuple(Column.of(e["name"], e.get("bins") or e["labels"], e.get("missing")) for e in entries)
+        self.names = tuple(column.name for column in self.columns)
         each = zip(entries, self.columns, strict=True)
         self.mechanisms = tuple(_read_mechanism(entry, len(entries), len(column.labels)) for entry, column in each)
         kinds = {(m.recipe.unsampled.samples, m.recipe.unsampled.hides) for m in self.mechanisms}
         alike = all([*column.labels] == entry["labels"] for entry, column in zip(entries, self.columns, strict=True))
-        if len({column.name for column in self.columns}) < len(entries) or len(kinds) > 1 or not alike:
+        if len({*self.names}) < len(entries) or len(kinds) > 1 or not alike:
             raise InputError("two columns have the same name or different solutions, or labels do not fit their bins")
         self.losses = tuple(losses(self.mechanisms, [1, len(entries)]).tolist())
         self.words = 1 + sum(2 + m.recipe.unary * m.k for m in self.mechanisms)
@@ -194,9 +195,8 @@ class Collection:
 
     def codes(self, record: Mapping[str, object]) -> list[int]:
         """The places of a record's values among the labels."""
-        names = [column.name for column in self.columns]
-        if unknown := [name for name in record if name not in names]:
-            raise InputError(f"the collection has no column {unknown[0]!r}; columns: {shorten(names)}")
+        if unknown := [name for name in record if name not in self.names]:
+            raise InputError(f"the collection has no column {unknown[0]!r}; columns: {shorten(self.names)}")
         return [column.code(record.get(column.name)) for column in self.columns]
 
     def report(self, record: Mapping[str, object], words: Words) -> list[Any]:
@@ -479,7 +479,7 @@ class State(Tally):
 
     def __init__(self, collection: Collection | str | os.PathLike[str], id: str | None = None) -> None:
         self.collection = collection if isinstance(collection, Collection) else Collection.read(collection)
-        super().__init__(self.collection.mechanisms, [c.name for c in self.collection.columns], "count")
+        super().__init__(self.collection.mechanisms, self.collection.names, "count")
         self.runs: list[str] = []  # of which the counts are: none is added twice
         self.longest = ENVELOPE + sum(m.k + 4 if m.recipe.unary else 12 for m in self.ms)
         self._id, self._key, self._seen = id, secrets.token_bytes(32), np.empty(0, np.uint64)
@@ -575,8 +575,8 @@ class State(Tally):
         check_told(against, level)
         if not self.n:
             raise InputError(f"no report could be used; left out: {self.left_out or 'none'}")
-        asked, names = self.collection, tuple(column.name for column in self.collection.columns)
-        told = asked.protocol, asked.epsilon, asked.guarantee, Domain.of(m.k for m in self.ms), names
+        asked = self.collection
+        told = asked.protocol, asked.epsilon, asked.guarantee, Domain.of(m.k for m in self.ms), asked.names
         return Aggregate.of((*told, tuple(column.labels for column in asked.columns)), self, self.ms, against, level)
 
     @property

@@ -7,12 +7,11 @@ from importlib import resources
 from typing import Any
 
 from rich import print as printed
-from rich.table import Table
 
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.results.aggregate import Aggregate
 from gpu_rsfd.show.panels import Page, lettered
-from gpu_rsfd.show.tables import PLAIN, escaped, finite
+from gpu_rsfd.show.tables import escaped, finite, plain_table
 
 WHOSE = {"users": "the users who reported", "population": "the population that these users are a random sample of"}
 QUIET = ("count", "reporters", "standard_error")  # not in the table
@@ -34,10 +33,10 @@ def document(found: Aggregate, rows: list[dict[str, Any]], asked: Any) -> dict[s
 def show(document: dict[str, Any], rows: list[dict[str, Any]], left_out: str) -> None:
     """A table, in percent."""
     print(f"{document['about']}; left out: {left_out or 'none'}")
-    table = Table(*(name for name in rows[0] if name not in QUIET), **PLAIN)
+    table = plain_table("attribute", (name for name in [*rows[0]][1:] if name not in QUIET))
     for row in rows:
         cells = (cell for name, cell in row.items() if name not in QUIET)
-        table.add_row(*(f"{escaped(x)}  " if isinstance(x, str) else f"{100 * x:6.2f} %  " for x in cells))
+        table.add_row(*(f" {escaped(x)}" if isinstance(x, str) else f" {100 * x:.2f} %" for x in cells))
     printed(table)
 
 
