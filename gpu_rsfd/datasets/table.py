@@ -653,7 +653,7 @@ def _made(
         except InputError as error:
             problems.append(str(error))
         least = 0 if column.declared == "codes" else options["min_count"]
-        common = () if looks else _commonest(counts, labels, len(column.places), least)
+        common = () if looks or k > max(FEW, rows / 2) else _commonest(counts, labels, len(column.places), least)
         gaps = None if 0 < column.counts[-1] < least else int(column.counts[-1])
         reports.append(ColumnReport(column.name, looks.removeprefix("an ") or column.kind, k, gaps, common))
     data, texts = None, [labels for _, labels in made]
