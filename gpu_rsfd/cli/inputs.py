@@ -26,7 +26,6 @@ from gpu_rsfd.options import entries, expanded, read_domain, read_sizes, read_us
 from gpu_rsfd.spec import FIELDS, Spec
 from gpu_rsfd.textfiles import toml_loads
 
-DEFAULT_DATASET = "syn1"
 BY_SIZE = ("users", "domain", "attributes", "values", "distribution")  # options of a synthetic data set
 OF_TABLES = tuple(option.key for option in TABLE)  # options of tables
 
@@ -34,6 +33,8 @@ OF_TABLES = tuple(option.key for option in TABLE)  # options of tables
 def read_options(command: str, options: Mapping[str, Any], kind: type[Measurement] = Measurement) -> dict[str, Any]:
     """What is run, by key: the options of a TOML file (`--spec`), overridden by those of the command line."""
     valid = declared.inputs_of(command, kind)
+    if options.get("file") is not None:
+        options = {**options, "dataset": [str(options["file"]), *(options["dataset"] or [])]}
     path, found = options.get("spec"), {}
     if path is not None:
         found = {key.replace("_", "-"): value for key, value in read_toml(path).items()}
@@ -55,6 +56,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     """A spec file."""
     try:
         return toml_loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise InputError(f"spec={path} does not exist") from None
     except OSError as error:
         raise InputError(f"spec={path} can't be read: {error.strerror}") from None
     except ValueError as error:
@@ -70,10 +73,11 @@ def spec_of(options: Mapping[str, Any], command: str, kind: type[Measurement] = 
 
 
 def own_or_known(names: Iterable[str], own: Mapping[str, Any]) -> list[Any]:
-    """Protocols by their names, by families of them, or `all`, those of one's own among them."""
+    """Protocols by their names or labels, by families of them, or `all`, those of one's own among them."""
     from gpu_rsfd.protocols import PROTOCOLS
 
-    return [own.get(name, name) for name in expanded(names, [*own, *PROTOCOLS], "protocol")]
+    labels = {protocol.label: protocol for protocol in own.values()}
+    return [own.get(name, labels.get(name, name)) for name in expanded(names, [*own, *PROTOCOLS], "protocol")]
 
 
 def own_protocols(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,14 +112,14 @@ def datasets_of(options: Mapping[str, Any], quiet: bool) -> list[Dataset]:
     What is in a file is said on standard error, unless `quiet`.
     """
     by_size = any(key in options for key in BY_SIZE)
-    texts = [str(text) for text in entries(options.get("dataset", [] if by_size else DEFAULT_DATASET))]
+    texts = [str(text) for text in entries(options.get("dataset", [] if by_size else "syn1"))]
     # a file may have a comma in its name
     names = [name for text in texts for name in ([text] if Path(text).is_file() else split_list([text], "dataset"))]
-    if not any(is_table(name) for name in names):
-        _refuse(options, OF_TABLES, "needs a file of data (--dataset people.csv)")
-    if not any(name in PUBLISHED for name in names):
+    of_tables = () if any(map(is_table, names)) else OF_TABLES
+    _refuse(options, of_tables, "needs a file of data (--dataset people.csv)")
+    if not {*PUBLISHED} & {*names}:
         _refuse(options, ["data-dir"], "needs a data set with original files (--dataset adult)")
-    if not any(name in PAPER_SYNTHETIC for name in names) and not by_size:
+    if not {*PAPER_SYNTHETIC} & {*names} and not by_size:
         _refuse(options, ["data-seed"], "needs synthetic data (--dataset syn1, or --users and --domain)")
     return [*_named(names, options, quiet), *(_synthetic(options) if by_size else [])]
 
@@ -135,14 +139,11 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
             raise InputError(f"a synthetic data set needs {listed}; --{key} is missing")
     if options.get("sampler") == "marginals" and "dataset" not in options:
         _refuse(options, ["data-seed"], "has no use with --sampler marginals, which takes expected counts")
-    domains: list[tuple[Domain, int | None]]
+    domains: list[Any] = [] if grid else [(Domain.of(read_domain(options["domain"])), None)]
     if grid:
         ds = read_sizes("attributes", options["attributes"], 1, MAX_ATTRIBUTES)
-        domains = [
-            (Domain.of([k] * d), k) for d in ds for k in read_sizes("values", options["values"], MIN_DOMAIN, MAX_DOMAIN)
-        ]
-    else:
-        domains = [(Domain.of(read_domain(options["domain"])), None)]
+        ks = read_sizes("values", options["values"], MIN_DOMAIN, MAX_DOMAIN)
+        domains = [(Domain.of([k] * d), k) for d, k in product(ds, ks)]
     distribution, seed = str(options.get("distribution", "uniform")), _data_seed(options)
     found: list[Dataset] = []
     for n, (domain, k) in product(read_users(options["users"]), domains):
@@ -159,12 +160,9 @@ def _named(names: Sequence[str], options: Mapping[str, Any], quiet: bool) -> lis
     known = iter(load_datasets([name for name in names if not is_table(name)], seed=seed, data_dir=folder))
     found = []
     for name in names:
-        if not is_table(name):
-            found.append(next(known))
-            continue
-        report = describe(name, **parse_options(options))
-        found.append(report.dataset())
-        if not quiet:
+        report = describe(name, **parse_options(options)) if is_table(name) else None
+        found.append(next(known) if report is None else report.dataset())
+        if report is not None and not quiet:
             print(escaped(f"{report}\n"), file=sys.stderr)
     return found
 

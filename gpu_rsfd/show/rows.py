@@ -137,8 +137,8 @@ def numbers_of(result: Result, name: str, how: How) -> tuple[Any, list[Place]]:
     """The numbers of a column, [protocol, epsilon, repetition, place], and its places."""
     each = np.asarray(result.column(name, how.metric, how.postprocess))
     sizes = each.shape[len(CELL) :]
-    dims = () if is_error(result, name) else result.layout.arrays.get(name)
-    if dims is None or len(dims) != len(sizes):  # worked out from several arrays: its axes have no names
+    dims = () if is_error(result, name) else result.layout.arrays.get(name, ())[: len(sizes)]
+    if len(dims) != len(sizes):  # worked out from several arrays: its axes have no names
         dims = tuple(f"axis {i + 1}" for i in range(len(sizes)))
     known: dict[str, Sequence[Any]] = {"attribute": result.names, "value": value_names(result), **result.coords}
     coords = [known.get(dim, range(size)) for dim, size in zip(dims, sizes, strict=True)]
@@ -309,10 +309,10 @@ def select(
 
 def part_of(result: Result, protocols: Sequence[str] = (), epsilons: Sequence[float] = ()) -> Result:
     """The same of one data set."""
-    protocols = expanded(protocols, result.protocols, "protocol")
-    for name in protocols:
-        if name not in result.protocols:
-            raise InputError(f"no protocol {name!r} in the results; protocols: {', '.join(result.protocols)}")
+    labels = {look.label: look.name for look in result.plan.looks}
+    protocols = [labels.get(name, name) for name in expanded(protocols, result.protocols, "protocol")]
+    if unknown := [name for name in protocols if name not in result.protocols]:
+        raise InputError(f"no protocol {unknown[0]!r} in the results; protocols: {', '.join(result.protocols)}")
     wanted = {_nearest(epsilon, result.epsilons) for epsilon in epsilons}
     p = [i for i, name in enumerate(result.protocols) if not protocols or name in protocols]
     e = [i for i, known in enumerate(result.epsilons) if not epsilons or known in wanted]

@@ -333,6 +333,8 @@ def test_targets(target, found):
     ("a=0", "target=a=0 must be above 0 and below 100 %"),
     ("120%", "target=120% must be above 0 and below 100 %"),
     ("a=x", "target=a=x must be above 0"),
+    ("a=0.1", "target=a=0.1 may mean 10 points or 0.1 %; give a=10% or a=0.1%"),
+    ("0.5", "target=0.5 may mean 50 points or 0.5 %; give 50% or 0.5%"),
     ("a=1%,a=2%", "names 'a' twice"),
     ("1%,2%", "names every column twice"),
     ("", "target='' is empty"),
@@ -502,3 +504,13 @@ def test_new_decisions_are_recomputed(name):
     most = f"guesses a user's {data.names[int(np.argmax(gains))]}, if"
     nothing = "guesses no value of a user right more often than without it"
     assert (most if max(gains) > 1e-9 else nothing) in decision.sentences[2]
+
+
+def test_no_margin_is_said_to_be_infinite_without_a_reason():
+    data = gpu_rsfd.CountedDataset(20, (2,) * 40, [[0.5, 0.5]] * 40)
+    found = gpu_rsfd.plan(data, protocols="smp-grr", epsilons=[4.0, 8.0], attack=False, target="A1=5%")
+    assert "A1 ± ∞ points, as accurate as asking one person without privacy (nobody reports it with" in str(found)
+    assert (
+        "Twice as many users would leave the margin of A1 at ± ∞ points; epsilon = 4 (odds up to 54.6) would leave"
+        in str(found)
+    )
