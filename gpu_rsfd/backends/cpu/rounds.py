@@ -166,6 +166,15 @@ class Attribute:
             for start in range(0, self.k if self.unary else 0, step):
                 yield from self._bits(r, slice(start, min(start + step, self.k)), encoded)
 
+    def whole(self, rounds: range) -> Iterator[tuple[int, Any]]:
+        """(round, what is sent for all values) of an attribute with a single sender."""
+        parts: list[Any] = []
+        for r, _, values, sent in self.reports(rounds):
+            parts.append(sent)
+            if values.stop == self.k:
+                yield r, np.concatenate(parts)
+                parts.clear()
+
     def _encoded(self, sender: Sender, own: npt.NDArray[np.int64], mine: Flags) -> npt.NDArray[np.int64]:
         """The value or cell that each user encodes; -1 for none."""
         recipe, size = sender.recipe, sender.noise.cells or self.k
