@@ -554,7 +554,7 @@ def _of_file(path: Path, name: str | None, given: Mapping[str, Any], options: di
 
 def _check_file(path: Path) -> None:
     if not path.is_file():
-        raise InputError(f"{path} is not a file" if path.exists() else f"no such file: {path}")
+        raise InputError(f"{path} is not a file" if path.exists() else f"{path} does not exist")
 
 
 def _check_scope(what: str, suffix: str, given: Mapping[str, Any]) -> None:

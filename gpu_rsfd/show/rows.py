@@ -311,10 +311,10 @@ def select(
 
 def part_of(result: Result, protocols: Sequence[str] = (), epsilons: Sequence[float] = ()) -> Result:
     """The same of one data set."""
-    protocols = expanded(protocols, result.protocols, "protocol")
-    for name in protocols:
-        if name not in result.protocols:
-            raise InputError(f"no protocol {name!r} in the results; protocols: {', '.join(result.protocols)}")
+    labels = {look.label: look.name for look in result.plan.looks}
+    protocols = [labels.get(name, name) for name in expanded(protocols, result.protocols, "protocol")]
+    if unknown := [name for name in protocols if name not in result.protocols]:
+        raise InputError(f"no protocol {unknown[0]!r} in the results; protocols: {', '.join(result.protocols)}")
     wanted = {_nearest(epsilon, result.epsilons) for epsilon in epsilons}
     p = [i for i, name in enumerate(result.protocols) if not protocols or name in protocols]
     e = [i for i, known in enumerate(result.epsilons) if not epsilons or known in wanted]

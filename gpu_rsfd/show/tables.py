@@ -352,10 +352,11 @@ def _html_table(result: Result, title: str, corner: str, table: Sequence[Cells])
 
 def compare(results: Results, first: str, second: str, how: How, form: str = "table") -> None:
     """Paired differences with their standard errors; `form` is table, csv or json."""
-    for name in (first, second):
-        for result in results.values():
-            if name not in result.protocols:
-                raise InputError(f"no protocol {name!r} in the results; protocols: {', '.join(result.protocols)}")
+    labels = {look.label: look.name for result in results.values() for look in result.plan.looks}
+    first, second = labels.get(first, first), labels.get(second, second)
+    for result in results.values():
+        if unknown := [name for name in (first, second) if name not in result.protocols]:
+            raise InputError(f"no protocol {unknown[0]!r} in the results; protocols: {', '.join(result.protocols)}")
     if first == second:
         raise InputError(f"compare={first},{second} names the same protocol twice; two different ones are needed")
     if form != "table":
@@ -365,7 +366,7 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
     results = rows.select(results, protocols=[first, second])  # the rest is not spoken of
     for name, result in results.items():
         a, b = result.protocols.index(first), result.protocols.index(second)
-        labels = [result.plan.looks[p].label for p in (a, b)]
+        pair = [result.plan.looks[p].label for p in (a, b)]
         every = shown(results, name, how)
         titles = ["; ".join(filter(None, (cells.column.label, place_name(cells.place)))) for cells in every]
         console.print(heading(results, name, *(titles if len(every) == 1 else [])), markup=False)
@@ -376,7 +377,7 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
                 cells.means, a, b, cells.column.discrete
             ).values()
             table = plain_table("epsilon", map(show_epsilon, result.epsilons))
-            for label, p in zip(labels, (a, b), strict=True):
+            for label, p in zip(pair, (a, b), strict=True):
                 pairs = zip(cells.mean[p], cells.error[p], strict=True)
                 table.add_row(escaped(label), *(f"{scientific(*x)} " for x in pairs))
             texts = [scientific(*x) for x in zip(difference, error, strict=True)]
@@ -384,7 +385,7 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
             table.add_row("ratio", *(f"{concise(*x)} " for x in zip(ratio, ratio_error, strict=True)))
             console.print(table)
             what = cells.column.axis or cells.column.label
-            console.print(f"{what} of {labels[0]} minus that of {labels[1]}, repetition by repetition", markup=False)
+            console.print(f"{what} of {pair[0]} minus that of {pair[1]}, repetition by repetition", markup=False)
             for line in () if cells.how is None else without_number(result, how):
                 console.print(line, markup=False)
     fewest = min((len(result.repetitions) for result in results.values()), default=0)

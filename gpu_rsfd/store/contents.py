@@ -362,11 +362,10 @@ def contents_of(path: Path) -> Iterator[Contents]:
 
 
 def _missing(path: Path, begun: bool) -> InputError:
-    """What is said of results that are not there: the command that makes them, or that there is nothing to see yet."""
-    quoted = shlex.quote(str(path))
-    what = f"does not exist; `gpu-rsfd sweep --output {quoted}` makes it"
+    """What is said of results that are not there: that there is nothing to see, or not yet."""
+    what = "does not exist"
     if parts := parts_beside(path):
-        what = f"does not exist yet; {len(parts)} parts of it do: gpu-rsfd merge {quoted}"
+        what = f"does not exist yet; {len(parts)} parts of it do: gpu-rsfd merge {shlex.quote(str(path))}"
     elif begun:
         what = f"does not exist yet, and {journal_of(path)} has no repetition of all cells so far"
     return InputError(f"{path} {what}")

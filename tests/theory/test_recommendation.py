@@ -333,6 +333,8 @@ def test_targets(target, found):
     ("a=0", "target=a=0 must be above 0 and below 100 %"),
     ("120%", "target=120% must be above 0 and below 100 %"),
     ("a=x", "target=a=x must be above 0"),
+    ("a=0.1", "target=a=0.1 may mean 10 points or 0.1 %; give a=10% or a=0.1%"),
+    ("0.5", "target=0.5 may mean 50 points or 0.5 %; give 50% or 0.5%"),
     ("a=1%,a=2%", "names 'a' twice"),
     ("1%,2%", "names every column twice"),
     ("", "target='' is empty"),
