@@ -21,8 +21,7 @@ from gpu_rsfd.measure.ledger import occurrences, spent
 from gpu_rsfd.options import OUTPUT, option_field, read_list, read_whole
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.protocols import Unsampled
-from gpu_rsfd.results.estimate import DEFAULT, MSE, STORED, errors_of, estimates, postprocess
-from gpu_rsfd.results.metrics import average
+from gpu_rsfd.results.estimate import DEFAULT, STORED, errors_of
 from gpu_rsfd.results.result import Column, Header, Layout
 from gpu_rsfd.tape import LANES
 
@@ -37,11 +36,6 @@ LEDGER = ("spent", "spent_published", "spent_any")
 HITS = ("sampled_success", "value_success", "claim_success")
 SEEN_BYTES, LEDGER_USERS = 1 << 26, 1 << 14  # what an attacker has seen of some users; users who are looked at together
 SHOWN, AFTER = STORED.index(DEFAULT), f"; {DEFAULT}"
-
-
-def _check_change(value: Any) -> float:
-    """A probability, 0 among them."""
-    return 0.0 if str(value) in ("0", "0.0") else check_share("change", value)
 
 
 def _distinct(values: Any) -> list[str]:
@@ -62,46 +56,37 @@ class Rounds(Measurement):
     """Simulate a collection over rounds with memoisation: errors, what users have spent, what an attacker guesses."""
 
     rounds: int = option_field(
-        "N", "Rounds of the collection.", "24", read=read_whole("rounds"), default=0,
-        check=lambda value: integer("rounds", value, 0, MOST_ROUNDS),
-        default_text=f"those of the data, else {ROUNDS}", type_text="int, optional",
-    )  # fmt: skip
+        "N", "Rounds of the collection.", "24", read=read_whole("rounds"), default=0, type_text="int, optional",
+        check=lambda n: integer("rounds", n, 0, MOST_ROUNDS), default_text=f"the data's, else {ROUNDS}")  # fmt: skip
     change: float = option_field(
-        "SHARE", "Probability that a user draws a new value of an attribute before a round.", "0.05",
-        check=_check_change, default=0.0, default_text="0", type_text="float, optional",
-    )  # fmt: skip
+        "SHARE", "Probability that a user draws a new value of an attribute before a round.", "0.05", default=0.0,
+        check=lambda value: 0.0 if value in (0, "0") else check_share("change", value), default_text="0",
+        type_text="float, optional")  # fmt: skip
     memo: str = option_field(
         "NAME", "Whether users remember what they randomised, or randomise their values afresh in each round (off).",
-        "off", default="on", known=("on", "off"), type_text="{'on', 'off'}, optional",
-    )  # fmt: skip
+        "off", default="on", known=("on", "off"), type_text="{'on', 'off'}, optional")  # fmt: skip
     fakes: list[str] = option_field(  # noqa: RUF009  (a field, made when it is asked for)
         "LIST", "How RS+FD makes fakes: from a remembered permutation of the values (memo), at random for each value "
-        "(independent), once (fixed) or in each round (fresh); a list compares them.", "memo,fresh",
-        many=True, check=_distinct, read=read_list("fakes"), default=["memo"], default_text="memo", known=FAKING,
-        type_text="str or list of str, optional",
-    )  # fmt: skip
+        "(independent), once (fixed) or in each round (fresh); a list compares them.", "memo,fresh", many=True,
+        check=_distinct, read=read_list("fakes"), default=["memo"], default_text="memo", known=FAKING,
+        type_text="str or list of str, optional")  # fmt: skip
     sampling: str = option_field(
         "NAME", "Whether users sample an attribute once (fixed) or in each round (fresh).", "fresh",
-        default="fixed", known=SAMPLING, type_text="{'fixed', 'fresh'}, optional",
-    )  # fmt: skip
+        default="fixed", known=SAMPLING, type_text="{'fixed', 'fresh'}, optional")  # fmt: skip
     attack: bool = option_field(
         "", "Simulate the attacker who knows the marginals, all reports so far and when values change.", "",
-        default=False, default_text="no-attack", kind=bool, read=lambda value, names: value, type_text="bool, optional",
-    )  # fmt: skip
+        default=False, default_text="", kind=bool, read=lambda on, names: on, type_text="bool, optional")  # fmt: skip
     keep: str = option_field(
         "NAME", "What the results file stores: counts of each round, too, or only the errors (mse).", "counts",
-        default="mse", known=("counts", "mse"), panel=OUTPUT, type_text="{'counts', 'mse'}, optional",
-    )  # fmt: skip
+        default="mse", known=("counts", "mse"), panel=OUTPUT, type_text="{'counts', 'mse'}, optional")  # fmt: skip
 
     name = "rounds"
     command = "rounds"
     columns = {
         "mse": Column(f"MSE_avg of a round{AFTER}", "smaller", of=lambda r: r["mse"][..., SHOWN].mean(axis=-1)),
         "mse_mean": Column(f"MSE_avg of mean estimates{AFTER}", "smaller", of=lambda r: r["mse_mean"][..., SHOWN]),
-        "spent": Column("epsilon spent in all rounds, mean of the users", of=lambda r: r["spent"][..., -1, 0]),
-        "spent.max": Column(
-            "epsilon spent in all rounds, worst user", of=lambda r: r["spent"][..., -1, -1], field="spent_max"
-        ),
+        "spent": Column("epsilon spent in all rounds, mean of users", of=lambda r: r["spent"][..., -1, 0]),
+        "spent.max": Column("epsilon spent, worst user", of=lambda r: r["spent"][..., -1, -1], field="spent_max"),
         **{name: _after_the_last(column) for name, column in Inference.columns.items()},
     }  # fmt: skip
     about = "{rounds} rounds, change={change}, memo {memo}"
@@ -109,12 +94,11 @@ class Rounds(Measurement):
     backends = ("numpy",)
     examples = (
         "gpu-rsfd rounds --users 1e4 --domain 10x5 --rounds 24 --change 0.05",
-        "gpu-rsfd rounds --dataset nursery --protocol 'smp-l-*,rsfd-l-*' --epsilon 1,2 --first-report 0.3",
-        "gpu-rsfd rounds --dataset nursery --protocol rsfd-l-grr --fakes memo,fresh --attack",
+        "gpu-rsfd rounds --dataset nursery --protocol 'rsfd-l-*' --first-report 0.3 --fakes memo,fresh --attack",
     )
 
-    guarantee: ClassVar[str] = "paper"  # of the run; and what users have spent, by cell
-    ledgers: ClassVar[dict[Any, Any]] = {}
+    guarantee: ClassVar[str]  # of the run
+    ledgers: ClassVar[dict[Any, Any]]  # what users have spent, by cell
 
     def prepared(self, spec: Spec, datasets: Sequence[Dataset]) -> tuple[Any, Spec, Sequence[Dataset], list[Plan]]:
         if spec.sampler == "counts":
@@ -139,20 +123,16 @@ class Rounds(Measurement):
             raise InputError(f"rounds={self.rounds}, but {data.name!r} has {data.rounds}")
         return data
 
-    @property
-    def _each(self) -> tuple[str, ...]:
-        """The dimension of the ways to make fakes, if they are compared."""
-        return ("fakes",) if len(self.fakes) > 1 else ()
-
     def recorded(self) -> Mapping[str, tuple[str, ...]]:
+        each = ("fakes",) if len(self.fakes) > 1 else ()
         arrays: dict[str, tuple[str, ...]] = {
             "reporters": ("round", "attribute"),
-            "mse": (*self._each, "round", "postprocess"),
-            "mse_mean": (*self._each, "postprocess"),
+            "mse": (*each, "round", "postprocess"),
+            "mse_mean": (*each, "postprocess"),
         }
-        arrays |= dict.fromkeys(LEDGER, (*self._each, "round", "statistic"))
-        arrays |= dict.fromkeys(HITS if self.attack else (), (*self._each, "round"))
-        return arrays | ({"counts": (*self._each, "round", "value")} if self.keep == "counts" else {})
+        arrays |= dict.fromkeys(LEDGER, (*each, "round", "statistic"))
+        arrays |= dict.fromkeys(HITS if self.attack else (), (*each, "round"))
+        return arrays | ({"counts": (*each, "round", "value")} if self.keep == "counts" else {})
 
     def coords(self) -> Mapping[str, Sequence[Any]]:
         own = {"postprocess": STORED, "statistic": STATISTICS, "fakes": self.fakes}
@@ -168,23 +148,20 @@ class Rounds(Measurement):
         drawn = view.sampler == "marginals"
         counts, reporters, hits = self._drawn(view, data) if drawn else self._simulated(view, data)
         mse = np.empty((*counts.shape[:-1], len(STORED)))  # [protocol, epsilon, repetition, fakes, round, …]
-        mean = np.zeros((*counts.shape[:4], counts.shape[-1]))
+        of_mean = np.full((*counts.shape[:4], len(STORED)), np.nan)
+        truth = [data.frequencies_at(r) for r in range(self.rounds)]
         for f, r in np.ndindex(counts.shape[3:5]):
-            of_round = counts[:, :, :, f, r], reporters[:, :, :, r]
-            mse[:, :, :, f, r] = errors_of(view.plan, data.frequencies_at(r), *of_round)
-            mean[:, :, :, f] += estimates(view.plan, *of_round) / self.rounds
-        truth = np.mean([data.frequencies_at(r) for r in range(self.rounds)], axis=0)
-        domain = view.plan.domain
-        of_mean = np.stack([average(MSE, truth, postprocess(name, mean, domain), domain) for name in STORED], axis=-1)
-        if drawn:
-            of_mean[:] = np.nan  # rounds are drawn independently of each other
+            mse[:, :, :, f, r] = errors_of(view.plan, truth[r], counts[:, :, :, f, r], reporters[:, :, :, r])
+        for f in range(0 if drawn else len(self.fakes)):  # drawn rounds are independent of each other: not in truth
+            together = counts[:, :, :, f].mean(axis=3), reporters.mean(axis=3)
+            of_mean[:, :, :, f] = errors_of(view.plan, np.mean(truth, axis=0), *together)
         made = {"counts": counts, "mse": mse, "mse_mean": of_mean, **hits}
         for i, name in enumerate(LEDGER):
             made[name] = np.empty((*mse.shape[:-1], len(STATISTICS)))
             for p, e, f in np.ndindex(*counts.shape[:2], len(self.fakes)):
                 made[name][p, e, :, f] = self._ledger(view, data, p, e, f)[i]
-        if not self._each:
-            made = {name: array[:, :, :, 0] for name, array in made.items()}
+        if len(self.fakes) == 1:
+            made = {name: made[name][:, :, :, 0] for name in self.recorded() if name in made}
         return {name: array for name, array in {**made, "reporters": reporters}.items() if name in self.recorded()}
 
     @property
@@ -227,9 +204,9 @@ class Rounds(Measurement):
                 counts[p, e, :, f, :, a.columns] = sums[1 + a.index][:, number]
         reporters = np.full((*counts.shape[:3], self.rounds, plan.d), view.data.n, np.int64)
         reporters[np.array(plan.partial)] = sums[0]
-        if not self.attack:
-            return counts, reporters, {}
-        hits = sums[-1].reshape(shape[2], *shape[:2], *shape[3:], 3) / (data.n * np.array([1, data.d, 1]))
+        hits = sums[-1].reshape(shape[2], *shape[:2], shape[3] * self.attack, self.rounds, 3) / (
+            data.n * np.array([1, data.d, 1])
+        )
         shares = np.moveaxis(hits, 0, 2)
         shares[~np.array(plan.samples), ..., 0] = np.nan
         return counts, reporters, {name: shares[..., i] for i, name in enumerate(HITS)}
@@ -283,10 +260,7 @@ def _attacked(known: list[Any], fakes: list[str], chunk: Chunk) -> Any:
 
 def _held(data: EvolvingDataset, rounds: int) -> Iterator[list[Any]]:
     """[user, round] of each attribute, some users at a time: how often the value held now has been held."""
-    if not data.has_rows:  # nobody changes, or nobody knows who does
-        yield from () if getattr(data, "change", 0) else ([np.arange(1, rounds + 1)[None]] * data.d,)
-        return
-    for start in range(0, data.n, LEDGER_USERS):
+    for start in range(0, data.n if data.has_rows else 0, LEDGER_USERS):
         where = start, min(start + LEDGER_USERS, data.n)
         each = (np.stack([data.column(j, *where, r) for r in range(rounds)], axis=1) for j in range(data.d))
         yield [occurrences(codes).astype(np.uint16) for codes in each]
@@ -294,6 +268,6 @@ def _held(data: EvolvingDataset, rounds: int) -> Iterator[list[Any]]:
 
 def _statistics(each: Any) -> Any:
     """[round, statistic] of numbers [user, round]."""
-    columns = np.ascontiguousarray(each.T)
-    p50, p90 = np.quantile(columns, (0.5, 0.9), axis=1)
-    return np.stack([columns.mean(axis=1), p50, p90, columns.max(axis=1)], axis=-1)
+    places = [round(share * (len(each) - 1)) for share in (0.5, 0.9, 1.0)]
+    ordered = np.partition(each.T, places, axis=1)
+    return np.stack([ordered.mean(axis=1), *ordered[:, places].T], axis=-1)

@@ -398,9 +398,8 @@ def results_of(contents: Contents, path: Path) -> Results:
     kind = MEASUREMENTS.get(spec["measurement"])
     for name, end in contents.ends.items():
         header, layout = contents.want.headers[name], contents.want.layouts[name]
-        options = {} if kind is None else {f: spec[f] for f in kind.__dataclass_fields__ if f in spec}
         with refusing(path):
-            measurement = None if kind is None else kind(**options)
+            measurement = None if kind is None else kind(**{f: spec[f] for f in kind.__dataclass_fields__ if f in spec})
             shown = {} if measurement is None else measurement.layout(header).columns
         more = {column: c for column, c in shown.items() if c.of is not None}
         late = {a: functools.partial(_late, path.absolute(), contents.want, name, a, end) for a in layout.arrays}

@@ -12,19 +12,19 @@ import gpu_rsfd
 
 PACKAGE = Path(gpu_rsfd.__file__).parent
 LIMITS = {
-    "top": 1_445,
-    "protocols": 1_750,
+    "top": 1_424,
+    "protocols": 1_741,
     "datasets": 1_209,
-    "backends": 3_530,
-    "measure": 1_125,
-    "store": 936,
+    "backends": 3_528,
+    "measure": 1_182,
+    "store": 938,
     "running": 456,
     "results": 956,
-    "collecting": 310,
-    "theory": 1_090,
+    "collecting": 308,
+    "theory": 1_088,
     "show": 1_983,
-    "cli": 1_300,
-    "contract and doctor": 350,
+    "cli": 1_286,
+    "contract and doctor": 341,
 }
 IN_ALL = 16_440
 MODULES_AT_THE_TOP = 14

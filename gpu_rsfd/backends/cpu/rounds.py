@@ -50,11 +50,6 @@ class Sender(NamedTuple):
         return self.fakes == "memo" and self.recipe.prior is None and self.recipe.unsampled is Unsampled.FAKE
 
     @property
-    def encodes(self) -> tuple[Any, ...]:
-        """What the encoded values depend on."""
-        return self.recipe.unsampled, self.fakes, self.recipe.prior, self.noise.cells
-
-    @property
     def rows(self) -> tuple[str, int]:
         """What the rows of MEMO depend on."""
         return ("held" if self.fakes in ("memo", "independent") else self.fakes), self.noise.cells
@@ -90,8 +85,7 @@ class Users:
         sampling: str,
     ) -> None:  # fmt: skip
         self.column, self.plan, self.n, self.repetition = column, plan, n, repetition
-        self.start, self.stop, self.size, self.sampling = start, stop, stop - start, sampling
-        self.tape = tape
+        self.start, self.stop, self.size, self.sampling, self.tape = start, stop, stop - start, sampling, tape
         self._sampled: tuple[int, npt.NDArray[np.int64]] = -1, np.empty(0, np.int64)
 
     def sampled(self, round: int) -> npt.NDArray[np.int64]:
@@ -155,13 +149,13 @@ class Attribute:
             for (style, g), held in self.held.items():
                 fake = own[g] if style == "held" else ONCE + r * (style == "fresh")
                 held.hold(np.where(mine, own[g], fake))
-            encoded = {s.encodes: self._encoded(s, own[s.noise.cells], mine) for s in self.senders}
+            encoded = [self._encoded(s, own[s.noise.cells], mine) for s in self.senders]
             words = None
             for i, sender in enumerate(self.senders):
                 if isinstance(sender.noise.memo, Keep):
                     if words is None:
                         words = users.tape.value(self.j, users.repetition, users.start, users.stop, r + 1)
-                    yield r, i, slice(0, self.k), self._value(sender, encoded[sender.encodes], mine, words)
+                    yield r, i, slice(0, self.k), self._value(sender, encoded[i], mine, words)
             step = max(1, AT_ONCE // users.size)
             for start in range(0, self.k if self.unary else 0, step):
                 yield from self._bits(r, slice(start, min(start + step, self.k)), encoded)
@@ -195,11 +189,10 @@ class Attribute:
         memo = np.where(kept, encoded, scale(word, size))
         return np.where(keep_draw(words) < np.uint64(noise.second.threshold), memo, scale(words, size))
 
-    def _bits(self, r: int, values: slice, encoded: dict[Any, Any]) -> Iterator[tuple[int, int, slice, Any]]:
+    def _bits(self, r: int, values: slice, encoded: list[Any]) -> Iterator[tuple[int, int, slice, Any]]:
         users, columns = self.users, range(self.offset + values.start, self.offset + values.stop)
         now = users.tape.uniforms_of(columns, users.repetition, users.start, users.stop, r + 1)
         below: dict[Any, Flags] = {}
-        places: dict[Any, tuple[Any, Any]] = {}
 
         def less(rows: Any, uniforms: Any, threshold: int) -> Flags:
             if (rows, threshold) not in below:
@@ -209,11 +202,8 @@ class Attribute:
         for i in self.unary:
             sender = self.senders[i]
             noise, held = sender.noise, self.held[sender.rows].uniforms[values]
-            if sender.encodes not in places:
-                e = encoded[sender.encodes]
-                who = np.flatnonzero((e >= values.start) & (e < values.stop))
-                places[sender.encodes] = e[who] - values.start, who
-            at = places[sender.encodes]
+            who = np.flatnonzero((encoded[i] >= values.start) & (encoded[i] < values.stop))
+            at = encoded[i][who] - values.start, who
             memo = less(sender.rows, held, noise.memo.tq).copy()
             memo[at] = held[at] < np.uint32(noise.memo.tp)
             memo &= less(None, now, noise.second.tp)
