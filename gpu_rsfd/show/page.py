@@ -206,9 +206,9 @@ def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attacks: 
 
 
 def _labels(result: Result, hidden: Any, kept: Sequence[str]) -> list[list[str]] | None:
-    """Those of hidden values stay, since they are of the domain, but for identifiers."""
+    """Those of hidden values stay, since they are of the domain, but for identifiers and users' own numbers."""
     each = zip(result.names, result.labels or (), result.domain.slices, strict=False)
-    secret = ((row, hidden[s] & (column in kept)) for column, row, s in each)
+    secret = ((row, hidden[s] & (column in kept or 2 * len(row) > result.n)) for column, row, s in each)
     return [[f"({v})" if hide[v] else label for v, label in enumerate(row)] for row, hide in secret] or None
 
 

@@ -6,6 +6,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
+import gpu_rsfd
 from gpu_rsfd import PrivacySettings
 from gpu_rsfd.measure.block_guesses import Seen, right
 from gpu_rsfd.protocols import Bits, Unsampled, mechanisms
@@ -161,12 +162,15 @@ def held(d, k, values, times, seed=1):
 
 def test_fresh_fakes_reveal_the_sampled_attribute_and_remembered_ones_do_not():
     """d = k = 10, epsilon 2 in all and 1 for the first report, constant values: exact numbers for GRR."""
-    codes = held(10, 10, 1, 10)
+    codes = held(10, 10, 1, 20)
     fresh, memo = (attacked("rsfd-l-grr", codes, 10, fakes) for fakes in ("fresh", "memo"))
     for rounds, expected in ((2, 0.3947), (3, 0.5572), (5, 0.8227), (10, 0.9859)):
         assert near(fresh[rounds - 1, 0], expected, N, 4)
         assert near(memo[rounds - 1, 0], 0.1, N, 4)
         assert not near(memo[rounds - 1, 0], expected, N, 4)
+    assert near(fresh[19, 1], memo[19, 1], N, 2)  # a value at random is guessed as often
+    assert near(fresh[19, 2], 0.88, N, 2)  # but of each user one is known nearly for certain
+    assert near(memo[19, 2], 0.18, N, 2)
 
 
 def test_a_fixed_fake_shows_by_staying_and_independent_ones_by_coincidences():
@@ -197,3 +201,29 @@ def test_a_constant_value_is_guessed_as_often_as_the_memo_allows(name, memo, exp
     found = attacked(f"spl-{name}", codes, 8, memo=memo, fakes="memo" if memo else "fresh", seed=4)
     for rounds, exact in zip((1, 5, 20), expected, strict=True):
         assert near(found[rounds - 1, 1], exact, 8000, 3)
+
+
+@pytest.mark.parametrize(
+    "protocol", ["rsfd-l-grr", "rsfd-l-osue-z", "rsfd-l-sue-r", "smp-l-grr", "smp-l-sue", "spl-l-osue"]
+)
+def test_one_report_tells_what_attack_finds(protocol):
+    """A memo that is sent as it is: the same reports, the same guesses."""
+    data = gpu_rsfd.SyntheticDataset(3000, (3, 5, 2), distribution="zipf:1.2", seed=5)
+    found = gpu_rsfd.attack(data, protocols=[protocol], epsilons=[1.5], repetitions=1, first_report=1.0, seed=9)
+    ms = made(protocol, 1.5, data.domain, share=1.0)
+    (chunk,) = gpu_rsfd.report_chunks(
+        data, protocol, 1.5, seed=9, users=4096, settings=PrivacySettings(first_report=1.0)
+    )
+    looks, marginals = [], [data.frequencies[columns] for columns in data.domain.slices]
+    for m, f, values, users in zip(ms, marginals, chunk.values, chunk.users, strict=True):
+        report = np.zeros((data.n, m.k) if values.ndim == 2 else data.n, values.dtype)
+        report[users] = values
+        looks.append(
+            Seen(m.recipe, m.k, data.n, 1).add(f, np.zeros(data.n, int), report.T > 0 if values.ndim == 2 else report)
+        )
+    codes = [data.column(j, 0, data.n) for j in range(data.d)]
+    sampled, values, claims = right(looks, marginals, ms[0].recipe.unsampled, chunk.sampled, codes)
+    assert values / data.n / data.d == pytest.approx(float(found["value_success"].ravel()[0]), abs=1e-12)
+    if ms[0].recipe.unsampled.samples:
+        assert sampled / data.n == pytest.approx(float(found["sampled_success"].ravel()[0]), abs=1e-12)
+    assert 0 <= claims <= data.n

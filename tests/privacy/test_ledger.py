@@ -53,9 +53,16 @@ def law(m, values, lengths, real, fakes):
 
     if real:
         return of(values)
+    rounds = [1] * sum(lengths)
+    if fakes == "fresh" and m.recipe.unsampled.value == "zero":
+        return law(m, [None] * len(rounds), rounds, True, fakes)
+    if fakes == "fresh":
+        return np.full(m.k ** len(rounds), m.k ** -float(len(rounds)))
     if m.recipe.unsampled.value == "zero":
         return of([None] * len(values))
-    if fakes == "memo":  # the images of distinct values are distinct
+    if fakes == "fixed":
+        each = [block(m, y, sum(lengths)) for y in range(m.k)]
+    elif fakes == "memo":  # the images of distinct values are distinct
         each = [of([pi[v] for v in values]) for pi in permutations(range(m.k))]
     else:
         each = [of(ys) for ys in product(range(m.k), repeat=len(values))]
@@ -100,6 +107,22 @@ def test_amplified_losses_are_those_of_enumeration(protocol, domain, lengths, fa
         assert expected - 1e-9 < found < expected * 1.05
     else:
         assert found == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("protocol,k,rounds", [("rsfd-l-grr", 2, 5), ("rsfd-l-grr", 3, 6), ("rsfd-l-osue-z", 3, 3)])
+def test_fresh_fakes_of_constant_values(protocol, k, rounds):
+    ms = made(protocol, 1.2, (k, k))
+    found = spent(ms, [np.arange(1, rounds + 1)[None]] * 2, fakes="fresh").exact[0, -1]
+    assert found == pytest.approx(loss_by_enumeration(ms, [[rounds]] * 2, "fresh"), abs=1e-9)
+
+
+@pytest.mark.parametrize("lengths", [[[1, 1], [1, 1]], [[2, 1], [3]], [[3], [1, 2]]])
+def test_a_fixed_fake_does_not_amplify_where_values_change(lengths):
+    ms = made("rsfd-l-grr", 1.2, (3, 3))
+    held = [np.concatenate([np.arange(1, n + 1) for n in one])[None] for one in lengths]
+    real = max(loss_by_enumeration([ms[i] for i in o], [lengths[i] for i in o], "fixed") for o in ((0, 1), (1, 0)))
+    fixed, memo = (spent(ms, held, fakes=fakes).exact[0, -1] for fakes in ("fixed", "memo"))
+    assert memo < real <= fixed
 
 
 def test_occurrences():
@@ -181,6 +204,18 @@ def test_guarantees_and_solutions():
         ),
     )
     assert (spent(ms, held).exact <= spent(ms, held, sampling="fresh").exact + 1e-12).all()
+
+
+def test_the_bound_adds_up_over_what_shows_changes():
+    """Memo fakes change with the values of their attributes, so all attributes count; with one sampled, the largest."""
+    held = [np.array([[1, 1, 1]])] * 2
+    for protocol, fakes, times in (("rsfd-l-grr", "memo", 2), ("rsfd-l-grr", "fresh", 1), ("smp-l-grr", "memo", 1)):
+        ms = made(protocol, 2.0, (3, 3))
+        _, _, p2, q2 = ms[0].recipe.noise.steps(3)
+        assert np.allclose(spent(ms, held, fakes=fakes).any, times * math.log(p2 / q2) * np.array([1, 2, 3]))
+    (m,) = made("smp-l-oue", 2.0, (3,))
+    _, _, p2, q2 = m.recipe.noise.steps(3)
+    assert np.allclose(spent([m], held[:1]).any, 3 * math.log(p2 / q2) * np.array([1, 2, 3]))
 
 
 def test_the_bound_between_any_two_users_holds():

@@ -4,9 +4,12 @@ import itertools
 import json
 import re
 import shlex
+import shutil
+import subprocess
 
 import h5py
 import numpy as np
+import private_tables
 import pytest
 from command import call
 
@@ -212,3 +215,69 @@ def test_nothing_computed_tells_the_share_of_a_rare_value(run, tmp_path):
     assert wanted == pytest.approx(
         gpu_rsfd.theory.expected_mse("smp-grr", 0.5, ROWS, (2,), counted.frequencies), rel=1e-5
     )
+
+
+def leaks(text, table):
+    """What a text has that nobody may see: a value, or a rare value's share (or what is left of 1) as it is written."""
+    found = [secret for secret in table.secrets if secret in text]
+    for share in table.rare:
+        each = [f"{share:.6g}", f"{1 - share:.6g}", f"{share:.4f}", f"{1 - share:.4f}", f"{100 * share:.2f}\u00a0%"]
+        found += [number for number in each if re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", text)]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["voters", "tickets", "pupils"])
+def test_nothing_private_from_file_to_page(run, tmp_path, name):
+    """Terminal, stderr, figures (as SVG, which has their text), page and its embedded data: all are searched."""
+    pytest.importorskip("vl_convert")
+    table = getattr(private_tables, name)(tmp_path)
+    assert leaks(f"{table.secrets[0]} {table.rare[0]:.4f}", table) == [table.secrets[0], f"{table.rare[0]:.4f}"]
+    file, few = table.path.name, ["--epsilon", "1", "--protocol", "smp-adp,rsfd-adp", "--repetitions", "4"]
+    texts = [run(command, "--dataset", file) for command in ("plan", "sweep", "attack")]
+    assert all(code == 2 and "looks like" in err for code, _, err in texts)
+    texts.append(run("data", file))
+    assert tuple(shlex.split(texts[-1][1].splitlines()[-1])) == table.options
+    given = [*table.options, "--guarantee", "user"]
+    for words in (
+        ["data", file, *table.options],
+        ["plan", "--dataset", file, *given, "--epsilon", "1,2", "--plot", "plan.svg"],
+        ["plan", "--dataset", file, *given, "--epsilon", "1,2", "--no-attack", "--json"],
+        ["sweep", "--dataset", file, *given, *few, "--output", "s.h5", "--no-plot"],
+        ["attack", "--dataset", file, *given, *few, "--output", "a.h5", "--no-plot"],
+        *(["show", "s.h5", *more] for more in ([], ["--csv"], ["--latex"], ["--per", "attribute"], ["--per", "value"])),
+        *(["show", "s.h5", "--per", "value", form] for form in ("--csv", "--json")),
+        *(["show", "a.h5", *more] for more in ([], ["--csv"], ["--json"])),
+        ["plot", "s.h5", "--output", "s.svg"],
+        ["plot", "a.h5", "--output", "a.svg"],
+        ["page", "s.h5", "--attack", "a.h5"],
+    ):  # fmt: skip
+        texts.append(run(*words))
+        assert texts[-1][0] == 0, texts[-1][2]
+    for i, column in enumerate(gpu_rsfd.open_results("s.h5")[name].names):
+        texts.append(run("plot", "s.h5", "--attribute", column, "--output", f"{i}.svg"))
+    for _, out, err in texts:
+        assert leaks(out + err, table) == []
+    written = sorted([*tmp_path.glob("*.svg"), tmp_path / "s.html"])
+    assert len(written) >= 7
+    for path in written:
+        assert leaks(path.read_text("utf-8"), table) == [], path.name
+    assert all("<!-- " in path.read_text("utf-8") for path in written if path.suffix == ".svg")  # their texts
+    if shutil.which("pdftotext"):
+        assert run("plot", "s.h5", "--output", "s.pdf")[0] == 0
+        read = subprocess.run(["pdftotext", "s.pdf", "-"], capture_output=True, check=True).stdout.decode()
+        assert leaks(read, table) == []
+
+
+def test_numbers_that_users_have_alone_are_not_listed(run, tmp_path):
+    """Neither by `data` nor on a page, though a column of numbers is no identifier."""
+    pytest.importorskip("vl_convert")
+    private_tables.voters(tmp_path)
+    _, out, _ = run("data", "voters.csv", "--columns", "party,income")
+    assert re.search(r"^income +number +\d+ +–? *$", out, re.M)
+    words = ["--columns", "party,income", "--protocol", "smp-oue", "--epsilon", "2", "--repetitions", "2", "--no-plot"]
+    assert run("sweep", "--dataset", "voters.csv", *words, "--output", "v.h5")[0] == 0
+    assert run("page", "v.h5")[0] == 0
+    text = (tmp_path / "v.html").read_text("utf-8")
+    assert "98765432" not in text
+    assert '"void"' in text  # a label of a few words stays

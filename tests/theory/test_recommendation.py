@@ -504,3 +504,13 @@ def test_new_decisions_are_recomputed(name):
     most = f"guesses a user's {data.names[int(np.argmax(gains))]}, if"
     nothing = "guesses no value of a user right more often than without it"
     assert (most if max(gains) > 1e-9 else nothing) in decision.sentences[2]
+
+
+def test_no_margin_is_said_to_be_infinite_without_a_reason():
+    data = gpu_rsfd.CountedDataset(20, (2,) * 40, [[0.5, 0.5]] * 40)
+    found = gpu_rsfd.plan(data, protocols="smp-grr", epsilons=[4.0, 8.0], attack=False, target="A1=5%")
+    assert "A1 ± ∞ points, as accurate as asking one person without privacy (nobody reports it with" in str(found)
+    assert (
+        "Twice as many users would leave the margin of A1 at ± ∞ points; epsilon = 4 (odds up to 54.6) would leave"
+        in str(found)
+    )

@@ -17,12 +17,11 @@ from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled
 from gpu_rsfd.tape import CHOICE, FAKES, MEMO, Codes, Tape, fake_values, halves, keep_draw, scale
 
-AT_ONCE = 1 << 17  # values x users in one operation: they stay in the cache
-ROWS_AT_ONCE = 1 << 21  # words that are drawn together
+AT_ONCE, ROWS_AT_ONCE = 1 << 17, 1 << 21  # values x users that stay in the cache; words that are drawn together
 FAKING = ("memo", "independent", "fixed", "fresh")  # how RS+FD makes what is sent for attributes not sampled
 SAMPLING = ("fixed", "fresh")  # whether a user samples an attribute once, or in each round
-ONCE = 1 << 31  # the row of a fake that has nothing to do with the value held
-FIRST_BIT = 4  # word of a row of MEMO where the uniforms of bits begin
+ONCE = 1 << 31  # the row of MEMO of a fake that has nothing to do with the value held
+FIRST_BIT = 4  # the word where the uniforms of bits begin
 
 Flags = npt.NDArray[np.bool_]
 
