@@ -110,7 +110,6 @@ def opened(folder, page):
     found = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])
     return found["title"], [
         entry["text"].replace("\u00a0", " ") for entry in found["datasets"][0]["decision"]["entries"]
-        if entry["title"] != "What a phone sends"
     ]
 
 
