@@ -386,6 +386,9 @@ def test_the_rarest_value_is_meant_unless_another_one_is():
     assert "the probability of blood = AB from 11.2 % to at most" in str(other)
     with pytest.raises(InputError, match="sensitive=blood=B names no value of a column; one such as blood=0 is needed"):
         gpu_rsfd.plan(data, sensitive="blood=B")
+    nobody = table_of(5000, HIV={"no": 5000, "yes": 0}, sex={"f": 2600, "m": 2400})  # or is there somebody?
+    bounded = gpu_rsfd.plan(nobody, protocols="smp-grr", epsilons=3.0, attack=False, sensitive="HIV=yes")
+    assert "the probability of HIV = yes from at most 0.20 % to at most 3.9 %" in str(bounded)
     people = [f"{i}@example.org" for i in range(900)]
     mails = gpu_rsfd.Dataset(np.stack([np.arange(900), np.arange(900) % 2], 1), (900, 2), ["mail", "sex"], "mails",
                              [people, ["f", "m"]])  # fmt: skip
