@@ -17,7 +17,6 @@ from gpu_rsfd.checks import MAX_ATTRIBUTES, check_epsilon, check_users, integer
 from gpu_rsfd.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
-MOST_IN_A_RANGE = 1000
 DATA, SIMULATION, MACHINE, OUTPUT = "Data", "Simulation", "Machine", "Output"  # panels of `--help`
 
 
@@ -193,10 +192,9 @@ def with_keywords(
     def named(function: F) -> F:
         signature = inspect.signature(function)
         fixed = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        others = (
-            [] if like is None else [p for p in inspect.signature(like).parameters.values() if p.kind is p.KEYWORD_ONLY]
-        )
-        named = {p.name: p for p in (*others, *keywords(options, command), *fixed)}
+        others = {} if like is None else inspect.signature(like).parameters
+        passed = (p for p in others.values() if p.kind is p.KEYWORD_ONLY)
+        named = {p.name: p for p in (*passed, *keywords(options, command), *fixed)}
         parameters = [*fixed, *(p for name, p in named.items() if p not in fixed)]
         function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         if function.__doc__ is not None:  # not with python -OO
@@ -273,10 +271,10 @@ def whole(name: str, text: object) -> int:
     try:
         number = float(plain)
         value = int(plain) if plain.lstrip("+-").isdigit() else int(number)
+        if value != number and not plain.lstrip("+-").isdigit():
+            raise ValueError
     except (ValueError, OverflowError):
         raise InputError(f"{name}={text} must be a whole number, such as 1000, 1e6 or 1_000_000") from None
-    if value != number and not plain.lstrip("+-").isdigit():
-        raise InputError(f"{name}={text} must be a whole number, such as 1000, 1e6 or 1_000_000")
     return value
 
 
@@ -292,12 +290,11 @@ def read_epsilons(value: Any, names: Container[str] = ()) -> list[float]:
 
 def _epsilons(text: str) -> list[float]:
     parts = [_epsilon(part) for part in text.split(":")]
-    if len(parts) == 1:
-        return parts
-    if len(parts) != 3 or not 0 <= (parts[1] - parts[0]) / parts[2] < MOST_IN_A_RANGE:
-        raise InputError(f"epsilon={text} must be first:last:step, of at most {MOST_IN_A_RANGE} numbers, as 0.5:5:0.5")
-    first, last, step = parts
-    return [round(first + i * step, 12) for i in range(int((last - first) / step + 1e-9) + 1)]
+    if len(parts) == 3 and 0 <= (number := (parts[1] - parts[0]) / parts[2]) < 1000:
+        return [round(parts[0] + i * parts[2], 12) for i in range(int(number + 1e-9) + 1)]
+    if len(parts) > 1:
+        raise InputError(f"epsilon={text} must be first:last:step, of at most 1000 numbers, such as 0.5:5:0.5")
+    return parts
 
 
 def _epsilon(text: str) -> float:

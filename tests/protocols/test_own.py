@@ -486,5 +486,7 @@ def test_the_docs_page(capsys):
 
 @pytest.mark.parametrize("word", ["channel", "client"])
 def test_what_is_no_protocol_is_a_measurement(word):
-    with pytest.raises(gpu_rsfd.InputError, match=f"there is no {word}; .* gpu_rsfd.Measurement"):
+    with pytest.raises(
+        gpu_rsfd.InputError, match=f"has no {word}; what is not bits, keep or sets is a gpu_rsfd.Measurement"
+    ):
         gpu_rsfd.protocol("mine", solution="smp", **{word: lambda e, k: None})
