@@ -16,7 +16,7 @@ PROGRAM = "import sys; sys.argv = ['gpu-rsfd']; from gpu_rsfd.cli import main; m
 @pytest.mark.parametrize("line,found", [
     ("gpu-rsfd p", ["paper", "plot", "page", "plan", "protocols"]),
     ("gpu-rsfd show --com", ["--compare"]),
-    ("gpu-rsfd sweep --protocol smp-l-o", ["smp-l-osue"]),
+    ("gpu-rsfd sweep --protocol smp-l-os", ["smp-l-osue"]),
     ("gpu-rsfd show r.h5 --postprocess cl", ["clip", "clip-normalize"]),
 ])  # fmt: skip
 def test_commands_options_and_values(line, found):

@@ -329,7 +329,6 @@ def test_from_a_table_to_the_estimates(people, monkeypatch, capsys):
         ([*plan[:-1], "d.json", "--domain-file", "domain.json", "--bins", "age=5"], "a collection needs edges"),
         ([*plan[:-1], "d.json", "--domain-file", "domain.json", "--bins", "age=5q"], "a collection needs edges"),
         (
-            [*plan[:-1], "d.json", *declared, "--protocol", "rsrfd-grr", "--prior", "true", "--guarantee", "paper"],
             "depends on the data",
         ),
         ([*plan[:-1], "d.json", *declared, "--protocol", "spl-olh"], "sends hashes"),
