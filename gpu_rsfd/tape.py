@@ -15,6 +15,7 @@ from gpu_rsfd.errors import InputError
 
 Words = npt.NDArray[np.uint64]
 Codes = npt.NDArray[np.unsignedinteger]
+Uniforms = npt.NDArray[np.uint32]
 
 STREAM_VERSION = 1
 
@@ -191,9 +192,8 @@ class Tape:
                 row[:] = self.words(stream, column, repetition, 0, count, place)
             return out
         shape = (len(columns), -(-count // 4))
-        block = np.broadcast_to(np.arange(1, shape[1] + 1, dtype=np.uint64), shape)
-        column, place = (np.broadcast_to(x.astype(np.uint64)[:, None], shape) for x in (columns, places))
-        counter = [block, column, np.full(shape, repetition, np.uint64), place]
+        each = np.arange(1, shape[1] + 1, dtype=np.uint64), columns[:, None], np.uint64(repetition), places[:, None]
+        counter = [np.broadcast_to(x, shape) for x in each]
         return _blocks(counter, (self._seed, stream)).reshape(len(columns), -1)[:, :count]
 
     def data(self, attribute: int, start: int, stop: int, round: int = 0) -> Words:
@@ -210,9 +210,8 @@ class Tape:
         """
         return self.assigned_words(assignment, repetition, n, d, start, stop).astype(code_dtype(d))
 
-    def assigned_words(
-        self, assignment: str, repetition: int, n: int, d: int, start: int, stop: int, place: int = 0
-    ) -> Words:
+    def assigned_words(self, assignment: str, repetition: int, n: int, d: int, start: int, stop: int,
+                       place: int = 0) -> Words:  # fmt: skip
         """`assigned`, before it is made narrow; `place`: the round, if users sample afresh in each."""
         if assignment == "uniform":
             return _scaled(self.words(ASSIGN, 0, repetition, start, stop, place), d)
@@ -263,9 +262,7 @@ class Tape:
         """U(user, column) of users start … stop - 1: the BITS stream put together digit by digit."""
         return self.uniforms_of(range(column, column + 1), repetition, start, stop)[0]
 
-    def uniforms_of(
-        self, columns: range, repetition: int, start: int, stop: int, place: int = 0
-    ) -> npt.NDArray[np.uint32]:
+    def uniforms_of(self, columns: range, repetition: int, start: int, stop: int, place: int = 0) -> Uniforms:
         """[column, user]: those of several columns, put together at once."""
         group = start // LANES
         words = [self.bits(column, repetition, group, -(-stop // LANES) - group, place) for column in columns]

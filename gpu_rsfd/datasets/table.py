@@ -663,9 +663,9 @@ def _made(
             (EvolvingDataset, table.reshape(-1, rows, len(names)).transpose(1, 2, 0)) if several else (Dataset, table)
         )
         data = kind(codes, map(len, texts), names, named[0], texts, source=named[1])
-    users = rows if several else len(columns[0].places)
+    sizes = rows, rows if several else len(columns[0].places)
     proposed = _proposed([c for c in columns if c.name not in domains], [c.name for c in personal], options)
-    return TableReport(*named, rows, users, options["delimiter"], tuple(reports), tuple(problems), proposed, data)
+    return TableReport(*named, *sizes, options["delimiter"], tuple(reports), tuple(problems), proposed, data, columns)
 
 
 def _proposed(columns: Sequence[Column], personal: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -743,6 +743,7 @@ class TableReport:
     problems: tuple[str, ...] = ()  # each must be resolved before the table can be used
     proposed: dict[str, Any] = field(default_factory=dict)  # options that may help
     data: Dataset | None = field(default=None, repr=False, compare=False)  # None if there are problems
+    read: Sequence[Column] = field(default=(), repr=False, compare=False)  # as it is, whatever the problems
 
     def dataset(self) -> Dataset:
         """The data set; all problems of the table in one error, a line each."""
@@ -752,7 +753,8 @@ class TableReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON has it."""
-        return {key: value for key, value in asdict(replace(self, data=None)).items() if key != "data"}
+        plain = asdict(replace(self, data=None, read=()))
+        return {key: plain[key] for key in plain if key not in ("data", "read")}
 
     def __str__(self) -> str:
         how = f"; delimiter {_show_delimiter(self.delimiter)}" if self.delimiter else ""

@@ -83,7 +83,7 @@ class Seen:
             return Look(likely - total[:, None], np.zeros(len(users)))
         if self.fakes == "fixed":  # all reports are of one memo
             counts, m = self.counts.sum(axis=1, dtype=np.int64), self.length.sum(axis=1)
-            given, everything = self._bits(counts, m) if unary else self._kept(counts, None)
+            given, everything = self._bits(counts, m) if unary else self._kept(counts, block)
             fake = self._faked(given) + everything
         else:
             earlier = self.fake[users, block]
@@ -101,11 +101,10 @@ class Seen:
         most = n.max(axis=1, keepdims=True)
         w = np.exp(n - most)
         total = w.sum(axis=1, keepdims=True)
-        if block is not None:
-            size, share = n.shape[1], 1 / total[:, 0]  # P(the likeliest memo is the memo)
-            rest = (1 - share) / (size - 1)
-            self.top[self.everyone, block] = n.argmax(axis=1)
-            self.odds[self.everyone, block] = (p1 - q1) * (share - rest) / np.maximum(q1 + (p1 - q1) * rest, LEAST)
+        share = 1 / total[:, 0]  # P(the likeliest memo is the memo)
+        rest = (1 - share) / (n.shape[1] - 1)
+        self.top[self.everyone, block] = n.argmax(axis=1)
+        self.odds[self.everyone, block] = (p1 - q1) * (share - rest) / np.maximum(q1 + (p1 - q1) * rest, LEAST)
         return _log(q1 * total + (p1 - q1) * w), most[:, 0]
 
     def _bits(self, counts: Any, m: Any) -> tuple[Floats, Floats]:

@@ -34,16 +34,7 @@ class Spent(NamedTuple):
 
 def occurrences(codes: npt.NDArray[Any]) -> Counts:
     """[user, round]: how often a user has held the value of this round, this time included."""
-    users, rounds = codes.shape
-    order = np.argsort(codes, axis=1, kind="stable")
-    held = np.take_along_axis(codes, order, 1)
-    place = np.broadcast_to(np.arange(rounds), held.shape)
-    new = np.ones(held.shape, bool)
-    new[:, 1:] = held[:, 1:] != held[:, :-1]
-    number = place - np.maximum.accumulate(np.where(new, place, 0), axis=1) + 1
-    out = np.empty((users, rounds), np.int64)
-    np.put_along_axis(out, order, number, 1)
-    return out
+    return np.stack([(codes[:, : r + 1] == codes[:, [r]]).sum(axis=1) for r in range(codes.shape[1])], axis=1)
 
 
 def spent(

@@ -65,9 +65,9 @@ class Chunk:
         self._words: tuple[int, Words] | None = None
         self._encoded: dict[Any, tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]] = {}  # places and uniforms
 
-    def over_rounds(self, sampling: str) -> Users:
-        """These users over all rounds of a collection; `sampling`: fixed or fresh."""
-        return Users(self._column, self.plan, self._n, self._tape, self.repetition, self.start, self.stop, sampling)
+    def over_rounds(self, sampling: str, start: int, stop: int) -> Users:
+        """Some of these users over all rounds of a collection; `sampling`: fixed or fresh."""
+        return Users(self._column, self.plan, self._n, self._tape, self.repetition, start, stop, sampling)
 
     @cached_property
     def sampled(self) -> npt.NDArray[np.int64]:

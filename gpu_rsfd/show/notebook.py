@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from gpu_rsfd.results.estimate import PostprocessLike
 from gpu_rsfd.results.metrics import MetricLike
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.charts import library
-from gpu_rsfd.show.rows import How, tidy_rows, value_name, value_names
+from gpu_rsfd.show.rows import How, Row, tidy_rows, value_name, value_names
 
 MOST_NAMED = 6  # protocols, epsilons or data sets in a line
 PER = ("cell", "repetition", "attribute", "value")
@@ -49,15 +49,20 @@ def html(results: Results | Result) -> str:
 def to_dataframe(results: Results | Result, per: str, postprocess: PostprocessLike, metric: MetricLike) -> Any:
     from gpu_rsfd.show import tables
 
-    pandas, how, several = library("pandas", "notebook"), How.of(postprocess, metric), _several(results)
+    how, several = How.of(postprocess, metric), _several(results)
     if per not in PER:
         raise InputError(f"per={per} must be one of {', '.join(PER)}")
     if per in ("cell", "repetition"):
         rows = tidy_rows(several, how, repetitions=per == "repetition")
     else:
         rows = tables.detail_rows(several, per, how)
-    frame = pandas.DataFrame.from_records(list(rows))
-    return frame.drop(columns=["dataset", "source"], errors="ignore") if isinstance(results, Result) else frame
+    found = frame(rows)
+    return found.drop(columns=["dataset", "source"], errors="ignore") if isinstance(results, Result) else found
+
+
+def frame(rows: Iterable[Row]) -> Any:
+    """Rows as a pandas DataFrame."""
+    return library("pandas", "notebook").DataFrame.from_records(list(rows))
 
 
 def to_xarray(results: Results | Result) -> Any:

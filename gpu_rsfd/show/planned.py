@@ -117,7 +117,7 @@ def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[
     lines += [
         f"* the smallest at its epsilon; errors are {MEANING[asked.against]}",
         "● Pareto-optimal: no other row is at least as good in error and both losses, and better in one of them",
-        "loss: exact, the largest log-likelihood ratio between users who differ in one attribute, or in any",
+        "loss: largest log-likelihood ratio if users differ in one attribute, or in any; rounding: docs/privacy.md",
     ]
     if any(row.claimed for row in rows):
         lines.append("claimed: the loss that the protocol's author states; it can't be computed from p and q")

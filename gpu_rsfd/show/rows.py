@@ -137,7 +137,7 @@ def numbers_of(result: Result, name: str, how: How) -> tuple[Any, list[Place]]:
     """The numbers of a column, [protocol, epsilon, repetition, place], and its places."""
     each = np.asarray(result.column(name, how.metric, how.postprocess))
     sizes = each.shape[len(CELL) :]
-    dims = () if is_error(result, name) else result.layout.arrays.get(name, ())[: len(sizes)]
+    dims = () if is_error(result, name) else result.layout.arrays.get(name.partition(".")[0], ())[: len(sizes)]
     if len(dims) != len(sizes):  # worked out from several arrays: its axes have no names
         dims = tuple(f"axis {i + 1}" for i in range(len(sizes)))
     known: dict[str, Sequence[Any]] = {"attribute": result.names, "value": value_names(result), **result.coords}

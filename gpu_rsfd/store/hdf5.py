@@ -291,7 +291,8 @@ def write_header(group: Any, header: Header, repetitions: range, layout: Layout)
     """All that does not grow with the repetitions: for us in one text, for others as variables with dimensions."""
     for name, content in _scales(header, repetitions, layout).items():
         _create(group, name, content).make_scale(name)
-    for name, (names, content) in _variables(header).items():
+    others = {name: found for name, found in _variables(header).items() if name not in layout.arrays}
+    for name, (names, content) in others.items():
         attach(group, _create(group, name, content), names)
     text = json.dumps(header_document(header, layout)).encode()
     group.create_dataset("header", data=np.bytes_(text))

@@ -126,7 +126,7 @@ class Decision:
 def points(share: float) -> str:
     """0.0123 as `1.3`: points with two digits (11.1 with three), rounded up so that what is said of them holds."""
     if not math.isfinite(share):
-        return "?"
+        return "∞" if share == math.inf else "?"
     if share <= 0:
         return "0"
     shown, digits = 100 * share, 0
@@ -248,6 +248,7 @@ def _column(column: Forecast, first: bool) -> str:
     asked = f", as {'accurate as ' * first}asking {people(column.survey)}{' without privacy' * first}"
     asked = ", all users hold one value" if math.isnan(column.survey) else asked
     seen = _seen([column], f"those of {percent(column.seen)} of users")
+    seen = f"nobody reports it with a chance of {percent(column.silent)}" if math.isinf(column.margin) else seen
     return f"{cut(column.name)} ± {points(column.margin)} points{asked}{f' ({seen})' if seen else ''}"
 
 
@@ -329,13 +330,14 @@ def _more(candidates: Candidates, chosen: Choice) -> str:
     name, now = cut(candidates.names[wide]), points(candidates.accuracy(p, e, wide).margin)
     twice = points(candidates.accuracy(p, e, wide, 2 * candidates.terms.n).margin)  # never wider
     what = f"the margin of {name}" if len(columns) == 1 else f"the widest margin, that of {name},"
-    said = [f"Twice as many users would narrow {what} from ± {now} to ± {twice} points"]
+    then = f"leave {what} at ± {now}" if twice == now else f"narrow {what} from ± {now} to ± {twice}"
+    said = [f"Twice as many users would {then} points"]
     place, ascending = candidates.ascending.index(e), candidates.ascending
     for other in (ascending[i] for i in (place + 1, place - 1) if 0 <= i < len(ascending)):
-        row, then = candidates.row(p, other), candidates.accuracy(p, other, wide).margin
-        verb = "widen" if then > candidates.accuracy(p, e, wide).margin else "narrow"
+        row, wider = candidates.row(p, other), candidates.accuracy(p, other, wide).margin
+        verb = "widen" if wider > candidates.accuracy(p, e, wide).margin else "narrow"
         text = f"epsilon = {show_epsilon(row.epsilon)} (odds up to {factor(row.loss_all)}) would "
-        text += f"leave it at ± {now} points" if points(then) == now else f"{verb} it to ± {points(then)} points"
+        text += f"leave it at ± {now} points" if points(wider) == now else f"{verb} it to ± {points(wider)} points"
         lost = [j for j in columns if not candidates.accuracy(p, other, j).useful]
         if lost and not candidates.targets:
             others = f" and {counted(len(lost) - 1, 'other column')}" if len(lost) > 1 else ""

@@ -121,7 +121,7 @@ def test_a_hospitals_export(printed, tmp_path):
     printed(*page)
     title, entries = opened(tmp_path, page[-1])
     assert title == "hospital"
-    assert entries[:5] == sentences[:5]
+    assert [text for text in entries if text in sentences] == sentences[:5]  # beside what a phone sends
     assert re.fullmatch(r"In the 100 simulated collections of this file, 9[45]\.\d % of the estimated .*", entries[-1])
 
 
@@ -138,5 +138,5 @@ def test_other_files(printed, tmp_path, name):
     title, entries = opened(tmp_path, page[-1])
     assert title == name
     if not fewer:
-        assert entries[:5] == sentences[:5]
+        assert [text for text in entries if text in sentences] == sentences[:5]  # beside what a phone sends
     assert "no column is worth collecting" in entries[0] or name != "wide"

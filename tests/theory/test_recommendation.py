@@ -386,6 +386,9 @@ def test_the_rarest_value_is_meant_unless_another_one_is():
     assert "the probability of blood = AB from 11.2 % to at most" in str(other)
     with pytest.raises(InputError, match="sensitive=blood=B names no value of a column; one such as blood=0 is needed"):
         gpu_rsfd.plan(data, sensitive="blood=B")
+    nobody = table_of(5000, HIV={"no": 5000, "yes": 0}, sex={"f": 2600, "m": 2400})  # or is there somebody?
+    bounded = gpu_rsfd.plan(nobody, protocols="smp-grr", epsilons=3.0, attack=False, sensitive="HIV=yes")
+    assert "the probability of HIV = yes from at most 0.20 % to at most 3.9 %" in str(bounded)
     people = [f"{i}@example.org" for i in range(900)]
     mails = gpu_rsfd.Dataset(np.stack([np.arange(900), np.arange(900) % 2], 1), (900, 2), ["mail", "sex"], "mails",
                              [people, ["f", "m"]])  # fmt: skip
@@ -504,3 +507,13 @@ def test_new_decisions_are_recomputed(name):
     most = f"guesses a user's {data.names[int(np.argmax(gains))]}, if"
     nothing = "guesses no value of a user right more often than without it"
     assert (most if max(gains) > 1e-9 else nothing) in decision.sentences[2]
+
+
+def test_no_margin_is_said_to_be_infinite_without_a_reason():
+    data = gpu_rsfd.CountedDataset(20, (2,) * 40, [[0.5, 0.5]] * 40)
+    found = gpu_rsfd.plan(data, protocols="smp-grr", epsilons=[4.0, 8.0], attack=False, target="A1=5%")
+    assert "A1 ± ∞ points, as accurate as asking one person without privacy (nobody reports it with" in str(found)
+    assert (
+        "Twice as many users would leave the margin of A1 at ± ∞ points; epsilon = 4 (odds up to 54.6) would leave"
+        in str(found)
+    )

@@ -17,12 +17,11 @@ from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled
 from gpu_rsfd.tape import CHOICE, FAKES, MEMO, Codes, Tape, fake_values, halves, keep_draw, scale
 
-AT_ONCE = 1 << 17  # values x users in one operation: they stay in the cache
-ROWS_AT_ONCE = 1 << 21  # words that are drawn together
+AT_ONCE, ROWS_AT_ONCE = 1 << 17, 1 << 21  # values x users that stay in the cache; words that are drawn together
 FAKING = ("memo", "independent", "fixed", "fresh")  # how RS+FD makes what is sent for attributes not sampled
 SAMPLING = ("fixed", "fresh")  # whether a user samples an attribute once, or in each round
-ONCE = 1 << 31  # the row of a fake that has nothing to do with the value held
-FIRST_BIT = 4  # word of a row of MEMO where the uniforms of bits begin
+ONCE = 1 << 31  # the row of MEMO of a fake that has nothing to do with the value held
+FIRST_BIT = 4  # the word where the uniforms of bits begin
 
 Flags = npt.NDArray[np.bool_]
 
@@ -48,11 +47,6 @@ class Sender(NamedTuple):
     def permutes(self) -> bool:
         """Whether a fake is what a permutation of the values makes of the value held."""
         return self.fakes == "memo" and self.recipe.prior is None and self.recipe.unsampled is Unsampled.FAKE
-
-    @property
-    def encodes(self) -> tuple[Any, ...]:
-        """What the encoded values depend on."""
-        return self.recipe.unsampled, self.fakes, self.recipe.prior, self.noise.cells
 
     @property
     def rows(self) -> tuple[str, int]:
@@ -90,8 +84,7 @@ class Users:
         sampling: str,
     ) -> None:  # fmt: skip
         self.column, self.plan, self.n, self.repetition = column, plan, n, repetition
-        self.start, self.stop, self.size, self.sampling = start, stop, stop - start, sampling
-        self.tape = tape
+        self.start, self.stop, self.size, self.sampling, self.tape = start, stop, stop - start, sampling, tape
         self._sampled: tuple[int, npt.NDArray[np.int64]] = -1, np.empty(0, np.int64)
 
     def sampled(self, round: int) -> npt.NDArray[np.int64]:
@@ -155,16 +148,25 @@ class Attribute:
             for (style, g), held in self.held.items():
                 fake = own[g] if style == "held" else ONCE + r * (style == "fresh")
                 held.hold(np.where(mine, own[g], fake))
-            encoded = {s.encodes: self._encoded(s, own[s.noise.cells], mine) for s in self.senders}
+            encoded = [self._encoded(s, own[s.noise.cells], mine) for s in self.senders]
             words = None
             for i, sender in enumerate(self.senders):
                 if isinstance(sender.noise.memo, Keep):
                     if words is None:
                         words = users.tape.value(self.j, users.repetition, users.start, users.stop, r + 1)
-                    yield r, i, slice(0, self.k), self._value(sender, encoded[sender.encodes], mine, words)
+                    yield r, i, slice(0, self.k), self._value(sender, encoded[i], mine, words)
             step = max(1, AT_ONCE // users.size)
             for start in range(0, self.k if self.unary else 0, step):
                 yield from self._bits(r, slice(start, min(start + step, self.k)), encoded)
+
+    def whole(self, rounds: range) -> Iterator[tuple[int, Any]]:
+        """(round, what is sent for all values) of an attribute with a single sender."""
+        parts: list[Any] = []
+        for r, _, values, sent in self.reports(rounds):
+            parts.append(sent)
+            if values.stop == self.k:
+                yield r, np.concatenate(parts)
+                parts.clear()
 
     def _encoded(self, sender: Sender, own: npt.NDArray[np.int64], mine: Flags) -> npt.NDArray[np.int64]:
         """The value or cell that each user encodes; -1 for none."""
@@ -186,11 +188,10 @@ class Attribute:
         memo = np.where(kept, encoded, scale(word, size))
         return np.where(keep_draw(words) < np.uint64(noise.second.threshold), memo, scale(words, size))
 
-    def _bits(self, r: int, values: slice, encoded: dict[Any, Any]) -> Iterator[tuple[int, int, slice, Any]]:
+    def _bits(self, r: int, values: slice, encoded: list[Any]) -> Iterator[tuple[int, int, slice, Any]]:
         users, columns = self.users, range(self.offset + values.start, self.offset + values.stop)
         now = users.tape.uniforms_of(columns, users.repetition, users.start, users.stop, r + 1)
         below: dict[Any, Flags] = {}
-        places: dict[Any, tuple[Any, Any]] = {}
 
         def less(rows: Any, uniforms: Any, threshold: int) -> Flags:
             if (rows, threshold) not in below:
@@ -200,11 +201,8 @@ class Attribute:
         for i in self.unary:
             sender = self.senders[i]
             noise, held = sender.noise, self.held[sender.rows].uniforms[values]
-            if sender.encodes not in places:
-                e = encoded[sender.encodes]
-                who = np.flatnonzero((e >= values.start) & (e < values.stop))
-                places[sender.encodes] = e[who] - values.start, who
-            at = places[sender.encodes]
+            who = np.flatnonzero((encoded[i] >= values.start) & (encoded[i] < values.stop))
+            at = encoded[i][who] - values.start, who
             memo = less(sender.rows, held, noise.memo.tq).copy()
             memo[at] = held[at] < np.uint32(noise.memo.tp)
             memo &= less(None, now, noise.second.tp)

@@ -250,12 +250,12 @@ class Known:
         for i in family:
             recipe = self.part.recipes[i]
             noise, k, draw = recipe.noise, self.part.k, streams.at(RECIPE, self.part.recipe_address(recipe), row)
-            if not recipe.unary:
+            (encoded, reporters), shape = self.reports(recipe), (*self.holders.shape[:2], rows)
+            if recipe.unary:
+                ones = draw.binomial(encoded, noise.p(k), shape)
+                yield i, ones + draw.binomial(reporters - encoded, noise.q(k), shape)
+            else:
                 yield i, self._keep(recipe, noise.p(k) - noise.q(k), draw, rows)
-                continue
-            encoded, reporters = self.reports(recipe)
-            shape = (*self.holders.shape[:2], rows)
-            yield i, draw.binomial(encoded, noise.p(k), shape) + draw.binomial(reporters - encoded, noise.q(k), shape)
 
     def _keep(self, recipe: Recipe, keep: float, draw: np.random.Generator, rows: int) -> Counts:
         encoded, reporters = self.reports(recipe)
