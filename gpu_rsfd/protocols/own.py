@@ -119,7 +119,7 @@ def protocol(
     _check_name(name)
     if unknown:
         raise InputError(
-            f"protocol {name!r} has no {min(unknown)}; what is not bits, keep or sets is a gpu_rsfd.Measurement"
+            f"protocol {name!r} has no {min(unknown)}; other mechanisms: a gpu_rsfd.Measurement of your own"
         )
     label, *looks = _looks(name, label, colour, marker)
     if adaptive is not None:
