@@ -173,7 +173,6 @@ class Walker:
         from gpu_rsfd.show import charts, page, plots  # noqa: F401
 
         charts.bundle = lambda: "/* Vega */"  # its engine can't be forked
-        charts.vega()
         folder, here = self.work / "warm", os.getcwd()
         folder.mkdir()
         os.chdir(folder)

@@ -12,7 +12,8 @@ from typing import Any
 from gpu_rsfd import __version__
 
 HERE = Path(__file__).parent
-COMMANDS = ("sweep", "attack", "run", "paper", "merge", "show", "plot", "page", "plan", "data", "protocols", "doctor")
+COMMANDS = ("sweep", "attack", "run", "paper", "merge", "show", "plot", "page", "plan", "data", "protocols",
+            "aggregate", "rehearse", "doctor")  # fmt: skip
 
 project, author, release = "gpu-rsfd", "The gpu-rsfd authors", __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]

@@ -10,11 +10,12 @@ from gpu_rsfd.version import __version__
 
 if TYPE_CHECKING:
     from gpu_rsfd.backends.literal import Reports, reports
-    from gpu_rsfd.collecting.collection import Client, Collection, collection
+    from gpu_rsfd.collecting.collection import Client, Collection, State, collection
     from gpu_rsfd.contract import check
     from gpu_rsfd.datasets import (
         CountedDataset,
         Dataset,
+        EvolvingDataset,
         SyntheticDataset,
         available,
         describe,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from gpu_rsfd.results.estimate import POSTPROCESS
     from gpu_rsfd.results.metrics import METRICS, Metric
     from gpu_rsfd.results.result import Column, Result, Results
-    from gpu_rsfd.running.experiments import attack, merge, run, simulate, sweep
+    from gpu_rsfd.running.experiments import attack, merge, rounds, run, simulate, sweep
     from gpu_rsfd.spec import PAPER_EPSILONS, Spec
     from gpu_rsfd.store.contents import open_results
     from gpu_rsfd.tape import STREAM_VERSION
@@ -53,6 +54,7 @@ __all__ = [
     "CountedDataset",
     "Dataset",
     "Domain",
+    "EvolvingDataset",
     "InputError",
     "Measurement",
     "Metric",
@@ -63,6 +65,7 @@ __all__ = [
     "Results",
     "RunError",
     "Spec",
+    "State",
     "SyntheticDataset",
     "View",
     "__version__",
@@ -84,6 +87,7 @@ __all__ = [
     "protocol",
     "report_chunks",
     "reports",
+    "rounds",
     "run",
     "simulate",
     "sweep",
@@ -93,12 +97,12 @@ _HOMES = {  # where each name is found when it is first used: importing the pack
     "results.aggregate": "Aggregate aggregate",
     "backends.literal": "Reports reports",
     "contract": "check",
-    "collecting.collection": "Client Collection collection",
-    "datasets": "CountedDataset Dataset SyntheticDataset available describe load_dataset load_table",
+    "collecting.collection": "Client Collection State collection",
+    "datasets": "CountedDataset Dataset EvolvingDataset SyntheticDataset available describe load_dataset load_table",
     "domain": "Domain",
     "errors": "InputError RunError",
     "results.estimate": "POSTPROCESS",
-    "running.experiments": "attack merge run simulate sweep",
+    "running.experiments": "attack merge rounds run simulate sweep",
     "measure.base": "Measurement",
     "measure.view": "View",
     "measure.reports": "ReportChunk report_chunks",
@@ -135,6 +139,7 @@ def _module(name: str) -> Any:
 
 
 # Who draws: rooms that know nothing of drawing ask here.
+MAKERS["aggregated"] = lambda: _module("show.aggregated")
 MAKERS["notebook"] = lambda: _module("show.notebook")
 MAKERS["planned"] = lambda: _module("show.planned")
 

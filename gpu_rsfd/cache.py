@@ -52,6 +52,7 @@ class Kept(NamedTuple):
 
 def kept(folder: Path, name: str, make: Callable[[Path], Path]) -> Kept:
     """The file of this name in the cache; `make` makes it in an empty folder unless it is there."""
+    folder = Path(os.path.realpath(folder))  # once: a link may be turned at any moment
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _opened(folder) as number:
@@ -77,7 +78,7 @@ def _opened(folder: Path) -> Iterator[int]:
     """A folder, opened step by step from the root and without links: nobody else can put another in its place."""
     at, place = os.open("/", SEARCH), Path("/")
     try:
-        *above, last = Path(os.path.realpath(folder)).parts[1:]
+        *above, last = folder.parts[1:]
         for part, flags in [*((part, SEARCH) for part in above), (last, os.O_RDONLY | os.O_DIRECTORY)]:
             found = os.fstat(at)
             sticky = found.st_mode & stat.S_ISVTX and found.st_uid == 0  # /tmp: only owners rename what is in it

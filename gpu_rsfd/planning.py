@@ -283,6 +283,7 @@ def _digest(attributes: Iterable[AttributePlan], cell: Sequence[int]) -> str:
     return hashlib.sha256(integers.encode()).hexdigest()[:16]
 
 
-def plan_for(spec: Spec, data: Dataset) -> Plan:
-    """A spec compiled for a data set."""
-    return Plan.of(data.domain, spec.protocols, spec.epsilons, spec.assignment, spec.settings_for(data))
+def plan_for(spec: Spec, data: Dataset, memo: bool | None = None) -> Plan:
+    """A spec compiled for a data set; `memo` as in `PrivacySettings`."""
+    settings = replace(spec.settings_for(data), memo=memo)
+    return Plan.of(data.domain, spec.protocols, spec.epsilons, spec.assignment, settings)

@@ -15,11 +15,12 @@ from gpu_rsfd.errors import InputError
 
 Words = npt.NDArray[np.uint64]
 Codes = npt.NDArray[np.unsignedinteger]
+Uniforms = npt.NDArray[np.uint32]
 
 STREAM_VERSION = 1
 
 # Every stream there is: the second half of the Philox key.  A new use takes a number that is not in STREAMS.
-DATA, ASSIGN, VALUE, BITS, BALANCE = range(5)  # the tape: docs/stream.md
+DATA, ASSIGN, VALUE, BITS, BALANCE, MEMO, CHOICE, FAKES = range(8)  # the tape: docs/stream.md
 COUNTS, MARGINALS = 16, 20  # the samplers: four streams each, backends/exact/substreams.py
 PRIORS = 32  # priors that are drawn at random: protocols/priors.py
 DECISION = 33  # the made-up users that `plan` attacks: theory/decision.py
@@ -29,6 +30,9 @@ STREAMS: dict[int, str] = {
     VALUE: "uniform values and keep draws",
     BITS: "the digits of the uniforms behind report bits",
     BALANCE: "keys and shift of the permutation behind balanced assignment",
+    MEMO: "what a user remembers of a value",
+    CHOICE: "a user's hash of the values",
+    FAKES: "a user's permutation of the values, for attributes that were not sampled",
     **{COUNTS + use: "sampler `counts`" for use in range(4)},
     **{MARGINALS + use: "sampler `marginals`" for use in range(4)},
     PRIORS: "priors drawn at random",
@@ -44,8 +48,13 @@ ONE = 1 << LEVELS  # thresholds of bits are integers out of ONE
 KEEP_ONE = 1 << 32  # thresholds of the keep draw are integers out of KEEP_ONE
 LANES = 64  # users per word of the BITS stream
 
+SHORT_ROWS = 32  # words: up to so many, rows at random addresses are made all at once
+
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
+_PHILOX = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)  # multipliers of Philox4x64
+_MASK = 2**64 - 1
+_WEYL = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B  # what its keys grow by
 
 
 def check_assignment(assignment: object) -> str:
@@ -121,8 +130,31 @@ def digits_to_numbers(words: Words) -> npt.NDArray[np.uint32]:
     return numbers.view("<u4")[:, :, 0]
 
 
+def halves(words: Words, count: int) -> Words:
+    """[..., count]: half v mod 2 of word v // 2, the low one first; 32 bits each."""
+    pairs = np.stack([words & _LOW, words >> _HALF], axis=-1)
+    return pairs.reshape(*words.shape[:-1], -1)[..., :count]
+
+
+def _product(a: np.uint64, b: Words) -> tuple[Words, Words]:
+    """The high and the low 64 bits of a * b."""
+    a_low, a_high, b_low, b_high = a & _LOW, a >> _HALF, b & _LOW, b >> _HALF
+    middle = a_high * b_low + (a_low * b_low >> _HALF)
+    return a_high * b_high + (middle >> _HALF) + ((middle & _LOW) + a_low * b_high >> _HALF), a * b
+
+
+def _blocks(counter: list[Words], key: tuple[int, int]) -> Words:
+    """Philox4x64-10 of many counters at once, [..., 4]."""
+    x0, x1, x2, x3 = counter
+    for i in range(10):
+        keys = [np.uint64(k + i * step & _MASK) for k, step in zip(key, _WEYL, strict=True)]
+        (high0, low0), (high2, low2) = _product(_PHILOX[0], x0), _product(_PHILOX[1], x2)
+        x0, x1, x2, x3 = high2 ^ x1 ^ keys[0], low2, high0 ^ x3 ^ keys[1], low0
+    return np.stack([x0, x1, x2, x3], axis=-1)
+
+
 class Tape:
-    """The words of one seed.  `numpy.random.Philox(key=[seed, S], counter=[i // 4, column, rep, 0])`."""
+    """The words of one seed.  `numpy.random.Philox(key=[seed, S], counter=[i // 4, column, rep, place])`."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -139,18 +171,37 @@ class Tape:
             "uinteger": 0,
         }
 
-    def words(self, stream: int, column: int, repetition: int, start: int, stop: int) -> Words:
-        """Words start … stop - 1 of a column, without drawing those before them."""
+    def words(self, stream: int, column: int, repetition: int, start: int, stop: int, place: int = 0) -> Words:
+        """Words start … stop - 1 of a column, without drawing those before them.
+
+        `place` tells the rounds of a collection apart, and what is remembered of each value.
+        """
         skip = start % 4
         self._key[:] = self._seed, stream
-        self._counter[:] = start // 4, column, repetition, 0
+        self._counter[:] = start // 4, column, repetition, place
         self._philox.state = self._state
         raw: Words = self._philox.random_raw(stop - start + skip)
         return raw[skip:]
 
-    def data(self, attribute: int, start: int, stop: int) -> Words:
-        """The word behind each user's synthetic value; this tape's seed is the data set's own."""
-        return self.words(DATA, attribute, 0, start, stop)
+    def at(self, stream: int, columns: Words, repetition: int, places: Words, count: int) -> Words:
+        """[row, count]: the first words at many addresses, each with a column and a place of its own."""
+        if count > SHORT_ROWS:
+            rows = zip(columns.tolist(), places.tolist(), strict=True)
+            out = np.empty((len(columns), count), np.uint64)
+            for row, (column, place) in zip(out, rows, strict=True):
+                row[:] = self.words(stream, column, repetition, 0, count, place)
+            return out
+        shape = (len(columns), -(-count // 4))
+        each = np.arange(1, shape[1] + 1, dtype=np.uint64), columns[:, None], np.uint64(repetition), places[:, None]
+        counter = [np.broadcast_to(x, shape) for x in each]
+        return _blocks(counter, (self._seed, stream)).reshape(len(columns), -1)[:, :count]
+
+    def data(self, attribute: int, start: int, stop: int, round: int = 0) -> Words:
+        """The word behind each user's synthetic value; this tape's seed is the data set's own.
+
+        In a later round: behind whether it is a new one, and which.
+        """
+        return self.words(DATA, attribute, 0, start, stop, round)
 
     def assigned(self, assignment: str, repetition: int, n: int, d: int, start: int, stop: int) -> Codes:
         """The sampled attribute of each of the users start … stop - 1 of n.
@@ -159,19 +210,20 @@ class Tape:
         """
         return self.assigned_words(assignment, repetition, n, d, start, stop).astype(code_dtype(d))
 
-    def assigned_words(self, assignment: str, repetition: int, n: int, d: int, start: int, stop: int) -> Words:
-        """`assigned`, before it is made narrow."""
+    def assigned_words(self, assignment: str, repetition: int, n: int, d: int, start: int, stop: int,
+                       place: int = 0) -> Words:  # fmt: skip
+        """`assigned`, before it is made narrow; `place`: the round, if users sample afresh in each."""
         if assignment == "uniform":
-            return _scaled(self.words(ASSIGN, 0, repetition, start, stop), d)
-        return self.positions(repetition, n, start, stop) % np.uint64(d)
+            return _scaled(self.words(ASSIGN, 0, repetition, start, stop, place), d)
+        return self.positions(repetition, n, start, stop, place) % np.uint64(d)
 
-    def positions(self, repetition: int, n: int, start: int, stop: int) -> Words:
+    def positions(self, repetition: int, n: int, start: int, stop: int, place: int = 0) -> Words:
         """Where users start … stop - 1 stand in a random permutation of 0 … n - 1.
 
         A Feistel network on b >= bits of n - 1 digits, walked along its cycle until it falls below n, then rotated by
         a uniform shift.  Keys and shift are the words 0 … 8 of column 0 of the BALANCE stream.
         """
-        *keys, shift = self.words(BALANCE, 0, repetition, 0, BALANCE_ROUNDS + 1)
+        *keys, shift = self.words(BALANCE, 0, repetition, 0, BALANCE_ROUNDS + 1, place)
         bits = max(SMALLEST_NETWORK.bit_length() - 1, (n - 1).bit_length())
         low = np.uint64(bits // 2)
         low_mask, high_mask = np.uint64((1 << bits // 2) - 1), np.uint64((1 << (bits - bits // 2)) - 1)
@@ -197,22 +249,22 @@ class Tape:
         x[x >= np.uint64(n)] -= np.uint64(n)
         return x
 
-    def value(self, attribute: int, repetition: int, start: int, stop: int) -> Words:
+    def value(self, attribute: int, repetition: int, start: int, stop: int, place: int = 0) -> Words:
         """Each user's word for a uniform value y (`scale`) and a keep draw h (`keep_draw`)."""
-        return self.words(VALUE, attribute, repetition, start, stop)
+        return self.words(VALUE, attribute, repetition, start, stop, place)
 
-    def bits(self, column: int, repetition: int, group: int, groups: int) -> Words:
+    def bits(self, column: int, repetition: int, group: int, groups: int, place: int = 0) -> Words:
         """[groups, LEVELS]: bit b of word [g, l] is digit l of U of user 64 (group + g) + b."""
         first = group * LEVELS
-        return self.words(BITS, column, repetition, first, first + groups * LEVELS).reshape(groups, LEVELS)
+        return self.words(BITS, column, repetition, first, first + groups * LEVELS, place).reshape(groups, LEVELS)
 
     def uniforms(self, column: int, repetition: int, start: int, stop: int) -> npt.NDArray[np.uint32]:
         """U(user, column) of users start … stop - 1: the BITS stream put together digit by digit."""
         return self.uniforms_of(range(column, column + 1), repetition, start, stop)[0]
 
-    def uniforms_of(self, columns: range, repetition: int, start: int, stop: int) -> npt.NDArray[np.uint32]:
+    def uniforms_of(self, columns: range, repetition: int, start: int, stop: int, place: int = 0) -> Uniforms:
         """[column, user]: those of several columns, put together at once."""
         group = start // LANES
-        words = [self.bits(column, repetition, group, -(-stop // LANES) - group) for column in columns]
+        words = [self.bits(column, repetition, group, -(-stop // LANES) - group, place) for column in columns]
         u = digits_to_numbers(words[0] if len(words) == 1 else np.concatenate(words)).reshape(len(columns), -1)
         return u[:, start - group * LANES :][:, : stop - start]

@@ -32,7 +32,8 @@ def execute(path: Path, space: dict[str, Any]) -> None:
     try:
         text = path.read_bytes()
     except OSError as error:
-        raise InputError(f"{path} can't be read: {error.strerror}") from None
+        why = "does not exist" if isinstance(error, FileNotFoundError) else f"can't be read: {error.strerror}"
+        raise InputError(f"{path} {why}") from None
     sys.path.insert(0, str(path.resolve().parent))  # its own helpers
     try:
         exec(compile(text, str(path), "exec"), space)

@@ -7,6 +7,7 @@ its own, since it is built with sanitizers.
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +15,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.backends.cpu.counting import Task, TaskCounts, run
 from gpu_rsfd.backends.native import build
+from gpu_rsfd.backends.native.backend import NativeBackend
 from gpu_rsfd.backends.native.tables import Held, Tables, declare, draw
+from gpu_rsfd.backends.reference import ON_DEVICES, Case
+from gpu_rsfd.backends.reference import difference as wrong_cell
 from gpu_rsfd.datasets.synthetic import zipf_thresholds
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.planning import AttributePlan
 from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Unsampled
-from gpu_rsfd.protocols.designs import hadamard, projective
+from gpu_rsfd.protocols.designs import Design, hadamard, own_design, projective
 from gpu_rsfd.tape import LANES, Tape, by_thresholds, code_dtype, scale
 
 EMULATED = Path(__file__).parent / "emulated"
@@ -81,7 +86,7 @@ DATA_SEED = 2**64 - 9
 
 
 @dataclass(frozen=True)
-class Case:
+class Job:
     """Any recipes of each attribute, on any shape."""
 
     users: int
@@ -112,7 +117,13 @@ class Case:
         return run(task, seed, self.codes)
 
 
-def random_case(random: np.random.Generator) -> Case:
+@functools.lru_cache
+def wide(k: int) -> Design:
+    """More messages than fit into 16 bits."""
+    return own_design(np.arange(k << 16).reshape(k, -1))
+
+
+def random_case(random: np.random.Generator) -> Job:
     """Any recipes on any shape: thresholds with an edge, few and many of them, none or some fakes."""
 
     def one_of(*choices: int) -> int:
@@ -130,7 +141,13 @@ def random_case(random: np.random.Generator) -> Case:
             some = int(random.integers(2**32))
             threshold = one_of(0, 1, 2**32 - 1, some, some >> 24 << 24)
             if prior is None and random.random() < 0.4:
-                return Recipe(others, Sets(threshold, [hadamard(k), projective(one_of(3, 11), k)][one_of(0, 1)]))
+                return Recipe(
+                    others,
+                    Sets(
+                        threshold,
+                        [hadamard(k), projective(one_of(3, 11), k), wide(min(k, 16))][one_of(0, 1, 2 * (k <= 16))],
+                    ),
+                )
             return Recipe(others, Keep(threshold), prior)
         return Recipe(others, Bits(one_of(bit_threshold(), 2**24), bit_threshold()), prior)
 
@@ -141,7 +158,7 @@ def random_case(random: np.random.Generator) -> Case:
     users = one_of(1, *(int(random.integers(1, most)) for most in (700, 700, 5000, 20_000)))
     sizes = [one_of(2, 3, int(random.integers(2, 20)), int(random.integers(20, 70))) for _ in range(one_of(1, 2, 3, 5))]
     domain = (*sizes, *([int(random.integers(250, 300))] if random.random() < 0.1 else []))
-    return Case(users, domain, str(random.choice(["uniform", "balanced"])), tuple(map(recipes, domain)))
+    return Job(users, domain, str(random.choice(["uniform", "balanced"])), tuple(map(recipes, domain)))
 
 
 def difference(library: ctypes.CDLL, random: np.random.Generator) -> str:
@@ -171,12 +188,29 @@ def difference(library: ctypes.CDLL, random: np.random.Generator) -> str:
     return "" if np.array_equal(sampled, expected.sampled) else f"users={case.users} domain={case.domain}: who sampled"
 
 
+def spec_difference(library: ctypes.CDLL, random: np.random.Generator) -> str:
+    """The same of what a user may ask for: any protocols, budgets, domain, repetitions, threads, memory."""
+
+    def number(most: int) -> int:
+        return int(random.integers(1, most))
+
+    domain = tuple(1 + number([3, 20, 70, 300][min(number(5) - 1, number(5) - 1)]) for _ in range(number(6)))
+    epsilons = tuple(np.exp(random.uniform(-3, 2.5, number(4))).tolist())
+    protocols = [str(name) for name in random.choice(ON_DEVICES, number(7), replace=False)]
+    first, step = int(random.integers(2**63)), number(5)
+    repetitions = range(first, first + step * number(5), step)
+    case = Case(number([70, 700, 5000][number(4) - 1]), domain, epsilons, protocols, repetitions, random.random() < 0.3)
+    with NativeBackend(number(4), library, number(1 << 14)) as ours, NumpyBackend(1) as right:
+        return wrong_cell(ours, case, right)
+
+
 def first_difference(library: ctypes.CDLL, cases: int, seed: int = 0) -> str:
-    """Of so many cases, and of those of the first use."""
+    """Of so many cases of each kind, and of those of the first use."""
     if wrong := build.wrong_counts(library):
         return wrong
     random = np.random.default_rng(seed)
-    return next(filter(None, (difference(library, random) for _ in range(cases))), "")
+    kinds = (difference, spec_difference)
+    return next(filter(None, (kind(library, random) for _ in range(cases) for kind in kinds)), "")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ class Engine(Backend):
     """What a view and the loop call: counts, and functions of chunks of users; the same numbers wherever they are."""
 
     reason: str  # why it is this one
+    backend: str | Backend  # as it was asked for
+    sampler: str
     stream: Callable[[Iterable[Job]], Iterator[tuple[tuple[Any, ...], Any]]] | None = None  # jobs done elsewhere
 
     @abstractmethod
@@ -45,6 +47,7 @@ class Local(Engine):
         self._opened: Backend | None = None
         self._pool: Pool | None = None
         self._chosen = backend, workers, devices, sampler, noises
+        self.backend, self.sampler = backend, sampler
         self.workers = cores() if workers is None else integer("workers", workers, 1, 1024)
         self.reason = "a backend is opened when something is counted"
         self.say: Callable[[str], None] = lambda line: None

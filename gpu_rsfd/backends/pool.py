@@ -42,11 +42,11 @@ class Columns:
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
-        self._cache: dict[tuple[int, int, int], Codes] = {}
+        self._cache: dict[tuple[int, ...], Codes] = {}
         self._bytes = 0
 
-    def __call__(self, attribute: int, start: int, stop: int) -> Codes:
-        key = (attribute, start, stop)
+    def __call__(self, attribute: int, start: int, stop: int, *round: int) -> Codes:
+        key = (attribute, start, stop, *round)
         if key not in self._cache:
             codes = self.dataset.column(*key)
             if self._bytes + codes.nbytes > CACHED_BYTES:

@@ -123,6 +123,11 @@ EDGES = (
     *(protocol(f"bits-{s}", solution=s, bits=lambda e, k: (1 - 1 / ONE, _UNIFORM)) for s in SOLUTIONS),
     *(protocol(f"high-{s}", solution=s, bits=lambda e, k: (1 - 1 / ONE, 1 - 11 / ONE)) for s in SOLUTIONS),
 )
+WIDE = tuple(  # more messages than fit into 16 bits
+    protocol(f"wide-{s}", solution=s, sets=lambda e, k: np.arange(k << 16).reshape(k, -1))
+    for s in SOLUTIONS
+    if s != "rsfd-z"
+)
 GRR = ("rsfd-grr", "spl-grr", "smp-grr")  # without unary encodings, whose work grows with the number of values
 FAKES = ("rsfd-grr", "spl-grr", "rsfd-oue-r", "rsfd-sue-r", "rsfd-oue-z", "smp-oue")
 PRIORS = (*FAKES, "rsrfd-grr", "rsrfd-oue-r", "rsrfd-sue-r")
@@ -165,6 +170,7 @@ CASES = (
     Case(402, (6,), (0.5,), (*FAKES, "smp-grr"), little=FEW),  # everyone reports the only attribute
     Case(333, (4, 3), (1.0,), PRIORS, priors=True, little=FEW),
     Case(334, (5, 40, 2), (0.5, 2.0), (*SETS, "smp-grr"), little=FEW),
+    Case(150, (3, 2), (2.0, 12.0), WIDE),
     Case(71, (2500, 2), (3.0,), ("spl-hr", "rsfd-hr", "smp-pgr")),  # messages too many for shared memory
     Case(151, (3, 2), STEPS[:4], ("spl-oue", "smp-oue", "spl-sue")),  # sizes of kernels that no other case needs
     Case(152, (3, 2), STEPS[:16], ("spl-oue",)),

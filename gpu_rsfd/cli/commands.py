@@ -12,7 +12,8 @@ from typer.core import TyperCommand, TyperGroup
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import unknown_name
 
-RUN, LOOK, DECIDE, MAINTAIN = "Run", "Look", "Decide", "Maintain"  # how `gpu-rsfd --help` groups them
+# how `gpu-rsfd --help` groups them
+RUN, LOOK, DECIDE, COLLECT, MAINTAIN = "Run", "Look", "Decide", "Collect", "Maintain"
 SEPARATOR = "  ·  "  # between the examples of an epilog
 
 
@@ -47,6 +48,10 @@ PANELS: dict[str, dict[str, str]] = {
         "protocols": "List the protocols: what each sends, its budget, bits, expected error and exact loss; "
         "or test them.",
     },
+    COLLECT: {
+        "aggregate": "Estimate the shares of a collection from its reports; whatever is not of it is left out.",
+        "rehearse": "Run the real client over the rows of a table, and aggregate its reports.",
+    },
     MAINTAIN: {
         "doctor": "Report versions, CUDA devices and the backend that `auto` chooses; "
         "the exit code is 1 if a self-test fails.",
@@ -61,9 +66,9 @@ def load(name: str) -> Any:
 
     from gpu_rsfd.cli.program import app
 
-    # what runs measurements is in one file; every other command has its own
-    own = (Path(__file__).parent / f"{name}.py").exists()
-    importlib.import_module(f"gpu_rsfd.cli.{name if own else 'run'}")
+    # what runs measurements is in one file, and what counts reports; every other command has its own
+    own = "aggregate" if name == "rehearse" else name
+    importlib.import_module(f"gpu_rsfd.cli.{own if (Path(__file__).parent / f'{own}.py').exists() else 'run'}")
     for command in app.registered_commands:
         command.cls = command.cls if command.cls and issubclass(command.cls, Command) else Command
     group: Any = typer.main.get_command(app)

@@ -34,6 +34,8 @@ OF_TABLES = tuple(option.key for option in TABLE)  # options of tables
 def read_options(command: str, options: Mapping[str, Any], kind: type[Measurement] = Measurement) -> dict[str, Any]:
     """What is run, by key: the options of a TOML file (`--spec`), overridden by those of the command line."""
     valid = declared.inputs_of(command, kind)
+    if options.get("file") is not None:
+        options = {**options, "dataset": [str(options["file"]), *(options["dataset"] or [])]}
     path, found = options.get("spec"), {}
     if path is not None:
         found = {key.replace("_", "-"): value for key, value in read_toml(path).items()}
@@ -55,6 +57,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     """A spec file."""
     try:
         return toml_loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise InputError(f"spec={path} does not exist") from None
     except OSError as error:
         raise InputError(f"spec={path} can't be read: {error.strerror}") from None
     except ValueError as error:
@@ -70,10 +74,11 @@ def spec_of(options: Mapping[str, Any], command: str, kind: type[Measurement] = 
 
 
 def own_or_known(names: Iterable[str], own: Mapping[str, Any]) -> list[Any]:
-    """Protocols by their names, by families of them, or `all`, those of one's own among them."""
+    """Protocols by their names or labels, by families of them, or `all`, those of one's own among them."""
     from gpu_rsfd.protocols import PROTOCOLS
 
-    return [own.get(name, name) for name in expanded(names, [*own, *PROTOCOLS], "protocol")]
+    labels = {protocol.label: protocol for protocol in own.values()}
+    return [own.get(name, labels.get(name, name)) for name in expanded(names, [*own, *PROTOCOLS], "protocol")]
 
 
 def own_protocols(options: Mapping[str, Any]) -> dict[str, Any]:

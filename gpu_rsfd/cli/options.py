@@ -45,6 +45,9 @@ PROTOCOL_FROM = Option(
     "protocol_from", "LIST", "Python files that define protocols, and are executed; without --protocol, all are run.",
     "mine.py", many=True, panel=SIMULATION, in_python=False,
 )  # fmt: skip
+File = Annotated[  # as --dataset
+    Path | None, typer.Argument(help="Table, or the name of a data set.", show_default=False, metavar="FILE")
+]
 SPEC_FILE = (
     Option("spec", "FILE", "TOML file with the options above; the command line takes precedence.", "sweep.toml",
            panel=SIMULATION, unused=("paper",), kind=Path, in_python=False),

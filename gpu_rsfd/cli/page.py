@@ -46,7 +46,7 @@ def page(
     metric = options["metric"] or "mse"
     as_metric(metric)
     attacks = None if attack is None else open_results(attack)
-    charts.vega()  # fails before the work of reading
+    charts.library(*charts.VEGA)  # fails before the work of reading
     results = render.selected(file, options)
     name = os.fsencode(file.name).decode(errors="replace")
     write_page(target, made(results, title_of(results, name), attacks, metric), overwrite)

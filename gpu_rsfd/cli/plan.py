@@ -8,7 +8,7 @@ from typing import Any
 
 from gpu_rsfd.cli.commands import DECIDE
 from gpu_rsfd.cli.inputs import datasets_of, read_options, spec_of
-from gpu_rsfd.cli.options import SPEC_FILE, inputs_of, switch, with_options
+from gpu_rsfd.cli.options import SPEC_FILE, File, inputs_of, switch, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import Option, read_users
@@ -24,6 +24,8 @@ OWN = (
            known=("none", "clip")),
     Option("survey", "N", "A column is useful if it tells as much as asking so many people without privacy.", "400",
            panel=None, kind=float, default=100.0, default_text="100"),
+    Option("sensitive", "", "Say how far a report raises the probability of this value.", "HIV=yes", panel=None,
+           default_text="the rarest value"),
     switch("attack", "Simulate an attacker's guesses.", default=True),
     Option("plot", "FILE", "Figure to write: margins against epsilon and n, errors against losses.", "plan.png",
            panel=None, kind=Path),
@@ -34,23 +36,23 @@ OWN = (
 
 @app.command(
     rich_help_panel=DECIDE,
-    epilog="Examples:  gpu-rsfd plan --dataset people.csv --bins age=10 --target 'sex=1%,city=0.5%'  ·  "
+    epilog="Examples:  gpu-rsfd plan people.csv --bins age=10 --target 'sex=1%,city=0.5%'  ·  "
     "gpu-rsfd plan --users 1e6 --domain 10x5,100 --target-rmse 0.01  ·  "
     "gpu-rsfd plan --dataset adult --epsilon 1 --json  ·  "
     "gpu-rsfd plan --dataset people.csv --bins age=10 --users 1e6 --against population --plot plan.png",
 )
 @with_options("plan", *OWN, *inputs_of("plan"), *SPEC_FILE)
-def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, **options: Any) -> None:
+def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, file: File = None, **options: Any) -> None:
     """Which protocol and epsilon, how accurate, how risky: in sentences, by column, as a table of all protocols.
 
-    With --dataset, --users plans for another number of users with the same frequencies.
+    With a table, --users plans for another number of users with the same frequencies.
     """
     from gpu_rsfd.cli.progress import reporter
     from gpu_rsfd.show import planned as shown
     from gpu_rsfd.show import plots
     from gpu_rsfd.theory.decision import Question, planned
 
-    given = read_options("plan", options)
+    given = read_options("plan", {**options, "file": file})
     spec = spec_of(given, "plan")
     if plot is not None:
         plots.check_target(plot, hint="give another name")
@@ -61,13 +63,14 @@ def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, **options: An
     elif "users" in given:  # these frequencies, another n
         users = list(dict.fromkeys(read_users(given.pop("users"))))
     errors = options["against"], options["postprocess"]
-    asked = Question(users, options["target"], options["target_rmse"], *errors, attack, free, options["survey"])
+    asked = Question(users, options["target"], options["target_rmse"], *errors, attack, free, options["survey"],
+                     options["sensitive"])  # fmt: skip
     data = datasets_of(given, quiet)
     if plot is not None and (len(data) > 1 or (users is not None and len(users) > 1)):
         raise InputError("--plot draws one data set and one number of users; give one of each")
     with reporter(quiet=False) as progress:
         plans = [shown.PlannedData(one, planned(one, spec, asked, progress)) for one in data]
-    if attack and not json and any(not row.attacked_users for plan in plans for row in plan.found):
+    if attack and not json and any(row.value != row.value for plan in plans for row in plan.found):
         print("no attack was simulated where domains are too large, or the attack lacks a noise", file=sys.stderr)
     if plot is not None:
         plots.save_figure(shown.figure(plans[0].found), plot)

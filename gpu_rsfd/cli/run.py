@@ -20,7 +20,7 @@ import typer
 from gpu_rsfd.cli import progress, render
 from gpu_rsfd.cli.commands import RUN, SEPARATOR, Command
 from gpu_rsfd.cli.inputs import datasets_of, measurement_of, read_options, spec_of
-from gpu_rsfd.cli.options import option, running_of, with_options
+from gpu_rsfd.cli.options import File, option, running_of, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.cli.terminal import escaped
 from gpu_rsfd.datasets import DATA_VARIABLE, available
@@ -50,8 +50,8 @@ def _epilog(examples: Sequence[str]) -> str | None:
 
 def _of_measurement(kind: type[Measurement]) -> Callable[..., None]:
     @with_options(kind.command, *running_of(kind.command, kind))
-    def command(**options: Any) -> None:
-        carry_out(kind.command, kind, options)
+    def command(file: File = None, **options: Any) -> None:
+        carry_out(kind.command, kind, {**options, "file": file})
 
     command.__doc__ = kind.__doc__
     return command

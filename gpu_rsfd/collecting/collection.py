@@ -5,46 +5,57 @@ The file is described in docs/collect.md.  Its integers are the mechanism: readi
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import io
 import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from itertools import pairwise
-from json import dumps
+import secrets
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.backends.literal import Block, User, send
-from gpu_rsfd.checks import MAX_DOMAIN, MIN_DOMAIN, check_epsilon, integer
-from gpu_rsfd.datasets.base import check_labels, check_text
+from gpu_rsfd.checks import MAX_DOMAIN, MAX_USERS, MIN_DOMAIN, check_epsilon, integer
+from gpu_rsfd.datasets.base import check_text
 from gpu_rsfd.datasets.table import exact_number, given_edges, interval_labels, shorten
 from gpu_rsfd.domain import Domain
-from gpu_rsfd.errors import InputError
+from gpu_rsfd.errors import InputError, heed_signals
 from gpu_rsfd.files import open_regular, replace_file
 from gpu_rsfd.protocols import Mechanism, PrivacySettings, Protocol, as_protocol, mechanisms
 from gpu_rsfd.protocols.budgets import check_guarantee
 from gpu_rsfd.protocols.designs import MOST_MESSAGES, hadamard, own_design
-from gpu_rsfd.protocols.form import Bits, Keep, Noise, Recipe, Sets, Subsets, Unsampled
+from gpu_rsfd.protocols.form import Recipe, Sets, Unsampled, noise_of
 from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.protocols.noise import bits_loss, keep_loss, sets_loss, ss_loss
 from gpu_rsfd.protocols.priors import Prior
-from gpu_rsfd.tape import KEEP_ONE, LEVELS, ONE, scale
+from gpu_rsfd.results.aggregate import Aggregate, Tally, check_told
+from gpu_rsfd.tape import KEEP_ONE, LEVELS, scale
 
 SCHEMA = "gpu-rsfd collection 1"
 IDENTITY = re.compile(rb'"identity": "([0-9a-f]{64})"')
 MOST_BYTES = 1 << 26  # of a collection's file
 MOST_ENTRIES = 1 << 18  # of a table of message sets that a file holds
 VECTORS, VECTOR_WORDS = (3, 20), 4_000  # fewest and most test vectors, and about how many words they have together
+LOSSES = ("one_column", "any_two_users")  # users who differ in one column, in any
+STATE = "gpu-rsfd state 1"
+ENVELOPE = 4_096  # bytes of a line beside its report: identity, and what else whoever received it has added
+DEEPEST = 16  # opening brackets in a line, which are never more in a report
+BATCH_BYTES = 1 << 24  # of lines that are counted together, were they as long as they may be
 SAME = 1e-9  # how far a loss may be from the one that is stated: another machine has other logarithms
 
 Words = npt.NDArray[np.uint32]
+T = TypeVar("T")
+LOSS = {"keep": keep_loss, "sets": sets_loss, "bits": bits_loss, "subsets": ss_loss}
 
 
 @dataclass(frozen=True)
@@ -54,38 +65,45 @@ class Column:
     name: str
     labels: tuple[str, ...]
     missing: str | None = None  # the label for whatever is not known
-    edges: tuple[float, ...] | None = None  # of bins [low, high), the last one closed
+    bins: str | None = None  # as `0:18:65:120`: [low, high), the last one closed
+    edges: tuple[float, ...] = ()
 
-    @cached_property
-    def _by_text(self) -> dict[str, int]:
-        return {label: code for code, label in enumerate(self.labels)}
+    @classmethod
+    def of(cls, name: str, given: Any, missing: str | None) -> Column:
+        """From a list of values, or from the edges of bins; with a label more if none is that for missing ones."""
+        bins = given if isinstance(given, str) else None
+        edges = [] if bins is None else given_edges(check_text("column", name), bins)
+        if bins is not None and not edges:
+            raise InputError(
+                f"bins of {name!r}={bins!r}: a collection needs edges, such as 0:18:65:120; others are data"
+            )
+        row = interval_labels(edges) if edges else [*given] if isinstance(given, Iterable) else []
+        row += [] if missing is None or missing in row else [missing]
+        labels = tuple(check_text(f"a value of {name!r}", v if isinstance(v, str) else f"{v}") for v in row)
+        if not MIN_DOMAIN <= len(labels) <= MAX_DOMAIN or len({*labels}) < len(labels):
+            valid = f"{MIN_DOMAIN} to {MAX_DOMAIN:,}, all different"
+            raise InputError(f"column {name!r} has {len(labels):,} values ({shorten(labels)}); valid: {valid}")
+        return cls(name, labels, missing, bins, tuple(edges))
 
     def code(self, value: object) -> int:
         """The place of a value among the labels.  The message of an error does not repeat the value: it is secret."""
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        if value is not None and text in self._by_text:
-            return self._by_text[text]
+        if value is not None and text in self.labels:
+            return self.labels.index(text)
         number = None if value is None else exact_number(text)
         if self.edges and number is not None and self.edges[0] <= number <= self.edges[-1]:
             return int(np.searchsorted(self.edges[1:-1], float(number), side="right"))
         if self.missing is not None:
-            return self._by_text[self.missing]
-        if value is None:
-            raise InputError(f"column {self.name!r} has no value, and the collection declares none for missing ones")
-        valid = f"a number from {self.edges[0]:g} to {self.edges[-1]:g}" if self.edges else shorten(self.labels)
-        raise InputError(f"column {self.name!r} has a value that the collection does not know; valid: {valid}")
+            return self.labels.index(self.missing)
+        valid = f"numbers from {self.edges[0]:g} to {self.edges[-1]:g}" if self.edges else shorten(self.labels)
+        raise InputError(f"column {self.name!r} has no value, or none that the collection knows; valid: {valid}")
 
     def example(self, code: int) -> Any:
         """A value with this code: of a bin its lower edge, if it has one."""
-        if self.labels[code] == self.missing:
-            return None
-        if self.edges is None:
-            return self.labels[code]
-        low, high = self.edges[code : code + 2]
-        return _plain(low if math.isfinite(low) else high - 1)
+        edge = self.edges[code] if code + 1 < len(self.edges) else math.inf
+        return self.labels[code] if math.isinf(edge) else edge
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Collection:
     """A collection, as its file says.  Make one with `collection`, read one with `Collection.read`.
 
@@ -105,24 +123,32 @@ class Collection:
         The file.
     """
 
-    title: str
-    protocol: str
-    guarantee: str
-    epsilon: float
-    columns: tuple[Column, ...]
-    mechanisms: tuple[Mechanism, ...]
-    losses: tuple[float, float]
-    text: str = field(default="")
-    identity: str = field(default="")
+    def __init__(self, document: Mapping[str, Any], identity: str = "", content: bytes = b"") -> None:
+        """From its integers: what else the document says is believed only by `read`, which checks it."""
+        entries, self.identity, self.text = document["columns"], identity, content.decode()
+        self.title, self.protocol = (check_text(key, document[key]) for key in ("title", "protocol"))
+        self.guarantee, self.epsilon = check_guarantee(document["guarantee"]), check_epsilon(document["epsilon"])
+        self.columns = tuple(Column.of(e["name"], e.get("bins") or e["labels"], e.get("missing")) for e in entries)
+        self.names = tuple(column.name for column in self.columns)
+        each = zip(entries, self.columns, strict=True)
+        self.mechanisms = tuple(_read_mechanism(entry, len(entries), len(column.labels)) for entry, column in each)
+        kinds = {(m.recipe.unsampled.samples, m.recipe.unsampled.hides) for m in self.mechanisms}
+        alike = all([*column.labels] == entry["labels"] for entry, column in zip(entries, self.columns, strict=True))
+        if len({*self.names}) < len(entries) or len(kinds) > 1 or not alike:
+            raise InputError("two columns have the same name or different solutions, or labels do not fit their bins")
+        self.losses = tuple(losses(self.mechanisms, [1, len(entries)]).tolist())
+        self.words = 1 + sum(2 + m.recipe.unary * m.k for m in self.mechanisms)
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Collection:
+    def read(cls, path: str | os.PathLike[str], content: bytes | None = None) -> Collection:
         """Read a collection.
 
         Parameters
         ----------
         path : path
             A file that `save` or ``gpu-rsfd plan --save`` has written.
+        content : bytes, optional
+            What it holds, if it has been read already.
 
         Returns
         -------
@@ -133,64 +159,22 @@ class Collection:
         InputError
             If it is no collection, was altered or damaged, or its integers do not keep what it promises.
         """
-        try:
-            with open_regular(Path(path)) as file:
-                content = file.read(MOST_BYTES + 1)
-        except OSError as error:
-            raise InputError(f"{path} can't be read: {error.strerror}") from None
-        return cls.parse(content, str(path))
+        return unsealed(str(path), content, SCHEMA, lambda *sealed: cls(*sealed)._kept(sealed[0]))
 
-    @classmethod
-    def parse(cls, content: bytes, where: str) -> Collection:
-        """From the bytes of a file, all of which are checked."""
-        found = IDENTITY.search(content)
-        try:
-            document = json.loads(content.decode()) if found and len(content) <= MOST_BYTES else {}
-            if found is None or document.get("schema") != SCHEMA:
-                raise InputError(f"{where} is not a collection of this version ({SCHEMA!r})")
-            identity, digest = found[1].decode(), _identity(content)
-            if digest != identity:
-                raise InputError(f"{where} was altered or damaged: its identity is {identity}, its content's {digest}")
-            made = replace(cls.of(document), text=content.decode(), identity=identity)
-            made._keeps_its_word(document)
-        except InputError as error:
-            raise InputError(str(error) if where in str(error) else f"{where} can't be used: {error}") from None
-        except KeyError as error:
-            raise InputError(f"{where} can't be used: it lacks {error}") from None
-        except (ValueError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
-            raise InputError(f"{where} can't be used: {error}") from None
-        return made
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Collection:
-        """From its integers: nothing else that the document says is believed."""
-        entries = document["columns"]
-        d, columns = len(entries), tuple(map(_read_column, entries))
-        domain = Domain.of(len(column.labels) for column in columns)
-        if len({column.name for column in columns}) < d:
-            raise InputError("two columns have the same name")
-        ms = tuple(_read_mechanism(entry, d, k) for entry, k in zip(entries, domain, strict=True))
-        if len({(m.recipe.unsampled.samples, m.recipe.unsampled.hides) for m in ms}) > 1:
-            raise InputError("its columns are of different solutions")
-        one, every = map(float, losses(ms, [1, d]))
-        title, protocol = (check_text(key, document[key]) for key in ("title", "protocol"))
-        guarantee, epsilon = check_guarantee(document["guarantee"]), check_epsilon(document["epsilon"])
-        return cls(title, protocol, guarantee, epsilon, columns, ms, (one, every))
-
-    def _keeps_its_word(self, document: Mapping[str, Any]) -> None:
+    def _kept(self, document: Mapping[str, Any]) -> Collection:
         """The promise, the losses that are stated and the test vectors must be those of the integers."""
         bound = {"user": self.losses[1], "attribute": self.losses[0]}.get(self.guarantee, 0.0)
         if bound > self.epsilon * (1 + SAME):
-            raise InputError(
-                f"its integers lose {bound:.6g}, more than epsilon={self.epsilon:g} under guarantee={self.guarantee}"
-            )
-        stated = document["loss"]["one_column"], document["loss"]["any_two_users"]
-        if not all(math.isclose(a, b, rel_tol=SAME) for a, b in zip(stated, self.losses, strict=True)):
-            raise InputError(f"it states the losses {stated}, but its integers have {self.losses}")
+            allowed = f"guarantee={self.guarantee} allows epsilon={self.epsilon:g}"
+            raise InputError(f"{allowed}, but its integers lose {bound:.6g}")
+        stated = [document["loss"][key] for key in LOSSES]
+        if not np.allclose(stated, self.losses, rtol=SAME, atol=0):
+            raise InputError(f"it states the losses {stated}, but its integers have {[*self.losses]}")
         for i, vector in enumerate(document["vectors"]):
-            words = np.array([integer("word", word, 0, KEEP_ONE - 1) for word in vector["words"]], np.uint32)
-            if len(words) != self.words or self.report(self.codes(vector["record"]), words) != vector["report"]:
+            words = np.frombuffer(bytes.fromhex(vector["words"]), ">u4").astype(np.uint32)
+            if len(words) != self.words or self.report(vector["record"], words) != vector["report"]:
                 raise InputError(f"its test vector {i} does not follow from its integers")
+        return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file; one that exists is replaced only by the same collection.
@@ -205,30 +189,19 @@ class Collection:
         InputError
             If something else is there.
         """
-        target = Path(path)
-        if target.exists() and (not target.is_file() or target.read_bytes() != self.text.encode()):
-            raise InputError(f"{path} exists and is another collection, or none; give another name")
-        replace_file(target, self.text.encode())
-
-    # ------------------------------------------------------------------------------------------------- the client
-
-    @cached_property
-    def words(self) -> int:
-        """How many 32-bit random words a report is made from."""
-        return 1 + sum(2 + m.recipe.unary * m.k for m in self.mechanisms)
+        if Path(path).exists() and Path(path).read_bytes() != self.text.encode():
+            raise InputError(f"{path} exists and is another file; give another name")
+        replace_file(Path(path), self.text.encode())
 
     def codes(self, record: Mapping[str, object]) -> list[int]:
         """The places of a record's values among the labels."""
-        if not isinstance(record, Mapping):
-            raise InputError(f"a record is of type {type(record).__name__}; a mapping of columns to values is needed")
-        if unknown := [name for name in record if name not in [column.name for column in self.columns]]:
-            names = shorten(column.name for column in self.columns)
-            raise InputError(f"the collection has no column {unknown[0]!r}; columns: {names}")
+        if unknown := [name for name in record if name not in self.names]:
+            raise InputError(f"the collection has no column {unknown[0]!r}; columns: {shorten(self.names)}")
         return [column.code(record.get(column.name)) for column in self.columns]
 
-    def report(self, codes: Sequence[int], words: Words) -> list[Any]:
+    def report(self, record: Mapping[str, object], words: Words) -> list[Any]:
         """One user's report from random words; the literal reports of a simulation are made by the same code."""
-        return next(self.reports([list(codes)], words[None]))
+        return next(self.reports([self.codes(record)], words[None]))
 
     def reports(self, codes: list[list[int]], words: Words) -> Any:
         """The reports of several users, `words` [user, word].
@@ -247,16 +220,10 @@ class Collection:
         for i, values in enumerate(codes):
             sent = send(User(block, i), values, domain, recipes)
             entries = [(j, (y + 48).tobytes().decode() if recipes[j].unary else int(y)) for j, y in sent.items()]
-            yield list(entries[0]) if self.partial else [entry for _, entry in entries]
-
-    @property
-    def partial(self) -> bool:
-        """Whether a report is of the sampled column alone."""
-        return self.mechanisms[0].recipe.unsampled is Unsampled.NOTHING
+            yield list(entries[0]) if recipes[0].unsampled is Unsampled.NOTHING else [entry for _, entry in entries]
 
     def __repr__(self) -> str:
-        promise = f"{self.protocol}, epsilon={self.epsilon:g}, guarantee={self.guarantee}"
-        return f"Collection({self.title!r}, {promise}, d={len(self.columns)}; identity {self.identity[:8]}…)"
+        return f"Collection({self.title!r}, {self.protocol}, epsilon={self.epsilon:g}; identity {self.identity[:8]}…)"
 
 
 class Client:
@@ -307,21 +274,14 @@ class Client:
             If a column is missing, or has a value that is not among its labels or in its bins, and the collection
             declares no value for missing ones.  The message does not repeat the value.
         """
-        codes = self.collection.codes(record)
         words = np.frombuffer(os.urandom(4 * self.collection.words), "<u4").astype(np.uint32)
-        return {"collection": self.collection.identity, "report": self.collection.report(codes, words)}
+        return {"collection": self.collection.identity, "report": self.collection.report(record, words)}
 
 
 def collection(
-    columns: Mapping[str, Any],
-    protocol: str | Protocol,
-    epsilon: float,
-    *,
-    guarantee: str = "user",
-    missing: str | Mapping[str, str] | None = None,
-    prior: object = None,
-    title: str = "",
-) -> Collection:
+    columns: Mapping[str, Any], protocol: str | Protocol, epsilon: float, *, guarantee: str = "user",
+    missing: str | Mapping[str, str] | None = None, prior: object = None, title: str = "",
+) -> Collection:  # fmt: skip
     """Declare a collection, without data.
 
     Parameters
@@ -364,42 +324,52 @@ def collection(
     chosen, gaps = as_protocol(protocol), missing if isinstance(missing, Mapping) else dict.fromkeys(columns, missing)
     if lost := [name for name in gaps if name not in columns]:
         raise InputError(f"missing names {lost[0]!r}, which is no column; columns: {shorten(map(str, columns))}")
-    asked = [_asked(check_text("column", name), given, gaps.get(name)) for name, given in columns.items()]
+    asked = [Column.of(name, given, gaps.get(name)) for name, given in columns.items()]
     domain = Domain.of(len(column.labels) for column in asked)
-    fakes = Prior.of(prior)
     if prior is not None and not chosen.prior:
-        raise InputError(f"prior={fakes.short} is for RS+RFD; {chosen} has no prior")
-    settings = PrivacySettings(priors=fakes.thresholds(domain), guarantee=check_guarantee(guarantee))
+        raise InputError(f"prior={prior!r} is for RS+RFD; {chosen} has no prior")
+    settings = PrivacySettings(priors=Prior.of(prior).thresholds(domain), guarantee=check_guarantee(guarantee))
     ms = mechanisms(chosen, check_epsilon(epsilon), domain, settings)
     if chosen.memoised or not all(m.plain for m in ms):
         why = "is one report of several, which a client must remember" if chosen.memoised else "sends hashes"
         raise InputError(f"{chosen} {why}: there is no client for it; choose another one, such as smp-adp or smp-ss")
-    entries = [_column_entry(column, m) for column, m in zip(asked, ms, strict=True)]
+    entries = [_entry(column, m) for column, m in zip(asked, ms, strict=True)]
     document: dict[str, Any] = {
         "schema": SCHEMA, "identity": "0" * 64, "title": check_text("title", title), "protocol": chosen.name,
         "guarantee": guarantee, "epsilon": float(epsilon), "loss": {}, "words": 0, "columns": entries, "vectors": [],
     }  # fmt: skip
-    made = Collection.of(document)
-    document["loss"] = dict(zip(("one_column", "any_two_users"), made.losses, strict=True))
+    made = Collection(document)
+    document["loss"] = dict(zip(LOSSES, made.losses, strict=True))
     document["words"] = made.words
-    document["vectors"] = list(_vectors(made, int(_identity(_text(document).encode())[:16], 16)))
-    content = _text(document).encode()
-    return Collection.parse(content.replace(b"0" * 64, _identity(content).encode(), 1), "the collection")
+    document["vectors"] = list(_vectors(made, int(_identity(sealed(document))[:16], 16)))
+    return Collection.read("the collection", sealed(document))
 
 
 # ----------------------------------------------------------------------------------------------------------- the file
 
 
-def _text(document: Mapping[str, Any]) -> str:
-    """JSON with a line for each column and vector."""
-    lines = []
-    for key, value in document.items():
-        if isinstance(value, list):
-            rows = ",\n".join(f"  {dumps(row, ensure_ascii=False, allow_nan=False)}" for row in value)
-            lines.append(f' "{key}": [\n{rows}\n ]')
-        else:
-            lines.append(f' "{key}": {dumps(value, ensure_ascii=False, allow_nan=False)}')
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+def sealed(document: Mapping[str, Any]) -> bytes:
+    """JSON with its identity."""
+    content = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    return content.replace(b"0" * 64, _identity(content).encode(), 1)
+
+
+def unsealed(where: str, content: bytes | None, schema: str, made: Callable[..., T]) -> T:
+    """What is made of a sealed document, its identity and its bytes; whatever is wrong with it is one line."""
+    try:
+        if content is None:
+            with open_regular(Path(where)) as file:
+                content = file.read(MOST_BYTES + 1)
+        found = IDENTITY.search(content)
+        document = json.loads(content.decode()) if found and len(content) <= MOST_BYTES else {}
+        if found is None or document.get("schema") != schema:
+            raise InputError(f"it is not a {schema!r}, which is what this version of gpu-rsfd reads")
+        if (digest := _identity(content)) != (identity := found[1].decode()):
+            raise InputError(f"it was altered or damaged: its identity is {identity}, that of its content {digest}")
+        return made(document, identity, content)
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, OSError) as error:
+        why = f"it lacks {error}" if isinstance(error, KeyError) else getattr(error, "strerror", None) or error
+        raise InputError(f"{where} can't be used: {why}") from None
 
 
 def _identity(content: bytes) -> str:
@@ -407,95 +377,43 @@ def _identity(content: bytes) -> str:
     return hashlib.sha256(IDENTITY.sub(b'"identity": "' + b"0" * 64 + b'"', content, count=1)).hexdigest()
 
 
-def _plain(number: float) -> int | float | None:
-    """As JSON has it: None for an edge that lies nowhere."""
-    return None if math.isinf(number) else int(number) if number.is_integer() else number
-
-
-def _asked(name: str, given: Any, missing: str | None) -> Column:
-    """A column from a list of values, or from the edges of bins."""
-    edges = given_edges(name, given) if isinstance(given, str) else None
-    if edges == []:
-        raise InputError(f"bins of {name!r}={given!r}: a collection needs edges, such as 0:18:65:120; others are data")
-    labels = interval_labels(edges) if edges else _labels(name, given)
-    more = () if missing is None or missing in labels else (check_text("missing", missing),)
-    return Column(name, _labels(name, (*labels, *more), MIN_DOMAIN), missing, tuple(edges) if edges else None)
-
-
-def _labels(name: str, given: Any, least: int = 1) -> tuple[str, ...]:
-    """Different texts, at least so many."""
-    row = [*given] if isinstance(given, Iterable) and not isinstance(given, (str, Mapping)) else []
-    if not least <= len(row) <= MAX_DOMAIN:
-        raise InputError(f"column {name!r} has {len(row):,} values; valid: a list of {MIN_DOMAIN} to {MAX_DOMAIN:,}")
-    try:
-        return check_labels([row], [len(row)])[0]
-    except InputError as error:
-        raise InputError(f"column {name!r}: {str(error).replace('labels[0]', 'labels')}") from None
-
-
-def _column_entry(column: Column, m: Mechanism) -> dict[str, Any]:
-    noise = m.recipe.noise
-    entry: dict[str, Any] = {"name": column.name, "labels": list(column.labels)}
-    entry |= {} if column.edges is None else {"edges": list(map(_plain, column.edges))}
-    entry |= {} if column.missing is None else {"missing": column.missing}
-    entry |= {"mechanism": m.name, "budget": m.budget, "noise": noise.kind, "integers": list(noise.integers)}
-    if isinstance(noise, Sets):
-        design, entry["integers"] = noise.design, [noise.threshold, noise.design.messages]
-        if design.digest and design.size * m.k > MOST_ENTRIES:
-            raise InputError(
-                f"column {column.name!r} needs a table of {design.size * m.k:,} messages; a collection's file holds at "
-                f"most {MOST_ENTRIES:,}: choose another protocol, such as those with hr"
-            )
-        entry["sets"] = [row.tolist() for row in design.sets(m.k)] if design.digest else "hadamard"
-    entry["others"] = m.recipe.unsampled.value
-    return entry | ({} if m.recipe.prior is None else {"prior": list(m.recipe.prior)})
-
-
-def _read_column(entry: Mapping[str, Any]) -> Column:
-    name, missing = check_text("name", entry["name"]), entry.get("missing")
-    labels = _labels(name, entry["labels"], MIN_DOMAIN)
-    edges = None
-    if "edges" in entry:
-        first, *inner, last = entry["edges"]
-        ends = -math.inf if first is None else float(first), math.inf if last is None else float(last)
-        edges = (ends[0], *map(float, inner), ends[1])
-        if not all(a < b for a, b in pairwise(edges)):
-            raise InputError(f"the edges of {name!r} do not rise")
-    bins = len(labels) if edges is None else len(edges) - 1 + (missing is not None and missing == labels[-1])
-    if len(labels) != bins or missing not in (None, *labels):
-        raise InputError(f"the labels of {name!r} do not fit its edges, or its value for missing ones")
-    return Column(name, labels, missing, edges)
+def _entry(column: Column, m: Mechanism) -> dict[str, Any]:
+    """A column as the file has it."""
+    noise, sets = m.recipe.noise, None
+    if isinstance(noise, Sets) and noise.design.digest:
+        if (count := noise.design.size * m.k) > MOST_ENTRIES:
+            valid = f"a collection's file holds {MOST_ENTRIES:,}: choose another protocol, such as those with hr"
+            raise InputError(f"column {column.name!r} needs a table of {count:,} messages, but {valid}")
+        sets = [row.tolist() for row in noise.design.sets(m.k)]
+    entry = {
+        "name": column.name, "labels": column.labels, "bins": column.bins, "missing": column.missing,
+        "mechanism": m.name, "budget": m.budget, "noise": noise.kind, "integers": noise.integers, "sets": sets,
+        "others": m.recipe.unsampled.value, "prior": m.recipe.prior,
+    }  # fmt: skip
+    return {
+        key: list(value) if isinstance(value, tuple) else value for key, value in entry.items() if value is not None
+    }
 
 
 def _read_mechanism(entry: Mapping[str, Any], d: int, k: int) -> Mechanism:
     """The integers of a column, checked, and what follows from them."""
-    noise, loss = _read_noise(entry, k)
+    noise = noise_of(entry["noise"], [integer("integers", i, 0, 2**63) for i in entry["integers"]])
+    if isinstance(noise, Sets) and "sets" in entry:
+        table = own_design([[*map(int, row)] for row in entry["sets"]])
+        if len(entry["sets"]) != k or not table.messages <= noise.design.messages <= MOST_MESSAGES:
+            raise InputError(f"the message sets of {entry['name']!r} do not fit its labels and integers")
+        noise = replace(noise, design=replace(noise.design, size=table.size, shared=table.shared, source=table.table))
+    elif isinstance(noise, Sets) and noise.design != hadamard(k):
+        raise InputError(f"{entry['name']!r} lacks its message sets")
     prior = tuple(integer("prior", t, 0, KEEP_ONE) for t in entry["prior"]) if "prior" in entry else None
-    if not noise.informative or (prior is not None and (len(prior) != k - 1 or list(prior) != sorted(prior))):
+    if not 0 < noise.q(k) < noise.p(k) < 1 or (
+        prior and (len(prior) != k - 1 or any(a > b for a, b in pairwise(prior)))
+    ):
         raise InputError(f"the integers of {entry['name']!r} are no mechanism")
-    recipe = Recipe(Unsampled(entry["others"]), noise, prior)
-    budget = float(entry["budget"])
-    return Mechanism(str(entry["mechanism"]), d, k, budget, recipe, budget, loss(noise, budget, k), math.nan)
-
-
-def _read_noise(entry: Mapping[str, Any], k: int) -> tuple[Noise, Any]:
-    """A noise, and the function of its loss."""
-    first, *rest = entry["integers"]
-    match entry["noise"], rest:
-        case Keep.kind, []:
-            return Keep(integer("threshold", first, 0, KEEP_ONE - 1)), keep_loss
-        case Sets.kind, [messages]:
-            table = [[*map(int, row)] for row in entry["sets"]] if entry["sets"] != "hadamard" else None
-            design = hadamard(k) if table is None else own_design(table)
-            if (table is not None and len(table) != k) or not design.messages <= messages <= MOST_MESSAGES:
-                raise InputError(f"the message sets of {entry['name']!r} do not fit its labels")
-            design = design if table is None else replace(design, messages=messages)
-            return Sets(integer("threshold", first, 0, KEEP_ONE - 1), design), sets_loss
-        case Bits.kind, [tq]:
-            return Bits(integer("tp", first, 1, ONE - 1), integer("tq", tq, 1, ONE - 1)), bits_loss
-        case Subsets.kind, [size]:
-            return Subsets(integer("tp", first, 0, ONE - 1), integer("size", size, 1, k - 1)), ss_loss
-    raise InputError(f"{entry['name']!r} has an unknown noise: {entry['noise']!r} with {len(rest) + 1} integers")
+    budget, recipe = float(entry["budget"]), Recipe(Unsampled(entry["others"]), noise, prior)
+    return Mechanism(
+        str(entry["mechanism"]), d, k, budget, recipe, budget, LOSS[noise.kind](noise, budget, k), math.nan
+    )
 
 
 def _vectors(made: Collection, seed: int) -> Any:
@@ -512,5 +430,208 @@ def _vectors(made: Collection, seed: int) -> Any:
             near = int(random.choice(each)) - int(random.integers(2)) if each else -1
             words.append(near if 0 <= near < KEEP_ONE else int(random.integers(KEEP_ONE)))
         record = {c.name: c.example((i // d + j) % len(c.labels)) for j, c in enumerate(made.columns)}
-        report = made.report(made.codes(record), np.array(words, np.uint32))
-        yield {"record": record, "words": words, "report": report}
+        report = made.report(record, np.array(words, np.uint32))
+        yield {"record": record, "words": np.array(words, ">u4").tobytes().hex(), "report": report}
+
+
+# ----------------------------------------------------------------------------------------------------- the aggregator
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("a key is given twice")
+    return found
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_unique)
+
+
+class State(Tally):
+    """Counts of the reports of a collection, without the reports, and without anybody's identifier.
+
+    Parameters
+    ----------
+    collection : path or Collection
+        What is collected; a report of another collection is never used.
+    id : str, optional
+        The key under which whoever received the reports has added the user's identifier.  Only the first report of
+        a user is used.  Identifiers are kept as keyed hashes, 8 bytes each, in memory alone: who reports once before a
+        state is saved and once afterwards is not noticed.
+
+    Attributes
+    ----------
+    n : int
+        Reports that were used.
+    bad : Counter
+        Lines that were left out, by reason.
+
+    Examples
+    --------
+    >>> asked = gpu_rsfd.collection({"sex": ["female", "male"]}, "spl-grr", 2.0)
+    >>> client, state = gpu_rsfd.Client(asked), gpu_rsfd.State(asked)
+    >>> with open("reports.jsonl", "w") as file:
+    ...     for _ in range(500):
+    ...         print(json.dumps(client.randomise({"sex": "male"})), file=file)
+    >>> state.add("reports.jsonl")
+    >>> state.aggregate()
+    Aggregate(500 reports of spl-grr, epsilon=2, guarantee=user, d=1; 95 % intervals for these users)
+    """
+
+    def __init__(self, collection: Collection | str | os.PathLike[str], id: str | None = None) -> None:
+        self.collection = collection if isinstance(collection, Collection) else Collection.read(collection)
+        super().__init__(self.collection.mechanisms, self.collection.names, "count")
+        self.runs: list[str] = []  # of which the counts are: none is added twice
+        self.longest = ENVELOPE + sum(m.k + 4 if m.recipe.unary else 12 for m in self.ms)
+        self._id, self._key, self._seen = id, secrets.token_bytes(32), np.empty(0, np.uint64)
+        self._own = secrets.token_hex(8)
+
+    def add(self, path: str | os.PathLike[str], opened: Callable[..., Any] = open) -> None:
+        """Count the reports of a file, a line each.
+
+        Parameters
+        ----------
+        path : path
+            JSON lines, packed if the name ends in .gz; `-` is standard input.
+        opened : callable
+            What opens the file, such as `rich.progress.open`.
+
+        Raises
+        ------
+        InputError
+            If the file can't be read to its end: this object is then of no use.
+        """
+        try:
+            with sys.stdin.buffer if str(path) == "-" else opened(path, "rb") as file:
+                source: Any = gzip.GzipFile(fileobj=file) if str(path).endswith(".gz") else file
+                lines = _lines(_stream := io.BufferedReader(source, 1 << 20), self.longest)
+                while batch := list(islice(lines, max(1, BATCH_BYTES // self.longest))):
+                    heed_signals()
+                    self._take([self._read(line) for line in batch])
+        except (OSError, EOFError, zlib.error) as error:
+            raise InputError(f"{path} can't be read to its end: {getattr(error, 'strerror', None) or error}") from None
+
+    def _take(self, read: list[str | tuple[list[Any], int]]) -> None:
+        self.bad.update(reason for reason in read if isinstance(reason, str))
+        found = [report for report in read if not isinstance(report, str)]
+        if self._id is not None:
+            hashes, first = np.unique(np.array([user for _, user in found], np.uint64), return_index=True)
+            fresh = np.sort(first[~np.isin(hashes, self._seen)]).tolist()
+            self._seen = np.union1d(self._seen, hashes)
+            self.bad.update(["of a user who has reported before"] * (len(found) - len(fresh)))
+            found = [found[i] for i in fresh]
+        if found:
+            self._add_users([report for report, _ in found], 0)
+            self.runs += [] if self._own in self.runs else [self._own]
+
+    def _read(self, line: bytes) -> str | tuple[list[Any], int]:
+        """A report, which nothing but whole numbers and bits gets into, and the hash of its user; or what is wrong."""
+        if len(line) > self.longest or line.count(b"[") + line.count(b"{") > DEEPEST:
+            return "too long, or with too many brackets"
+        try:
+            found = DECODER.decode(line.decode())
+        except (ValueError, RecursionError):
+            return "not JSON"
+        if type(found) is not dict or type(report := found.get("report")) is not list:
+            return "not a report"
+        if found.get("collection") != self.collection.identity:
+            return "of another collection"
+        places, entries = (report[:1], report[1:]) if self.partial else (range(len(self.ms)), report)
+        if len(report) != (2 if self.partial else len(self.ms)) or not all(map(self._fits, places, entries)):
+            return "not made by a client"
+        user = 0 if self._id is None else found.get(self._id)
+        if type(user) not in (str, int) or user == "":
+            return "without the user's identifier"
+        digest = hashlib.blake2b(repr(user).encode("utf-8", "surrogatepass"), digest_size=8, key=self._key).digest()
+        sent = [np.frombuffer(y.encode(), np.uint8) - 48 if type(y) is str else y for y in report]
+        return sent, int.from_bytes(digest, "little")
+
+    def _fits(self, j: Any, entry: Any) -> bool:
+        if type(j) is not int or not 0 <= j < len(self.ms):
+            return False
+        if (messages := self.messages[j]) is not None:
+            return type(entry) is int and 0 <= entry < messages
+        digits = type(entry) is str and len(entry) == self.ms[j].k and not entry.strip("01")
+        return digits and self.sizes[j] in (None, entry.count("1"))
+
+    def aggregate(self, against: str = "users", level: float = 0.95) -> Aggregate:
+        """Estimates with intervals from all reports so far.
+
+        Parameters
+        ----------
+        against : {'users', 'population'}
+            As in `gpu_rsfd.aggregate`.
+        level : float
+            The confidence level of each interval, for each value by itself.
+
+        Returns
+        -------
+        Aggregate
+
+        Raises
+        ------
+        InputError
+            If no report could be used.
+        """
+        check_told(against, level)
+        if not self.n:
+            raise InputError(f"no report could be used; left out: {self.left_out or 'none'}")
+        asked = self.collection
+        told = asked.protocol, asked.epsilon, asked.guarantee, Domain.of(m.k for m in self.ms), asked.names
+        return Aggregate.of((*told, tuple(column.labels for column in asked.columns)), self, self.ms, against, level)
+
+    @property
+    def left_out(self) -> str:
+        """The lines that were not used, by reason, in words."""
+        return ", ".join(f"{count:,} {reason}" for reason, count in self.bad.most_common())
+
+    def __add__(self, other: State) -> State:
+        """Both together; of one collection, and with no report in common."""
+        if self.collection.identity != other.collection.identity:
+            raise InputError(f"states of two collections can't be added: {self.collection!r}, {other.collection!r}")
+        both = State(self.collection, self._id)
+        both._gain(self.n, self.bad, self.runs, self._counts)
+        return both._gain(other.n, other.bad, other.runs, other._counts)
+
+    @property
+    def _counts(self) -> list[Any]:
+        return [*self.heard, self.reporters, self.squares]
+
+    def _gain(self, n: int, bad: Mapping[str, int], runs: list[str], counts: list[Any]) -> State:
+        if {*self.runs} & {*runs}:
+            raise InputError("a state is there twice: it is already part of the other one")
+        self.n, self.runs = self.n + n, [*self.runs, *runs]
+        self.bad.update(bad)
+        for mine, more in zip(self._counts, counts, strict=True):
+            mine += np.array(more, mine.dtype)
+        return self
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the counts, and the collection that they are of; nobody's report or identifier."""
+        document = {
+            "schema": STATE, "identity": "0" * 64, "reports": self.n, "bad": self.bad, "runs": self.runs,
+            "counts": [column.astype(int).tolist() for column in self._counts], "collection": self.collection.text,
+        }  # fmt: skip
+        replace_file(Path(path), sealed(document))
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], id: str | None = None) -> State:
+        """Read counts that were saved, to be continued or added to others."""
+
+        def made(document: dict[str, Any], *_: Any) -> State:
+            state = cls(Collection.read(f"the collection in {path}", document["collection"].encode()), id)
+            counts = [[integer("counts", n, 0, 2**62) for n in column] for column in document["counts"]]
+            bad = {str(why): integer("bad", n, 0, MAX_USERS) for why, n in document["bad"].items()}
+            runs = [*map(str, document["runs"])]
+            return state._gain(integer("reports", document["reports"], 0, MAX_USERS), bad, runs, counts)
+
+        return unsealed(str(path), None, STATE, made)
+
+
+def _lines(file: Any, longest: int) -> Iterator[bytes]:
+    """Lines, those that are too long cut, whose rest is skipped."""
+    while line := file.readline(longest + 1):
+        rest = line
+        while len(rest) > longest and not rest.endswith(b"\n"):
+            rest = file.readline(longest + 1)
+        if line.strip():
+            yield line

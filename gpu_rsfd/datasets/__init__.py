@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpu_rsfd.datasets.base import Dataset as Dataset
 from gpu_rsfd.datasets.counted import CountedDataset as CountedDataset
+from gpu_rsfd.datasets.evolving import EvolvingDataset as EvolvingDataset
 from gpu_rsfd.datasets.paper import ORIGINALS, PUBLISHED, from_originals, has_originals, nursery, rebuilt
 from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC
 from gpu_rsfd.datasets.synthetic import SyntheticDataset as SyntheticDataset

@@ -80,6 +80,7 @@ class Dataset:
     source: str = "in memory"
 
     origin: tuple[str, dict[str, Any]] | None = None  # the file that it was loaded from, and how
+    round = 0  # of a collection over time
     has_rows = True  # False: known only by its counts, `column` cannot be asked for
 
     def __init__(
@@ -103,7 +104,7 @@ class Dataset:
             raise InputError(f"codes has {table.shape[1]} columns, but domain has {self.d} sizes")
         if table.dtype.kind not in "iub":
             raise InputError(f"codes has dtype {table.dtype}; integers 0 … k - 1 are needed")
-        self._columns = [_checked_column(table[:, j], j, k) for j, k in enumerate(self.domain)]
+        self._columns = [checked_column(table[:, j], j, k) for j, k in enumerate(self.domain)]
         self.labels = None if labels is None else check_labels(labels, self.domain)
         self.source = check_text("source", source)
 
@@ -166,11 +167,13 @@ def check_rows(data: Dataset, sampler: str) -> None:
         raise InputError(f"{known}: sampler={sampler!r} cannot be used; available: marginals")
 
 
-def _checked_column(column: npt.NDArray[Any], j: int, k: int) -> Codes:
+def checked_column(column: npt.NDArray[Any], j: int, k: int, round: int | None = None) -> Codes:
+    """The codes of an attribute, in one of several rounds or at all; an error if one is outside its domain."""
     low, high = int(column.min()), int(column.max())
     if low < 0 or high >= k:
         bad = low if low < 0 else high
-        raise InputError(f"codes[:, {j}] holds {bad}, outside 0 … {k - 1} (domain[{j}]={k})")
+        place = f"{j}" if round is None else f"{j}, {round}"
+        raise InputError(f"codes[:, {place}] holds {bad}, outside 0 … {k - 1} (domain[{j}]={k})")
     codes = np.array(column, dtype=code_dtype(k), order="C")
     codes.flags.writeable = False
     return codes

@@ -7,6 +7,7 @@ results file and the table in the docs all come from `OPTIONS`.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,16 @@ def _check_texts(name: str) -> Callable[[Any], list[str] | None]:
         return [value] if isinstance(value, str) else [str(entry) for entry in value]
 
     return check
+
+
+def _check_rounds(value: Any) -> dict[str, str]:
+    """`hours=h_*`, or `h_*`, whose attribute is called h."""
+    given = [f"{name}={pattern}" for name, pattern in value.items()] if isinstance(value, Mapping) else value
+    pairs = [text.rpartition("=") for text in _check_texts("rounds_in")(given) or ()]
+    found = {name or re.sub(r"[\W_]+", " ", pattern).strip() or pattern: pattern for name, _, pattern in pairs}
+    if len(found) < len(pairs):
+        raise InputError(f"rounds_in={','.join(map(''.join, pairs))} must give each attribute a name of its own")
+    return found
 
 
 def _check_share(value: Any) -> float | None:
@@ -109,6 +120,12 @@ OPTIONS = (
            check=one_of("decimal mark", (".", ",")), default=".", default_text=".", known=(".", ",")),
     Option("encoding", "NAME", "Encoding of a text file.", "latin-1", check=_check_encoding, default="utf-8",
            default_text="utf-8"),
+    Option("rounds_in", "LIST", "Columns that hold an attribute in one round each, in the order of the rounds.",
+           "'hours=h_*,mood=m_*'", check=_check_rounds, read=read_list("rounds-in"), many=True,
+           type_text="str, list of str or mapping from attribute to pattern, optional"),
+    Option("missing_rounds", "NAME", "A value missing in a round: refuse, or take that of the round before (last).",
+           "last", check=one_of("missing_rounds", ("refuse", "last")), default="refuse", default_text="refuse",
+           known=("refuse", "last"), type_text="{'refuse', 'last'}, optional"),
     Option("keep_identifiers", "LIST", "Columns to use although they look like identifiers or free text.", "postcode",
            check=_check_texts("keep_identifiers"), read=read_list("keep-identifiers"), many=True,
            type_text="str or list of str, optional"),

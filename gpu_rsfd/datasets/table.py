@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal, InvalidOperation
+from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from itertools import islice, pairwise
 from pathlib import Path
@@ -30,6 +31,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN
 from gpu_rsfd.datasets.base import MIN_COUNT, Dataset, withheld
+from gpu_rsfd.datasets.evolving import EvolvingDataset
 from gpu_rsfd.datasets.options import BY_NAME, OF_TEXT_FILES, check_options, command_words, stored, with_options
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.textfiles import toml_loads
@@ -552,7 +554,7 @@ def _of_file(path: Path, name: str | None, given: Mapping[str, Any], options: di
 
 def _check_file(path: Path) -> None:
     if not path.is_file():
-        raise InputError(f"{path} is not a file" if path.exists() else f"no such file: {path}")
+        raise InputError(f"{path} is not a file" if path.exists() else f"{path} does not exist")
 
 
 def _check_scope(what: str, suffix: str, given: Mapping[str, Any]) -> None:
@@ -567,8 +569,11 @@ def _chosen(what: str, options: Mapping[str, Any], owners: Iterable[str], names:
         raise InputError(f"{what} has {len(names):,} columns; at most {MAX_ATTRIBUTES:,} are valid")
     there, wanted, excluded = Counter(filter(None, names)), options["columns"], options["exclude"] or ()
     for name in (*(wanted or ()), *excluded, *options["bins"], *owners):
-        if name not in there:
+        if name not in there and name not in options["rounds_in"]:
             raise InputError(f"{what} has no column {name!r}; columns: {shorten(there)}")
+    if options["rounds_in"]:
+        patterns = options["rounds_in"].values()
+        wanted = [n for n in (there if wanted is None else wanted) if any(fnmatchcase(n, p) for p in patterns)]
     chosen = [name for name in (there if wanted is None else dict.fromkeys(wanted)) if name not in excluded]
     if twice := [name for name in chosen if there[name] > 1]:
         raise InputError(f"column {twice[0]!r} is twice in {what}: leave it out (exclude={twice[0]}), or rename it")
@@ -590,6 +595,26 @@ def _settled(column: Column, marks: Iterable[tuple[str, str, str]], decimal: str
     return replace(column, places=moved[column.places], values=list(merged), decimal="" if column.declared else decimal)
 
 
+def _rounds(columns: Sequence[Column], options: Mapping[str, Any]) -> list[Column]:
+    """A column for each attribute that has rounds, which lie below each other in it."""
+    long = []
+    for name, pattern in options["rounds_in"].items():
+        rounds = [column for column in columns if fnmatchcase(column.name, pattern)]
+        if len(rounds) < 2 or len(rounds) * len(options["rounds_in"]) != len(columns):
+            many = "each attribute needs two or more, as many as the others, and a column can't be of two attributes"
+            raise InputError(f"rounds_in={name}={pattern} fits {len(rounds)} of {len(columns)} columns; {many}")
+        values = {text: i for i, text in enumerate(dict.fromkeys(text for one in rounds for text in one.values))}
+        places = np.array([np.array([*map(values.get, c.values), MISSING])[c.places] for c in rounds], np.int64)
+        for r in range(1, len(rounds)) if options["missing_rounds"] == "last" else ():
+            places[r] = np.where(places[r] == MISSING, places[r - 1], places[r])
+        if (gaps := (places == MISSING).any(axis=1)).any():
+            helps = "leave these users out, or take the value of the round before (missing_rounds=last)"
+            raise InputError(f"column {rounds[int(gaps.argmax())].name!r} has missing values in a round; {helps}")
+        rows = np.tile(np.arange(places.shape[1]), len(rounds))
+        long.append(replace(rounds[0], name=name, places=places.ravel(), values=list(values), rows=rows))
+    return long
+
+
 def _made(
     what: str, read: Callable[..., Iterator[Any]], options: dict[str, Any], named: tuple[str, str, str | None]
 ) -> TableReport:
@@ -600,9 +625,11 @@ def _made(
     found = list(read(options, partial(_chosen, what, options, owners)))
     problems = [str(column) for column in found if isinstance(column, InputError)]
     columns = [_settled(column, marks, options["decimal"]) for column in found if isinstance(column, Column)]
-    rows = len(columns[0].places) if columns else 0
+    rows, several = len(columns[0].places) if columns else 0, bool(options["rounds_in"])
     if not rows:
         raise InputError("\n  ".join(problems) or f"{what} has no rows; at least one is needed")
+    if several:
+        columns = _rounds(columns, options)
     if options["missing"] == "drop":
         keep = np.flatnonzero(np.all([column.places != MISSING for column in columns], axis=0))
         if not len(keep):
@@ -626,16 +653,19 @@ def _made(
         except InputError as error:
             problems.append(str(error))
         least = 0 if column.declared == "codes" else options["min_count"]
-        common = () if looks else _commonest(counts, labels, len(column.places), least)
+        common = () if looks or k > max(FEW, rows / 2) else _commonest(counts, labels, len(column.places), least)
         gaps = None if 0 < column.counts[-1] < least else int(column.counts[-1])
         reports.append(ColumnReport(column.name, looks.removeprefix("an ") or column.kind, k, gaps, common))
     data, texts = None, [labels for _, labels in made]
     if not problems:
         table, names = np.stack([codes for codes, _ in made], axis=1), [column.name for column in columns]
-        data = Dataset(table, map(len, texts), names, named[0], texts, source=named[1])
-    users = len(columns[0].places)
+        kind, codes = (
+            (EvolvingDataset, table.reshape(-1, rows, len(names)).transpose(1, 2, 0)) if several else (Dataset, table)
+        )
+        data = kind(codes, map(len, texts), names, named[0], texts, source=named[1])
+    sizes = rows, rows if several else len(columns[0].places)
     proposed = _proposed([c for c in columns if c.name not in domains], [c.name for c in personal], options)
-    return TableReport(*named, rows, users, options["delimiter"], tuple(reports), tuple(problems), proposed, data)
+    return TableReport(*named, *sizes, options["delimiter"], tuple(reports), tuple(problems), proposed, data, columns)
 
 
 def _proposed(columns: Sequence[Column], personal: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -713,6 +743,7 @@ class TableReport:
     problems: tuple[str, ...] = ()  # each must be resolved before the table can be used
     proposed: dict[str, Any] = field(default_factory=dict)  # options that may help
     data: Dataset | None = field(default=None, repr=False, compare=False)  # None if there are problems
+    read: Sequence[Column] = field(default=(), repr=False, compare=False)  # as it is, whatever the problems
 
     def dataset(self) -> Dataset:
         """The data set; all problems of the table in one error, a line each."""
@@ -722,7 +753,8 @@ class TableReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON has it."""
-        return {key: value for key, value in asdict(replace(self, data=None)).items() if key != "data"}
+        plain = asdict(replace(self, data=None, read=()))
+        return {key: plain[key] for key in plain if key not in ("data", "read")}
 
     def __str__(self) -> str:
         how = f"; delimiter {_show_delimiter(self.delimiter)}" if self.delimiter else ""

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import SIMULATION, Option, whole
+from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.results.result import CELL, Column, Header, Layout, Result
-from gpu_rsfd.spec import FIELDS
+from gpu_rsfd.spec import FIELDS, Spec
 
 if TYPE_CHECKING:
+    from gpu_rsfd.datasets.base import Dataset
     from gpu_rsfd.measure.view import View
 
 HEADERS = ("attribute", "value")  # dimensions whose sizes are the data set's
@@ -43,6 +45,8 @@ class Measurement:
         Options of a run that it has no use for.
     counts_first : bool
         Whether `measure` begins with `view.counts()`: these are then counted while the block before is worked out.
+    backends : tuple of str
+        The backends that can do it, if not all can.
     examples : tuple of str
         Command lines that `--help` shows.
     """
@@ -56,6 +60,7 @@ class Measurement:
     defaults: ClassVar[Mapping[str, Any]] = {}
     unused: ClassVar[tuple[str, ...]] = ()
     counts_first: ClassVar[bool] = False
+    backends: ClassVar[tuple[str, ...]] = ()
     examples: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
@@ -64,9 +69,15 @@ class Measurement:
 
     def __post_init__(self) -> None:
         for option in options_of(type(self)):
-            if option.known and getattr(self, option.name) not in option.values:
-                value = getattr(self, option.name)
-                raise InputError(f"unknown {option.name} {value!r}; available: {', '.join(option.values)}")
+            value = getattr(self, option.name)
+            for each in value if option.many and option.known else [value] if option.known else ():
+                if each not in option.values:
+                    raise InputError(f"unknown {option.name} {each!r}; available: {', '.join(option.values)}")
+            object.__setattr__(self, option.name, option.check(value))
+
+    def prepared(self, spec: Spec, datasets: Sequence[Dataset]) -> tuple[Any, Spec, Sequence[Dataset], list[Plan]]:
+        """Itself, the spec, the data sets and their plans, as they are run; an error if they can't be."""
+        return self, spec, datasets, [plan_for(spec, data) for data in datasets]
 
     def coords(self) -> Mapping[str, Sequence[Any]]:
         """The coordinates of each dimension of its own."""

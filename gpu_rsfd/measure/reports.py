@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gpu_rsfd.backends.cpu.rounds import Users
 from gpu_rsfd.backends.cpu.subsets import chosen
 from gpu_rsfd.backends.literal import Reports
 from gpu_rsfd.checks import MAX_USERS, check_epsilon, check_seed, integer
@@ -36,7 +37,7 @@ MOST_USERS = 1 << 14
 USERS_AT_ONCE = 1 << 12  # x values, whose digits are put together: NumPy's calls then take little of the time
 BYTES_PER_RECIPE = 28  # of a user, while a chunk is looked at
 
-Column = Callable[[int, int, int], Codes]  # (attribute, start, stop) -> codes
+Column = Callable[..., Codes]  # (attribute, start, stop), and the round if there are several -> codes
 
 
 def chunk_users(bytes_per_user: int, n: int) -> int:
@@ -63,6 +64,10 @@ class Chunk:
         self._kept: tuple[int, npt.NDArray[np.uint32]] | None = None  # the uniforms of the last attribute
         self._words: tuple[int, Words] | None = None
         self._encoded: dict[Any, tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]] = {}  # places and uniforms
+
+    def over_rounds(self, sampling: str, start: int, stop: int) -> Users:
+        """Some of these users over all rounds of a collection; `sampling`: fixed or fresh."""
+        return Users(self._column, self.plan, self._n, self._tape, self.repetition, start, stop, sampling)
 
     @cached_property
     def sampled(self) -> npt.NDArray[np.int64]:

@@ -60,6 +60,23 @@ class View:
             self._counted = self._engine.count(self.plan, self.data, self.seed, self.repetitions, self._progress)
         return self._counted
 
+    @property
+    def sampler(self) -> str:
+        """Whether every user is simulated (users), or counts alone (counts, marginals)."""
+        return self._engine.sampler
+
+    def check_backend(self, known: Sequence[str]) -> None:
+        """Refuses a backend that was asked for and is not one of these."""
+        asked = getattr(self._engine.backend, "name", self._engine.backend)
+        if asked not in ("auto", *known):
+            raise InputError(f"backend={asked} can't be used in {self.name}; available: auto, {', '.join(known)}")
+
+    def counts_at(self, data: Dataset) -> tuple[Counts, Counts]:
+        """`counts` of other data, such as a round of these, by a sampler."""
+        progress = None if data.round else self._progress
+        tables, sampled = self._engine.count(self.plan, data, self.seed, self.repetitions, progress)
+        return self.plan.expand(tables), self.plan.reporters(data.n, sampled)
+
     def counts(self) -> tuple[Counts, Counts]:
         """Count the reports.
 

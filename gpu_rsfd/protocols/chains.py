@@ -129,22 +129,17 @@ def _no_rule(e: float, k: int) -> Any:
     raise TypeError("one report of this chain depends on both budgets: built() makes it")
 
 
-def _longitudinal(name: str, rule: NoiseRule, chain: Chained, source: str) -> NoiseRule:
+def _longitudinal(name: str, rule: NoiseRule, chain: Chained, source: str, second: str = "") -> NoiseRule:
     """Both steps together are the plain rule at e1, so one round is simulated by that rule.
 
-    A chain of two GRRs is a GRR, and the second step is chosen so that one report loses exactly e1.
+    A chain of two GRRs is a GRR, and the second step is chosen so that one report loses exactly e1.  With another
+    second step, which is described, one report has probabilities of its own.
     """
-    p_star, q_star = (
-        text.replace("e^e", "e^(a e)").replace("e^(e/2)", "e^(a e/2)") for text in (rule.p_star, rule.q_star)
-    )
-    return replace(rule, name=name, p_star=p_star, q_star=q_star, source=source, chain=chain)
-
-
-def _of_both(name: str, rule: NoiseRule, chain: Chained, source: str, second: str, q_star: str = "") -> NoiseRule:
-    """One report has probabilities of its own."""
-    p_star, q_star = f"q2 + p1 (p2 - q2), {second}", q_star or "q2 + q1 (p2 - q2)"
-    more = {"p_star": p_star, "q_star": q_star, "source": source, "chain": chain}
-    return replace(rule, name=name, ideal=_no_rule, thresholds=_no_rule, **more)  # type: ignore[arg-type]
+    stars = [text.replace("e^e", "e^(a e)").replace("e^(e/2)", "e^(a e/2)") for text in (rule.p_star, rule.q_star)]
+    if second:
+        rule = replace(rule, ideal=_no_rule, thresholds=_no_rule)
+        stars = [f"q2 + p1 (p2 - q2), {second}", stars[1] if stars[1] == "1 / g" else "q2 + q1 (p2 - q2)"]
+    return replace(rule, name=name, p_star=stars[0], q_star=stars[1], source=source, chain=chain)
 
 
 _DCN = "Arcolezi et al., Digital Communications and Networks 2022"
@@ -155,15 +150,9 @@ L_GRR = _longitudinal("l-grr", GRR, _of_kept(), f"after {_DCN}{_OWN_STEP}")
 L_SUE = _longitudinal("l-sue", SUE, _of_bits(SUE), "Erlingsson et al., CCS 2014 (RAPPOR, one report)")
 L_OSUE = _longitudinal("l-osue", OUE, _of_bits(OUE), _DCN)
 BILOLOHA = _longitudinal("biloloha", BLH, _of_kept(lambda e, e1: 2), _EDBT)
-OLOLOHA = _longitudinal(
-    "ololoha",
-    OLH,
-    _of_kept(lambda e, e1: round(math.exp(e1)) + 1),
-    f"after {_EDBT}; with the cells of OLH and another second step",
-)
-L_OUE = _of_both("l-oue", OUE, _of_bits(OUE, half=True), _DCN, "p2 = 1/2")
-L_SOUE = _of_both("l-soue", SUE, _of_bits(SUE, half=True), _DCN, "p2 = 1/2")
-L_GRR_PUBLISHED = _of_both("l-grr-published", GRR, _of_kept(published=True), _DCN, _RATIO)
-OLOLOHA_PUBLISHED = _of_both(
-    "ololoha-published", OLH, _of_kept(_published_cells, published=True), _EDBT, _RATIO, "1 / g"
-)
+_OLH_CELLS = _of_kept(lambda e, e1: round(math.exp(e1)) + 1)
+OLOLOHA = _longitudinal("ololoha", OLH, _OLH_CELLS, f"after {_EDBT}; with the cells of OLH and another second step")
+L_OUE = _longitudinal("l-oue", OUE, _of_bits(OUE, half=True), _DCN, "p2 = 1/2")
+L_SOUE = _longitudinal("l-soue", SUE, _of_bits(SUE, half=True), _DCN, "p2 = 1/2")
+L_GRR_PUBLISHED = _longitudinal("l-grr-published", GRR, _of_kept(published=True), _DCN, _RATIO)
+OLOLOHA_PUBLISHED = _longitudinal("ololoha-published", OLH, _of_kept(_published_cells, True), _EDBT, _RATIO)

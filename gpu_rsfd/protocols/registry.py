@@ -152,20 +152,22 @@ _ENTRIES = (
 )
 # fmt: on
 REGISTRY: dict[str, Protocol] = {entry.name: entry for entry in _ENTRIES}
+LABELS = {entry.label: entry.name for entry in _ENTRIES}
 PROTOCOLS: tuple[str, ...] = tuple(REGISTRY)
 PAPER: tuple[str, ...] = PROTOCOLS[:6]  # the six methods that the paper evaluates
 
 
 def as_protocol(protocol: object) -> Protocol:
-    """A protocol by its name; an object is taken as it is."""
+    """A protocol by its name or label; an object is taken as it is."""
     if isinstance(protocol, Protocol):
         return protocol
-    if str(protocol) not in REGISTRY:
-        close = difflib.get_close_matches(str(protocol), REGISTRY, 5)
-        close.sort(key=lambda name: not name.startswith(str(protocol)))  # an unfinished name is the likeliest slip
+    wanted = LABELS.get(str(protocol), str(protocol))
+    if wanted not in REGISTRY:
+        close = difflib.get_close_matches(wanted, REGISTRY, 5)
+        close.sort(key=lambda name: not name.startswith(wanted))  # an unfinished name is the likeliest slip
         hint = f"did you mean {close[0]}? " if close else ""
         raise InputError(f"unknown protocol {protocol!r}; {hint}available: {', '.join(REGISTRY)}")
-    return REGISTRY[str(protocol)]
+    return REGISTRY[wanted]
 
 
 def label(protocol: str | Protocol) -> str:

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import islice
 from statistics import NormalDist
@@ -20,6 +20,7 @@ from gpu_rsfd.checks import check_epsilon
 from gpu_rsfd.datasets.base import Labels, check_labels
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.late import provided
 from gpu_rsfd.protocols import (
     DEFAULT_SETTINGS,
     Keep,
@@ -86,7 +87,39 @@ class Aggregate:
     high: Floats
     level: float
     against: str
-    contexts: tuple[Context, ...]  # what a post-processing may know of each attribute
+    mechanisms: tuple[Mechanism, ...]
+
+    @classmethod
+    def of(cls, told: Any, tally: Any, ms: tuple[Mechanism, ...], against: str, level: float) -> Aggregate:
+        """Estimates from counts; `told` is protocol, epsilon, guarantee, domain, names and labels."""
+        found = intervals(ms, tally.counts, tally.reporters, tally.n, against, level)
+        every: Any = *told, tally.n, dict(tally.bad), tally.counts, tally.reporters, *found, level, against, ms
+        return cls(*every)
+
+    @cached_property
+    def contexts(self) -> tuple[Context, ...]:
+        """What a post-processing may know of each attribute."""
+        each = zip(self.mechanisms, self.reporters.tolist(), strict=True)
+        return tuple(Context.of_mechanism(m, self.n, reported) for m, reported in each)
+
+    def __add__(self, other: Aggregate) -> Aggregate:
+        """Both together, as if all of their reports had been aggregated at once; they must be of different users."""
+        told, theirs = ((x.protocol, x.epsilon, x.guarantee, x.domain, x.names, x.labels) for x in (self, other))
+        kinds = [([m.recipe for m in x.mechanisms], x.against, x.level) for x in (self, other)]
+        if told != theirs or kinds[0] != kinds[1]:
+            raise InputError(f"{self!r} and {other!r} can't be added: both must be of one collection, and told alike")
+        counts, reporters = self.counts + other.counts, self.reporters + other.reporters
+        bad = dict(Counter(self.bad) + Counter(other.bad))
+        both = replace(self, n=self.n + other.n, bad=bad, counts=counts, reporters=reporters)
+        return Aggregate.of(told, both, self.mechanisms, self.against, self.level)
+
+    def to_dataframe(self) -> Any:
+        """`rows` as a pandas DataFrame; needs the extra `notebook`."""
+        return provided("notebook").frame(self.rows())
+
+    def plot(self) -> Any:
+        """Estimates with their intervals as a Matplotlib figure, a panel for each attribute."""
+        return provided("aggregated").figure(self)
 
     def postprocessed(self, how: PostprocessLike) -> Floats:
         """The estimates after a post-processing, such as `simplex` or `mle`.
@@ -185,11 +218,7 @@ def aggregate(
     >>> found.counts.tolist(), found.reporters.tolist()
     ([0, 1, 1, 0, 0, 0, 1], [2, 1])
     """
-    for name, value, known in (("against", against, AGAINST), ("bad", bad, BAD)):
-        if value not in known:
-            raise InputError(f"{name}={value!r} is unknown; available: {', '.join(known)}")
-    if not isinstance(level, (int, float)) or not 0 < level < 1:
-        raise InputError(f"level={level!r} must be above 0 and below 1, such as 0.95")
+    check_told(against, level, bad)
     sizes, chosen, settings = Domain.of(domain), as_protocol(protocol), settings.under(guarantee)
     attributes = tuple(names) if names is not None else tuple(f"A{j + 1}" for j in range(len(sizes)))
     if len(attributes) != len(sizes):
@@ -198,11 +227,17 @@ def aggregate(
     tally.add(reports)
     tally.check(chosen.name, epsilon)
     named = None if labels is None else check_labels(labels, sizes)
-    counts, reporters, n = tally.counts, tally.reporters, tally.n
-    found = intervals(tally.ms, counts, reporters, n, against, level)
-    collected = (chosen.name, float(epsilon), settings.guarantee, sizes, attributes, named, n, dict(tally.bad))
-    contexts = tuple(Context.of_mechanism(m, n, m_j) for m, m_j in zip(tally.ms, reporters.tolist(), strict=True))
-    return Aggregate(*collected, counts, reporters, *found, level, against, contexts)
+    told = chosen.name, float(epsilon), settings.guarantee, sizes, attributes, named
+    return Aggregate.of(told, tally, tally.ms, against, level)
+
+
+def check_told(against: str, level: float, bad: str = "count") -> None:
+    """Whose frequencies intervals are for, how sure they are, and what becomes of bad reports."""
+    for name, value, known in (("against", against, AGAINST), ("bad", bad, BAD)):
+        if value not in known:
+            raise InputError(f"{name}={value!r} is unknown; available: {', '.join(known)}")
+    if not isinstance(level, (int, float)) or not 0 < level < 1:
+        raise InputError(f"level={level!r} must be above 0 and below 1, such as 0.95")
 
 
 def intervals(
@@ -297,17 +332,17 @@ class Tally:
 
     def __init__(self, ms: tuple[Mechanism, ...], names: Sequence[str], bad: str) -> None:
         self.ms, self._names, self._refuse = ms, names, bad == "refuse"
-        self._smp = any(m.recipe.unsampled is Unsampled.NOTHING for m in ms)
-        self._messages = [n.messages(m.k) if isinstance(n := m.recipe.noise, (Keep, Sets)) else None for m in ms]
+        self.partial = any(m.recipe.unsampled is Unsampled.NOTHING for m in ms)
+        self.messages = [n.messages(m.k) if isinstance(n := m.recipe.noise, (Keep, Sets)) else None for m in ms]
         noises = [m.recipe.noise for m in ms]
-        self._sizes = [noise.size if isinstance(noise, Subsets) else None for noise in noises]
+        self.sizes = [noise.size if isinstance(noise, Subsets) else None for noise in noises]
         self.n = 0
         self.bad: Counter[str] = Counter()
         self._first: tuple[int, str] | None = None
-        each = zip(self._messages, ms, strict=True)
-        self._heard = [np.zeros(m.k if messages is None else messages, np.int64) for messages, m in each]
+        each = zip(self.messages, ms, strict=True)
+        self.heard = [np.zeros(m.k if messages is None else messages, np.int64) for messages, m in each]
         self.reporters = np.zeros(len(ms), np.int64)
-        self._squares = np.zeros(len(ms))  # of the bits that are set in a report
+        self.squares = np.zeros(len(ms))  # of the bits that are set in a report
 
     def add(self, reports: Any) -> None:
         """Counts reports in any of the forms, a batch at a time."""
@@ -345,7 +380,7 @@ class Tally:
             for i in np.flatnonzero(self._outside(values, j)).tolist():
                 wrong.setdefault(int(users[i]) - first, ("outside the domain", self._holds(j, values[i])))
         senders = [each - first for each in reports.users]
-        self._count(list(reports.values), senders, len(reports.sampled), wrong, start)
+        self.count(list(reports.values), senders, len(reports.sampled), wrong, start)
 
     def _add_users(self, batch: Any, start: int) -> None:
         """Reports of single users: first all at once, and one by one if that fails."""
@@ -369,14 +404,14 @@ class Tally:
             values.append(column)
             for i in np.flatnonzero(self._outside(column, j)).tolist():
                 wrong.setdefault(int(users[j][i]), ("outside the domain", self._holds(j, entries[i])))
-        self._count(values, [np.asarray(each, np.int64) for each in users], len(batch), wrong, start)
+        self.count(values, [np.asarray(each, np.int64) for each in users], len(batch), wrong, start)
 
     def _columns(self, batch: Any) -> tuple[list[Any], list[Any]] | None:
         """(entries, users) of each attribute, if a batch is an array that has nothing but good shapes."""
         d, everyone = len(self.ms), np.arange(len(batch))
-        if not isinstance(batch, np.ndarray) or batch.shape[1:2] != (2 if self._smp else d,):
+        if not isinstance(batch, np.ndarray) or batch.shape[1:2] != (2 if self.partial else d,):
             return None
-        if not self._smp:
+        if not self.partial:
             return [batch[:, j] for j in range(d)], [everyone] * d
         users = [np.flatnonzero(batch[:, 0] == j) for j in range(d)] if batch[0].ndim == 1 else []
         if batch.dtype.kind not in WHOLE or sum(map(len, users)) < len(batch):
@@ -388,7 +423,7 @@ class Tally:
         d = len(self.ms)
         if not isinstance(report, (list, tuple)) and not (isinstance(report, np.ndarray) and report.ndim):
             raise ValueError(f"it is {_shown(report)}, not a list")
-        if not self._smp:
+        if not self.partial:
             if len(report) != d:
                 raise ValueError(f"it has {len(report)} entries, but there are {d} attributes")
             return list(enumerate(report))
@@ -403,14 +438,14 @@ class Tally:
 
     def _column(self, entries: Any, j: int) -> npt.NDArray[Any] | None:
         """All entries of an attribute as an array; None if some have another shape or are no numbers."""
-        k, bits = self.ms[j].k, self._messages[j] is None
+        k, bits = self.ms[j].k, self.messages[j] is None
         if not len(entries):
             return np.empty((0, k) if bits else 0, np.uint8 if bits else np.int64)
         try:
             column = np.asarray(entries)
         except (ValueError, TypeError, OverflowError):
             return None
-        if bits and self._sizes[j] == column.shape[-1] < k:
+        if bits and self.sizes[j] == column.shape[-1] < k:
             column = _as_bits(column, k)
         if column.shape != ((len(entries), k) if bits else (len(entries),)):
             return None
@@ -419,7 +454,7 @@ class Tally:
     def _one_by_one(self, entries: Any, users: Any, j: int, wrong: dict[int, Any]) -> npt.NDArray[Any]:
         """The same, where an entry of a wrong shape becomes one outside the domain."""
         k = self.ms[j].k
-        messages = self._messages[j]
+        messages = self.messages[j]
         outside: Any = np.full(k, 2, np.uint8) if messages is None else -1
         needed = f"{k} bits" if messages is None else f"a value 0 … {messages - 1}"
         found = []
@@ -433,24 +468,22 @@ class Tally:
 
     def _outside(self, values: Any, j: int) -> Any:
         """Which reports of an attribute are outside its domain."""
-        messages, k = self._messages[j], self.ms[j].k
+        messages, k = self.messages[j], self.ms[j].k
         shape, kinds = ((len(values), k), BITS) if messages is None else ((len(values),), WHOLE)
         if values.shape != shape or values.dtype.kind not in kinds:
             raise InputError(f"values[{j}] has shape {values.shape} and dtype {values.dtype}; needed: {shape}")
         if messages is not None:
             return (values < 0) | (values >= messages)
         wrong = ((values != 0) & (values != 1)).any(axis=1)
-        return wrong if self._sizes[j] is None else wrong | (values.sum(axis=1) != self._sizes[j])
+        return wrong if self.sizes[j] is None else wrong | (values.sum(axis=1) != self.sizes[j])
 
     def _holds(self, j: int, entry: Any) -> str:
-        messages = self._messages[j]
+        messages = self.messages[j]
         valid = "bits 0 and 1" if messages is None else f"0 … {messages - 1}"
-        valid = valid if self._sizes[j] is None else f"{self._sizes[j]} different values, or bits"
+        valid = valid if self.sizes[j] is None else f"{self.sizes[j]} different values, or bits"
         return f"attribute {self._names[j]!r} holds {_shown(entry)}; valid: {valid}"
 
-    def _count(
-        self, values: list[Any], users: list[Any], n: int, wrong: dict[int, tuple[str, str]], start: int
-    ) -> None:
+    def count(self, values: list[Any], users: list[Any], n: int, wrong: dict[int, tuple[str, str]], start: int) -> None:
         """Adds the reports of all users but those with something wrong."""
         for i in sorted(wrong):
             kind, why = wrong[i]
@@ -459,27 +492,28 @@ class Tally:
         used = np.ones(n, bool)
         used[list(wrong)] = False
         for j, of in enumerate(users):
-            values[j] = values[j][used[of]].astype(np.uint8 if self._messages[j] is None else np.int64)
-            if self._messages[j] is None:
-                self._squares[j] += (values[j].sum(axis=1, dtype=np.float64) ** 2).sum()
+            values[j] = values[j][used[of]].astype(np.uint8 if self.messages[j] is None else np.int64)
+            if self.messages[j] is None:
+                self.squares[j] += (values[j].sum(axis=1, dtype=np.float64) ** 2).sum()
             self.reporters[j] += len(values[j])
-            self._heard[j] += heard(values[j], self.ms[j].k, self.ms[j].recipe)
+            self.heard[j] += heard(values[j], self.ms[j].k, self.ms[j].recipe)
         self.n += int(used.sum())
 
-    @cached_property
+    @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """Of the values of all attributes, after all reports were added."""
-        each = zip(self._heard, self.ms, strict=True)
+        """Of the values of all attributes."""
+        each = zip(self.heard, self.ms, strict=True)
         return np.concatenate([supported(sent, m.k, m.recipe) for sent, m in each])
 
     def check(self, protocol: str, epsilon: float) -> None:
         """Refuses bits that this protocol does not send: how many are set does not depend on what users hold."""
+        counts = self.counts
         for j, (m, columns) in enumerate(zip(self.ms, Domain.of(m.k for m in self.ms).slices, strict=True)):
             reported = int(self.reporters[j])
-            if self._messages[j] is not None or reported < ENOUGH:
+            if self.messages[j] is not None or reported < ENOUGH:
                 continue
-            mean, expected = self.counts[columns].sum() / reported, float(np.sum(m.base + np.zeros(m.k)) + m.gain)
-            noise = self._squares[j] / reported - mean**2
+            mean, expected = counts[columns].sum() / reported, float(np.sum(m.base + np.zeros(m.k)) + m.gain)
+            noise = self.squares[j] / reported - mean**2
             if abs(mean - expected) > DEVIATIONS * math.sqrt(max(noise, expected / reported) / reported):
                 raise InputError(
                     f"the reports of {self._names[j]!r} have {mean:.3g} bits set on average, but {protocol} at "

@@ -113,7 +113,7 @@ def norm(f: Floats) -> Floats:
 
 
 def norm_cut(f: Floats) -> Floats:
-    """The largest estimates are kept until they sum to 1 or more, the rest is 0; then clip-normalize (Norm-Cut)."""
+    """The largest estimates are kept until they sum to more than 1, the rest is 0; then clip-normalize (Norm-Cut)."""
     order = np.argsort(-f, axis=-1, kind="stable")
     clipped = np.maximum(np.take_along_axis(f, order, axis=-1), 0)
     before = np.cumsum(clipped, axis=-1) - clipped  # the sum of those that are larger
@@ -217,7 +217,7 @@ def _posterior(x: Floats, deviation: float, n: int, exponent: float) -> Floats:
     """E[count | x] for x = count + normal noise, tabulated and interpolated: good to a thousandth of the deviation."""
     if not deviation > 0:
         return np.clip(x, 1, n)
-    low, step = float(x.min()), deviation / FINE
+    low, step = float(x.min()), min(deviation, deviation**2) / FINE  # a step between two counts is deviation^2 wide
     size = math.ceil((float(x.max()) - low) / step) + 2
     grid = low + step * np.arange(size) if size < x.size else np.unique(x)
     parts = np.split(grid, np.flatnonzero(np.diff(np.floor((grid - low) / (16 * deviation)))) + 1)

@@ -22,7 +22,7 @@ from gpu_rsfd.errors import InputError, RunError, heed_signals
 from gpu_rsfd.files import StoreError, remove_leftovers
 from gpu_rsfd.measure import Measurement
 from gpu_rsfd.measure.view import View, finished, measured
-from gpu_rsfd.planning import Plan, plan_for
+from gpu_rsfd.planning import Plan
 from gpu_rsfd.results.result import Header, Result, Results
 from gpu_rsfd.spec import SAVE_EVERY, Spec
 from gpu_rsfd.store import contents as store
@@ -67,7 +67,7 @@ class Run(NamedTuple):
 
     @classmethod
     def of(cls, measurement: Measurement, spec: Spec, datasets: Sequence[Dataset]) -> Run:
-        return cls(measurement, spec, datasets, [plan_for(spec, data) for data in datasets])
+        return cls(*measurement.prepared(spec, datasets))
 
     @property
     def want(self) -> Described:

@@ -15,7 +15,7 @@ from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.measure import Frequencies, Inference, Measurement
+from gpu_rsfd.measure import Frequencies, Inference, Measurement, Rounds
 from gpu_rsfd.measure.base import check_measurement, options_of
 from gpu_rsfd.options import with_keywords
 from gpu_rsfd.results.estimate import errors_of
@@ -57,7 +57,7 @@ def engine_for(
     if cluster is None:
         engine = Local(backend, workers, devices, run.spec.sampler, noises)
         engine.say = say
-        if run.measurement.counts_first:
+        if run.measurement.counts_first or run.measurement.backends:
             engine.open()
         return engine
     if not isinstance(backend, str):
@@ -189,9 +189,15 @@ def simulate(
     return Result.made(header, spec.repetitions, plain, measurement.layout(header), arrays)
 
 
-def _measured(kind: type[Measurement], data: Any, spec: Spec | None, options: dict[str, Any]) -> Results:
+def _measured(kind: type[Measurement], data: Any, spec: Spec | None, options: dict[str, Any]) -> Any:
+    """The results of a file; without one, the result of the only data set."""
     own = {option.name: options.pop(option.name) for option in options_of(kind) if option.name in options}
-    return run(kind(**own), data, spec, **options)
+    results = run(kind(**own), data, spec, **options)
+    if options.get("output") is not None:
+        return results
+    if len(results) != 1:
+        raise InputError(f"{len(results)} data sets need a file: output={kind.defaults['output']!r}")
+    return next(iter(results.values()))
 
 
 @with_keywords((*FIELDS, *options_of(Frequencies)), "sweep", run)
@@ -244,12 +250,30 @@ def attack(data: Any, spec: Spec | None = None, **options: Any) -> Any:
     Result or Results
         The shares guessed correctly; with `output`, a result for each data set.
     """
-    results = _measured(Inference, data, spec, options)
-    if options.get("output") is not None:
-        return results
-    if len(results) != 1:
-        raise InputError(f"{len(results)} data sets need a file: output='attack.h5'")
-    return next(iter(results.values()))
+    return _measured(Inference, data, spec, options)
+
+
+@with_keywords((*FIELDS, *options_of(Rounds)), "rounds", run)
+def rounds(data: Any, spec: Spec | None = None, **options: Any) -> Any:
+    """Simulate a collection over rounds, in which users remember what they randomised (docs/rounds.md).
+
+    Parameters
+    ----------
+    data : Dataset, str, path, or (with `output`) a list of them
+        As in `simulate`; users of an `EvolvingDataset` hold other values in later rounds.
+    spec : Spec, optional
+        What to run.  Fields that are given as keywords replace its own.
+    output, overwrite, backend, workers, devices, save_every, part, cluster, progress, reporter
+        As in `run`.
+    **options
+        The fields of `Spec`, and the options of the collection.
+
+    Returns
+    -------
+    Result or Results
+        Errors of each round and of the mean over rounds; with `output`, a result for each data set.
+    """
+    return _measured(Rounds, data, spec, options)
 
 
 def merge(output: str | os.PathLike[str], others: Sequence[str | os.PathLike[str]] = ()) -> Results:

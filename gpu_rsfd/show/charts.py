@@ -5,6 +5,7 @@ On the page colours are custom properties of CSS, so that one chart serves light
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import re
@@ -19,6 +20,8 @@ from gpu_rsfd.cache import CacheError, cache_folder, kept
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import PROTOCOLS
+
+VEGA = "vl_convert", "page", "a page"  # what bundles Vega-Lite
 
 
 class Style(NamedTuple):
@@ -66,7 +69,7 @@ def _style(look: Look, colour: int, kind: int) -> Style:
     return Style(
         look.colour if own and re.fullmatch("#[0-9a-fA-F]{6}", look.colour) else colours[colour % len(colours)],
         look.marker if own and look.marker in template("shapes") else markers[kind % len(markers)],
-        tuple(dashes[kind % len(dashes)]),
+        tuple(dashes[(kind + kind // 20) % len(dashes)]),
     )
 
 
@@ -74,36 +77,34 @@ def _style(look: Look, colour: int, kind: int) -> Style:
 def template(name: str) -> Any:
     """A chart without what depends on the results, the shapes of markers, or what styles are made of.
 
-    A pair of 10 markers and 4 dashes, which take turns, is another one for 20 protocols.  Colours stand out from white
+    A pair of 10 markers and 4 dashes, which take turns, is another one for 40 protocols.  Colours stand out from white
     and, made lighter (page.css), from black; any two differ in both, and without red and green.
     """
     text = resources.files("gpu_rsfd.show").joinpath("resources/charts.json").read_text("utf-8")
     return json.loads(text)[name]
 
 
-def vega() -> Any:
-    """What bundles Vega-Lite, imported late: only the page needs it."""
+def library(name: str, extra: str, user: str = "this") -> Any:
+    """A module of an extra, imported late; `user` is who needs it."""
     try:
-        import vl_convert
+        return importlib.import_module(name)
     except ImportError:
-        raise InputError(
-            'a page needs vl-convert, which is missing: pip install "gpu-rsfd[page]", or scripts/install page'
-        ) from None
-    return vl_convert
+        missing = f"{user} needs {name.replace('_', '-')}, which is missing"
+        raise InputError(f'{missing}: pip install "gpu-rsfd[{extra}]", or scripts/install {extra}') from None
 
 
 def bundle() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that needs no server; made once, since it takes a second."""
-    library = vega()
+    vega = library(*VEGA)
 
     def make(folder: Path) -> Path:
         script = folder / "bundle.js"
-        text = str(library.javascript_bundle())
+        text = str(vega.javascript_bundle())
         script.write_text(text.replace("</script", "<\\/script"), encoding="utf-8", newline="")
         return script
 
     try:
-        return kept(cache_folder(), f"vega-{library.__version__}", make).content.decode()
+        return kept(cache_folder(), f"vega-{vega.__version__}", make).content.decode()
     except CacheError:
         with tempfile.TemporaryDirectory() as folder:
             return make(Path(folder)).read_text(encoding="utf-8")

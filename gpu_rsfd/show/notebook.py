@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from gpu_rsfd.options import counted, show_epsilon
 from gpu_rsfd.results.estimate import PostprocessLike
 from gpu_rsfd.results.metrics import MetricLike
 from gpu_rsfd.results.result import Result, Results
-from gpu_rsfd.show.rows import How, tidy_rows, value_name, value_names
+from gpu_rsfd.show.charts import library
+from gpu_rsfd.show.rows import How, Row, tidy_rows, value_name, value_names
 
 MOST_NAMED = 6  # protocols, epsilons or data sets in a line
 PER = ("cell", "repetition", "attribute", "value")
@@ -49,21 +49,26 @@ def html(results: Results | Result) -> str:
 def to_dataframe(results: Results | Result, per: str, postprocess: PostprocessLike, metric: MetricLike) -> Any:
     from gpu_rsfd.show import tables
 
-    pandas, how, several = _library("pandas"), How.of(postprocess, metric), _several(results)
+    how, several = How.of(postprocess, metric), _several(results)
     if per not in PER:
         raise InputError(f"per={per} must be one of {', '.join(PER)}")
     if per in ("cell", "repetition"):
         rows = tidy_rows(several, how, repetitions=per == "repetition")
     else:
         rows = tables.detail_rows(several, per, how)
-    frame = pandas.DataFrame.from_records(list(rows))
-    return frame.drop(columns=["dataset", "source"], errors="ignore") if isinstance(results, Result) else frame
+    found = frame(rows)
+    return found.drop(columns=["dataset", "source"], errors="ignore") if isinstance(results, Result) else found
+
+
+def frame(rows: Iterable[Row]) -> Any:
+    """Rows as a pandas DataFrame."""
+    return library("pandas", "notebook").DataFrame.from_records(list(rows))
 
 
 def to_xarray(results: Results | Result) -> Any:
     if isinstance(results, Results):
         return {name: to_xarray(result) for name, result in results.items()}
-    xarray, result = _library("xarray"), results
+    xarray, result = library("xarray", "notebook"), results
     attributes = np.repeat(np.arange(len(result.domain)), result.domain)
     labels = [value_name(result, j, v) for j, k in enumerate(result.domain) for v in range(k)]
     mechanisms = [[[m.name for m in row] for row in table] for table in result.plan.mechanisms]
@@ -99,12 +104,3 @@ def _png(figure: Any) -> bytes:
     image = io.BytesIO()
     figure.savefig(image, format="png", dpi=90)
     return image.getvalue()
-
-
-def _library(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise InputError(
-            f'this needs {name}, which is missing: pip install "gpu-rsfd[notebook]", or scripts/install notebook'
-        ) from None

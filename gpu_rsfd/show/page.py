@@ -7,7 +7,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from itertools import product
 from pathlib import Path
@@ -19,8 +19,8 @@ from gpu_rsfd.command import command_of, own_data, reads_files
 from gpu_rsfd.datasets.table import looks_personal
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
-from gpu_rsfd.protocols import DEFAULT_SETTINGS
-from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED
+from gpu_rsfd.protocols import DEFAULT_SETTINGS, Unsampled
+from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED, Floats
 from gpu_rsfd.results.metrics import as_metric, average, first_line, metric_names, mse, name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show import charts, rows
@@ -30,13 +30,20 @@ from gpu_rsfd.show.rows import Cells, How, is_error, part_of, run_of, shown, sou
 from gpu_rsfd.show.tables import values_of, without_number
 from gpu_rsfd.store.files import replace_file
 from gpu_rsfd.theory.decision import recommended
-from gpu_rsfd.theory.words import Decision, Forecast, points
+from gpu_rsfd.theory.words import Decision, Forecast, people, points
 from gpu_rsfd.version import __version__
 
 MOST_ERRORS = 150_000  # means after all metrics and post-processings: 3 MB of text
 MOST_NUMBERS = 450_000  # of estimates and their intervals: 1.2 MB of text
 MOST_NAMES = 3  # data sets that a title names
 LEVELS = 65_535  # an estimate is kept to this part of the range of its data set
+FORMS = {  # of a report, by the kind of noise
+    "keep": "one value",
+    "bits": "a bit for every possible value",
+    "hash": "a hash of it",
+    "sets": "a number that stands for some of the values",
+    "subsets": "a set of values",
+}
 
 ONE, ANY = "privacy loss, one attribute differs", "privacy loss, any two users"
 
@@ -59,7 +66,6 @@ def page(results: Results, title: str, attacks: Results | None = None, metric: s
         raise InputError(
             "the results have no errors of estimates, which a page is about; add them to a page by --attack"
         )
-    charts.vega()
     content = document(results, title, attacks, metric)
     folder = resources.files("gpu_rsfd.show").joinpath("resources")
     parts = {name: folder.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}
@@ -97,7 +103,7 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
     axes, matched = varying_in(sizes), {} if attacks is None else matching(results, attacks)
     datasets = [
         {
-            **_dataset(results, name, (metrics, kinds, kept), matched.get(name)),
+            **_dataset(results, name, (metrics, kinds, kept), attacks if name in matched else None),
             "size": {axis: getattr(sizes[name], axis) for axis in AXES} if name in sizes else None,
         }
         for name in results
@@ -106,7 +112,6 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
     return {
         "title": title,
         "contents": f"This page {said}." if (said := rows.contents_of(results)) else "",
-        "version": __version__,
         "complete": results.complete,
         "epsilons": [show_epsilon(e) for e in epsilons],
         "protocols": [
@@ -127,7 +132,7 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
         "datasets": datasets,
         "losses": losses,
         "lossNotes": {kind: "; ".join(loss_notes(first)) for kind in (ONE, ANY)},
-        "charts": {name: charts.template(name) for name in ("curves", "frequencies")},
+        "charts": {name: charts.template(name) for name in ("curves", "columns", "frequencies")},
         "command": command_of(results.spec),
         "readsFiles": reads_files(results.spec),
         "spec": json.dumps(results.spec, indent=1, ensure_ascii=False),
@@ -138,11 +143,6 @@ def document(results: Results, title: str, attacks: Results | None = None, metri
             "seconds": round(sum(results.seconds.values()), 1),
         },
     }
-
-
-def _tables(metrics: Sequence[str], kinds: Sequence[str], entry: Callable[[str, str], Any]) -> dict[str, Any]:
-    """[metric][postprocess]"""
-    return {metric: {kind: entry(metric, kind) for kind in kinds} for metric in metrics}
 
 
 def _shown(results: Results, metric: str) -> tuple[list[str], list[str]]:
@@ -159,15 +159,15 @@ def _shown(results: Results, metric: str) -> tuple[list[str], list[str]]:
     return [metric], list(STORED)
 
 
-def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attack: Result | None) -> dict[str, Any]:
+def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attacks: Results | None) -> dict[str, Any]:
     metrics, kinds, kept = chosen
-    result, (hidden, words) = results[name], rows.withheld_of(results, name)
+    result, known, (hidden, words) = results[name], rows.known_of(results, name), rows.withheld_of(results, name)
     for kind in kinds if result.has_counts else ():
         result.compute([as_metric(m) for m in metrics], kind)  # estimates are processed once for all metrics
 
     def errors(metric: str, kind: str) -> dict[str, Any]:
         """[protocol][epsilon] each."""
-        cells = rows.error_cells(name, result, How(kind, metric))
+        cells = rows.error_cells(name, result, How(kind, metric), known)
         return {
             "mean": _numbers(cells.mean),
             "error": _numbers(cells.error),
@@ -176,11 +176,11 @@ def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attack: R
             "best": cells.best.astype(int).tolist(),
         }
 
-    other = attack or result
-    guessed = [c for c in shown(name, other, How()) if c.how is None and not c.place]
+    others = results if attacks is None else attacks
+    guessed = [c for c in shown(others, name, How()) if c.how is None and not c.place]
     one, any_two = exact_losses(result)
     losses: dict[str, Any] = {**({ONE: one} if len(result.domain) > 1 else {}), ANY: any_two}
-    losses |= {_title(c): there for c in guessed if np.isfinite(there := _where(result, other, c)).any()}
+    losses |= {_title(c): there for c in guessed if np.isfinite(there := _where(result, others[name], c)).any()}
     baselines = {_title(c): c.column.baseline for c in guessed if c.column.baseline is not None}
     return {
         "name": name,
@@ -193,22 +193,22 @@ def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attack: R
         "labels": _labels(result, hidden, kept_identifiers(results, name)),
         "truth": [_short(f) for f in np.where(hidden, np.nan, result.frequencies)],
         "hidden": words,
-        "errors": _tables(metrics, kinds, errors),
+        "errors": {metric: {kind: errors(metric, kind) for kind in kinds} for metric in metrics},
         "estimates": {kind: _estimates(result, kind, hidden) for kind in kept},
         "losses": {kind: _numbers(values) for kind, values in losses.items()},
         "undefined": {kind: lines for kind in kinds if (lines := list(without_number(result, How(kind))))},
         "caveats": rows.caveats([name], result.plan.looks) if rows.published(name, result, DEFAULT) is not None else [],
         "balanced": result.plan.assignment == "balanced",
         "decision": decision_of(results, name),
-        "baselines": {metric: _baseline(result, metric) for metric in metrics},
+        "baselines": {metric: _baseline(result, metric, known) for metric in metrics},
         "guessBaselines": {kind: f"Guessed without a report: {share:.3f}." for kind, share in baselines.items()},
     }
 
 
 def _labels(result: Result, hidden: Any, kept: Sequence[str]) -> list[list[str]] | None:
-    """Those of hidden values stay, since they are of the domain, but for identifiers."""
+    """Those of hidden values stay, since they are of the domain, but for identifiers and users' own numbers."""
     each = zip(result.names, result.labels or (), result.domain.slices, strict=False)
-    secret = ((row, hidden[s] & (column in kept)) for column, row, s in each)
+    secret = ((row, hidden[s] & (column in kept or 2 * len(row) > result.n)) for column, row, s in each)
     return [[f"({v})" if hide[v] else label for v, label in enumerate(row)] for row, hide in secret] or None
 
 
@@ -230,22 +230,46 @@ def decision_of(results: Results, name: str) -> dict[str, Any] | None:
     if name not in own_data(results.spec) or not known:
         return None
     guarantee = str(result.spec.get("guarantee", "paper"))
-    decision = recommended(result.plan, result.n, result.names, result.frequencies, name, guarantee)
-    titles = ("Which", "How accurate", "How risky") if decision.protocol else ("Which", "When")
+    given = result.frequencies, name, guarantee, results.min_count, result.labels
+    decision = recommended(result.plan, result.n, result.names, *given)
+    titles = ("Which", "How accurate", "How risky", "How robust") if decision.protocol else ("Which", "When")
     entries = [*zip(titles, decision.sentences, strict=False), ("What more would buy", decision.more)]
     entries += [("What to leave out", decision.left_out), ("Checked", _checked(result, decision))]
+    p, e = result.protocols.index(decision.protocol or result.protocols[0]), result.epsilons.index(decision.epsilon)
+    entries.insert(1, ("What a phone sends", sent(result, p, e) if decision.protocol else ""))
     return {
-        "protocol": result.protocols.index(decision.protocol or result.protocols[0]),
-        "epsilon": result.epsilons.index(decision.epsilon),
+        "protocol": p,
+        "epsilon": e,
         "entries": [{"title": title, "text": unbroken(text)} for title, text in entries if text],
         "columns": [_forecast(column) for column in decision.columns],
     }
 
 
 def _forecast(column: Forecast) -> dict[str, Any]:
-    shares = map(points, (column.margin, column.rmse, column.uniform_error, column.sample_error))
-    numbers = [f"{column.values:,}", column.noise, *shares, f"{column.hidden:,} of {column.held:,}"]
-    return {"name": column.name, "numbers": numbers, "useful": column.useful}
+    margin, asked = points(column.margin), people(column.survey)
+    numbers = [f"{column.values:,}", column.noise, margin, points(column.rmse), asked.removesuffix(" people")]
+    numbers += [f"{column.hidden:,} of {column.held:,}", "" if column.useful else "better left out"]
+    about = {"name": column.name, "useful": column.useful, "margin": _short(100 * column.margin)}
+    return {**about, "said": f"± {margin}", "asked": asked, "numbers": numbers}
+
+
+def sent(result: Result, protocol: int, epsilon: int) -> str:
+    """What a phone sends, in a sentence."""
+    plan, mechanisms = result.plan, result.plan.mechanisms[protocol][epsilon]
+    forms = dict.fromkeys(FORMS.get(m.recipe.noise.kind if m.plain else "hash", "a message") for m in mechanisms)
+    form, d = " or ".join(forms) + ", depending on the column" * (len(forms) > 1), len(mechanisms)
+    how = "randomised" if form == "one value" else f"randomised, as {form}"
+    if d == 1:
+        return f"A phone sends the user's value, {how}, and nothing else."
+    if plan.partial[protocol]:
+        return (
+            f"A phone picks one of the {d:,} columns at random, and sends which one it is and the user's value, {how}."
+        )
+    if plan.samples[protocol]:
+        others = "noise" if all(m.recipe.unsampled is Unsampled.ZERO for m in mechanisms) else "fake data"
+        one = "in one, picked at random and kept secret, it is the user's value, randomised"
+        return f"A phone sends {form}, for each of the {d:,} columns: {one}; in the others it is {others}."
+    return f"A phone sends the user's value in each of the {d:,} columns, each with a share of epsilon, {how}."
 
 
 def unbroken(text: str) -> str:
@@ -268,16 +292,16 @@ def _checked(result: Result, decision: Decision) -> str:
     )
 
 
-def _baseline(result: Result, metric: str) -> str:
+def _baseline(result: Result, metric: str, frequencies: Floats) -> str:
     """What errors are to be compared with: those of guesses, and of a sample without privacy."""
     known = as_metric(metric)
     if known.larger_is_better:  # a ranking of values that are all the same means nothing
         return ""
     guess = np.concatenate([np.full(k, 1 / k) for k in result.domain])
-    error = float(average(known, result.frequencies, guess, result.domain, result.n))
+    error = float(average(known, frequencies, guess, result.domain, result.n))
     said = f"Guessing that all values are equally frequent: {f'{error:.3g}' if math.isfinite(error) else '–'}."
     if known.function is mse:
-        sample = [(f * (1 - f)).mean() / result.n for f in (result.frequencies[s] for s in result.domain.slices)]
+        sample = [(f * (1 - f)).mean() / result.n for f in (frequencies[s] for s in result.domain.slices)]
         said += f" A sample of {result.n:,} users without privacy: {float(np.mean(sample)):.3g}."
     return said
 
@@ -323,7 +347,7 @@ def _kept(results: Results, kinds: Sequence[str]) -> list[str]:
     numbers = sum(3 * len(r.protocols) * len(r.epsilons) * r.domain.total for r in results.values())
     if numbers > MOST_NUMBERS or not all(r.has_counts for r in results.values()):
         return []
-    choices = (list(kinds), list(STORED), [DEFAULT])
+    choices = (list(kinds), list(STORED), ["none"])
     return next(choice for choice in choices if numbers * len(choice) <= MOST_NUMBERS)
 
 

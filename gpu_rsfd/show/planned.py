@@ -117,15 +117,16 @@ def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[
     lines += [
         f"* the smallest at its epsilon; errors are {MEANING[asked.against]}",
         "● Pareto-optimal: no other row is at least as good in error and both losses, and better in one of them",
-        "loss: exact, the largest log-likelihood ratio between users who differ in one attribute, or in any",
+        "loss: largest log-likelihood ratio if users differ in one attribute, or in any; rounding: docs/privacy.md",
     ]
     if any(row.claimed for row in rows):
         lines.append("claimed: the loss that the protocol's author states; it can't be computed from p and q")
     if any(row.first_report for row in rows):
         lines.append("first: the loss of the first report of a longitudinal protocol; epsilon bounds all of them")
+    if any(row.value == row.value for row in rows):
+        lines.append("guessed: by an attacker who knows the marginals; with Smp what is sent")
     if fewest := min((row.attacked_users for row in rows if row.attacked_users), default=0):
-        good = f"{1.96 * 0.5 / math.sqrt(fewest):.2f}".removeprefix("0")
-        lines.append(f"guessed: by an attacker who knows the marginals, on simulated users; good to ± {good} (95 %)")
+        lines[-1] += f"; with RS+FD on simulated users, good to ± {1.96 * 0.5 / math.sqrt(fewest):.2f} (95 %)"
     if any(row.rough or row.users_rough for row in rows):
         lines.append(f"~ rough: some value has fewer than {theory.ENOUGH_REPORTS} expected reports")
     return lines
@@ -133,7 +134,7 @@ def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[
 
 def _blind(rows: Sequence[PlanRow]) -> str:
     """What an attacker achieves without any report."""
-    row = next((row for row in rows if row.attacked_users), None)
+    row = next((row for row in rows if row.value == row.value), None)
     if row is None:
         return ""  # it was not asked for, or the domains are too large
     return f"; guessed without a report: sampled {row.sampled_baseline:.2f}, value {row.value_baseline:.2f}"
@@ -162,7 +163,7 @@ def _column_table(decision: Decision, labels: Mapping[str, str]) -> Table:
 def _plan_table(rows: Sequence[PlanRow], labels: Mapping[str, str], needed: str | None) -> Table:
     table = Table(**PLAIN)
     columns = ["epsilon", "protocol", "MSE_avg", "RMSE", "bits per user", "loss: one", "any"]
-    attacked = any(row.attacked_users for row in rows)
+    attacked = any(row.value == row.value for row in rows)
     if attacked:
         columns += ["guessed: sampled", "value"]
     if needed is not None:

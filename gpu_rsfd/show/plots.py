@@ -171,7 +171,7 @@ def tradeoff(results: Results, how: How) -> Any:
 
 
 def _found(results: Results, how: How) -> dict[str, list[Cells]]:
-    found = {name: shown(name, result, how) for name, result in results.items()}
+    found = {name: shown(results, name, how) for name in results}
     if not any(found.values()):
         raise InputError("the results file has no finished repetitions yet; nothing to plot")
     return found

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpu_rsfd.command import own_data
-from gpu_rsfd.datasets.base import withheld
+from gpu_rsfd.datasets.base import publishable, withheld
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.measure.inference import most_frequent
 from gpu_rsfd.options import expanded, show_epsilon
 from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import DEFAULT_SETTINGS, PAPER
@@ -136,8 +137,8 @@ def numbers_of(result: Result, name: str, how: How) -> tuple[Any, list[Place]]:
     """The numbers of a column, [protocol, epsilon, repetition, place], and its places."""
     each = np.asarray(result.column(name, how.metric, how.postprocess))
     sizes = each.shape[len(CELL) :]
-    dims = () if is_error(result, name) else result.layout.arrays.get(name)
-    if dims is None or len(dims) != len(sizes):  # worked out from several arrays: its axes have no names
+    dims = () if is_error(result, name) else result.layout.arrays.get(name.partition(".")[0], ())[: len(sizes)]
+    if len(dims) != len(sizes):  # worked out from several arrays: its axes have no names
         dims = tuple(f"axis {i + 1}" for i in range(len(sizes)))
     known: dict[str, Sequence[Any]] = {"attribute": result.names, "value": value_names(result), **result.coords}
     coords = [known.get(dim, range(size)) for dim, size in zip(dims, sizes, strict=True)]
@@ -145,17 +146,21 @@ def numbers_of(result: Result, name: str, how: How) -> tuple[Any, list[Place]]:
     return each.reshape(*each.shape[: len(CELL)], len(places)), places
 
 
-def shown(dataset: str, result: Result, how: How) -> list[Cells]:
+def shown(results: Results, dataset: str, how: How) -> list[Cells]:
     """All that tables and figures show of a result: column by column, place by place."""
-    return [cells for name in result.columns for cells in cells_of(dataset, result, name, how)]
+    result, known = results[dataset], known_of(results, dataset)
+    return [cells for name in result.columns for cells in cells_of(dataset, result, name, how, known)]
 
 
-def cells_of(dataset: str, result: Result, name: str, how: How) -> Iterator[Cells]:
+def cells_of(dataset: str, result: Result, name: str, how: How, known: Floats) -> Iterator[Cells]:
     """A column at each of its places."""
     if is_error(result, name):
-        yield error_cells(dataset, result, how)
+        yield error_cells(dataset, result, how, known)
         return
     column, (each, places) = result.columns[name], numbers_of(result, name, how)
+    if name == "value_success" and column.baseline is not None:  # the most frequent values' shares tell the others'
+        told, true = (most_frequent(f, result.domain) for f in (known, result.frequencies))
+        column, each = column._replace(baseline=told), each + (told - true)
     found = means(np.moveaxis(each, 2, -1))
     best = among_best(found, column.better, column.discrete) if column.better else None
     for i, place in enumerate(places):
@@ -163,23 +168,24 @@ def cells_of(dataset: str, result: Result, name: str, how: How) -> Iterator[Cell
         yield Cells(name, column, place, part.mean, part.error, part, None if best is None else best[:, :, i])
 
 
-def error_cells(dataset: str, result: Result, how: How) -> Cells:
-    """The errors of estimates."""
+def error_cells(dataset: str, result: Result, how: How, known: Floats | None = None) -> Cells:
+    """The errors of estimates; the closed form by the `known` frequencies."""
     metric, found = as_metric(how.metric), error_means(result, how.metric, how.postprocess)
     better = "larger" if metric.larger_is_better else "smaller"
     column = Column(f"{metric.label}, postprocess={name_of(how.postprocess)}", better, axis=metric.label)
     column = column._replace(discrete=metric.discrete)
     closed = rough = None
     if how.postprocess in theory.POSTPROCESS and metric.function is mse:
-        closed, rough = (_each_cell(result, function, how) for function in (theory.mse_of, theory.is_rough))
+        known = result.frequencies if known is None else known
+        closed, rough = (_each_cell(result, function, how, known) for function in (theory.mse_of, theory.is_rough))
     points = published(dataset, result, how.postprocess, how.metric)
     best, complete = among_best(found, better, metric.discrete), with_estimate(result)[1]
     return Cells("error", column, {}, found.mean, found.error, found, best, how, complete, closed, rough, points)
 
 
-def _each_cell(result: Result, function: Callable[..., Any], how: How) -> Any:
+def _each_cell(result: Result, function: Callable[..., Any], how: How, known: Floats) -> Any:
     """A function of `theory`, of each protocol and epsilon."""
-    attributes = theory.attributes_of(result.domain, result.frequencies)
+    attributes = theory.attributes_of(result.domain, known)
     terms = theory.Terms(result.n, result.plan.assignment, str(how.postprocess))
     return np.array([[function(ms, attributes, terms) for ms in row] for row in result.plan.mechanisms])
 
@@ -205,7 +211,7 @@ def tidy_rows(results: Results, how: How, repetitions: bool = False) -> Iterator
     """One row per data set, protocol, epsilon and place, with all columns that have this place; or per repetition."""
     for dataset, result in results.items():
         found: dict[tuple[Any, ...], list[Cells]] = {}  # by place
-        for cells in shown(dataset, result, how):
+        for cells in shown(results, dataset, how):
             found.setdefault(tuple(cells.place.items()), []).append(cells)
         count, per = len(result.repetitions), "repetition" if repetitions else "repetitions"
         blank = {dim: None for place in found for dim, _ in place}
@@ -237,6 +243,14 @@ def withheld_of(results: Results, name: str) -> tuple[Any, dict[int, str]]:
     own = name in own_data(results.spec)
     hidden = np.concatenate([withheld(counts[s], least) & own for s in result.domain.slices])
     return hidden, {int(v): f"fewer than {least}" if counts[v] < least else "not shown" for v in np.flatnonzero(hidden)}
+
+
+def known_of(results: Results, name: str) -> Floats:
+    """Frequencies that anything may be computed from: of one's own table, some that give no rare value away."""
+    result = results[name]
+    counts = np.rint(result.frequencies * result.n).astype(np.int64)
+    own = name in own_data(results.spec)
+    return publishable(counts, result.domain, results.min_count) if own else result.frequencies
 
 
 def contents_of(results: Results) -> str:
@@ -297,10 +311,10 @@ def select(
 
 def part_of(result: Result, protocols: Sequence[str] = (), epsilons: Sequence[float] = ()) -> Result:
     """The same of one data set."""
-    protocols = expanded(protocols, result.protocols, "protocol")
-    for name in protocols:
-        if name not in result.protocols:
-            raise InputError(f"no protocol {name!r} in the results; protocols: {', '.join(result.protocols)}")
+    labels = {look.label: look.name for look in result.plan.looks}
+    protocols = [labels.get(name, name) for name in expanded(protocols, result.protocols, "protocol")]
+    if unknown := [name for name in protocols if name not in result.protocols]:
+        raise InputError(f"no protocol {unknown[0]!r} in the results; protocols: {', '.join(result.protocols)}")
     wanted = {_nearest(epsilon, result.epsilons) for epsilon in epsilons}
     p = [i for i, name in enumerate(result.protocols) if not protocols or name in protocols]
     e = [i for i, known in enumerate(result.epsilons) if not epsilons or known in wanted]

@@ -101,7 +101,7 @@ def enough(protocols: int = 2) -> int:
 def advice(found: Means, column: Column) -> str:
     """How many repetitions would do, where there are too few for a verdict; else nothing."""
     count, protocols = found.deviation.shape[-1], len(found.mean)
-    if count < 2 or protocols < 2:
+    if count < 2 or protocols < 2 or not np.isfinite(found.mean).any():
         return ""
     if column.discrete and count < enough(protocols):
         return f"{column.axis or column.label} takes few different values: no * below {enough(protocols)} repetitions"

@@ -129,10 +129,10 @@ def heading(results: Results, name: str, *more: str) -> str:
 # ------------------------------------------------------------------------------------------------------- one structure
 
 
-def by_column(dataset: str, result: Result, how: How) -> list[list[Cells]]:
+def by_column(results: Results, dataset: str, how: How) -> list[list[Cells]]:
     """What has a table of its own: each column, at all its places."""
     found: dict[str, list[Cells]] = {}
-    for cells in shown(dataset, result, how):
+    for cells in shown(results, dataset, how):
         found.setdefault(cells.name, []).append(cells)
     return list(found.values())
 
@@ -190,7 +190,7 @@ def show(results: Results, how: How, form: str = "table") -> None:
     console = console_for(results)
     every: list[Cells] = []
     for name, result in results.items():
-        tables = by_column(name, result, how)
+        tables = by_column(results, name, how)
         units = [f" in units of 1e{exponent:+03d}" if exponent else "" for exponent in map(unit_of, tables)]
         titles = [table[0].label + unit for table, unit in zip(tables, units, strict=True)]
         console.print(heading(results, name, *(titles if len(tables) == 1 else [])), markup=False)
@@ -277,7 +277,7 @@ def escaped(text: str) -> str:
 def latex(results: Results, how: How) -> str:
     """A table for each data set and column, with the rules of booktabs."""
     parts = ["% needs \\usepackage{booktabs}"]
-    tables = {name: by_column(name, result, how) for name, result in results.items()}
+    tables = {name: by_column(results, name, how) for name, result in results.items()}
     stars = marked([cells for some in tables.values() for table in some for cells in table])
     for name, some in tables.items():
         for table in some:
@@ -319,7 +319,7 @@ def html(results: Results, named: bool) -> str:
         return "<p>no results</p>"
     parts, every = [], list[Cells]()
     for name, result in list(results.items())[:MOST_SHOWN]:
-        for table in by_column(name, result, How()):
+        for table in by_column(results, name, How()):
             corner = table[0].column.axis
             title = f"{heading(results, name)}; {table[0].label.removeprefix(f'{corner}, ')}"
             parts.append(_html_table(result, title if named else title.removeprefix(f"{name}: "), corner, table))
@@ -352,20 +352,22 @@ def _html_table(result: Result, title: str, corner: str, table: Sequence[Cells])
 
 def compare(results: Results, first: str, second: str, how: How, form: str = "table") -> None:
     """Paired differences with their standard errors; `form` is table, csv or json."""
-    for name in (first, second):
-        for result in results.values():
-            if name not in result.protocols:
-                raise InputError(f"no protocol {name!r} in the results; protocols: {', '.join(result.protocols)}")
+    labels = {look.label: look.name for result in results.values() for look in result.plan.looks}
+    first, second = labels.get(first, first), labels.get(second, second)
+    for result in results.values():
+        if unknown := [name for name in (first, second) if name not in result.protocols]:
+            raise InputError(f"no protocol {unknown[0]!r} in the results; protocols: {', '.join(result.protocols)}")
     if first == second:
         raise InputError(f"compare={first},{second} names the same protocol twice; two different ones are needed")
     if form != "table":
         write(results, form, _compared(results, first, second, how))
         return
     console = console_for(results)
-    for name, result in rows.select(results, protocols=[first, second]).items():  # the rest is not spoken of
+    results = rows.select(results, protocols=[first, second])  # the rest is not spoken of
+    for name, result in results.items():
         a, b = result.protocols.index(first), result.protocols.index(second)
-        labels = [result.plan.looks[p].label for p in (a, b)]
-        every = shown(name, result, how)
+        pair = [result.plan.looks[p].label for p in (a, b)]
+        every = shown(results, name, how)
         titles = ["; ".join(filter(None, (cells.column.label, place_name(cells.place)))) for cells in every]
         console.print(heading(results, name, *(titles if len(every) == 1 else [])), markup=False)
         for cells, title in zip(every, titles, strict=True):
@@ -375,7 +377,7 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
                 cells.means, a, b, cells.column.discrete
             ).values()
             table = plain_table("epsilon", map(show_epsilon, result.epsilons))
-            for label, p in zip(labels, (a, b), strict=True):
+            for label, p in zip(pair, (a, b), strict=True):
                 pairs = zip(cells.mean[p], cells.error[p], strict=True)
                 table.add_row(escaped(label), *(f"{scientific(*x)} " for x in pairs))
             texts = [scientific(*x) for x in zip(difference, error, strict=True)]
@@ -383,7 +385,7 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
             table.add_row("ratio", *(f"{concise(*x)} " for x in zip(ratio, ratio_error, strict=True)))
             console.print(table)
             what = cells.column.axis or cells.column.label
-            console.print(f"{what} of {labels[0]} minus that of {labels[1]}, repetition by repetition", markup=False)
+            console.print(f"{what} of {pair[0]} minus that of {pair[1]}, repetition by repetition", markup=False)
             for line in () if cells.how is None else without_number(result, how):
                 console.print(line, markup=False)
     fewest = min((len(result.repetitions) for result in results.values()), default=0)
@@ -396,7 +398,7 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
 def _compared(results: Results, first: str, second: str, how: How) -> Iterator[Row]:
     """One row per data set, column, place and epsilon."""
     for name, result in results.items():
-        every = shown(name, result, how)
+        every = shown(results, name, how)
         blank = {dim: None for cells in every for dim in cells.place}
         for cells in every:
             a, b = result.protocols.index(first), result.protocols.index(second)

@@ -362,11 +362,10 @@ def contents_of(path: Path) -> Iterator[Contents]:
 
 
 def _missing(path: Path, begun: bool) -> InputError:
-    """What is said of results that are not there: the command that makes them, or that there is nothing to see yet."""
-    quoted = shlex.quote(str(path))
-    what = f"does not exist; `gpu-rsfd sweep --output {quoted}` makes it"
+    """What is said of results that are not there: that there is nothing to see, or not yet."""
+    what = "does not exist"
     if parts := parts_beside(path):
-        what = f"does not exist yet; {len(parts)} parts of it do: gpu-rsfd merge {quoted}"
+        what = f"does not exist yet; {len(parts)} parts of it do: gpu-rsfd merge {shlex.quote(str(path))}"
     elif begun:
         what = f"does not exist yet, and {journal_of(path)} has no repetition of all cells so far"
     return InputError(f"{path} {what}")
@@ -399,15 +398,17 @@ def results_of(contents: Contents, path: Path) -> Results:
     kind = MEASUREMENTS.get(spec["measurement"])
     for name, end in contents.ends.items():
         header, layout = contents.want.headers[name], contents.want.layouts[name]
-        more = {} if kind is None else {n: c for n, c in kind.columns.items() if not isinstance(c, str) and c.of}
+        with refusing(path):
+            measurement = None if kind is None else kind(**{f: spec[f] for f in kind.__dataclass_fields__ if f in spec})
+            shown = {} if measurement is None else measurement.layout(header).columns
+        more = {column: c for column, c in shown.items() if c.of is not None}
         late = {a: functools.partial(_late, path.absolute(), contents.want, name, a, end) for a in layout.arrays}
         own = layout._replace(columns={**layout.columns, **more})
         result = results[name] = Result.made(header, range(*spec["repetitions"])[:end], plain, own, late)
         if sum(8 * math.prod(contents.empty(name, array, end)[0]) for array in layout.arrays) <= AT_ONCE:
             result.__dict__["_read"] = {array: contents.read(name, array, end) for array in layout.arrays}
-            options = {} if kind is None else {name: spec[name] for name in kind.__dataclass_fields__ if name in spec}
             with refusing(path):
-                if kind is not None and (wrong := kind(**options).check(result)) is not None:
+                if measurement is not None and (wrong := measurement.check(result)) is not None:
                     raise ValueError(f"{name}/{wrong[0]} {wrong[1]}")
     return results
 

@@ -156,7 +156,8 @@ def described(spec: Any, layout: Any, headers: Mapping[str, Any]) -> Described:
     texts: Any = {name: {key: str(c[key]) for key in COLUMN_TEXTS} for name, c in layout["columns"].items()}
     columns = {str(name): Column(**column) for name, column in texts.items()}
     known = {"value", "attribute", *coords}
-    if not all(name.isidentifier() and set(dims) <= known for name, dims in arrays.items()) or not arrays:
+    named = all(name.isidentifier() and set(dims) <= known for name, dims in arrays.items())
+    if not (named and arrays and all(coords.values())):  # an array of no bytes may declare any number of repetitions
         raise ValueError("layout has arrays without dimensions")
     if not set(columns) <= {*arrays, "error"} or not all(
         type(x) in (int, float, str) for c in coords.values() for x in c
@@ -234,19 +235,22 @@ def stored_fault(node: Any, size: int) -> str | None:
 
 
 def check_chunks(node: Any, place: Sequence[int], first: int, stop: int) -> None:
-    """A ValueError if some repetitions of a cell would inflate to more than they are: HDF5 has no limit of its own."""
+    """A ValueError if a chunk of some repetitions would not inflate to its size: HDF5 doesn't look."""
     if node.chunks is None:
         return
     size = math.prod(node.chunks) * node.dtype.itemsize
+    masks = [1 << FILTERS.index(one) for one in (h5z.FILTER_DEFLATE, h5z.FILTER_FLETCHER32)]
     steps = [range(0, length, chunk) for length, chunk in zip(node.shape[3:], node.chunks[3:], strict=True)]
     for at in itertools.product(range(first // node.chunks[2] * node.chunks[2], stop, node.chunks[2]), *steps):
-        found, length = node.id.get_chunk_info_by_coord((*place, *at)), 0
-        if found.byte_offset is not None and found.size <= size + size // 1000 + OVERHEAD:
+        found = node.id.get_chunk_info_by_coord((*place, *at))
+        length = size if found.byte_offset is None else -1  # one that is not there is read as -1
+        if length < 0 and found.size <= size + size // 1000 + OVERHEAD:
             mask, content = node.id.read_direct_chunk((*place, *at))
-            deflated = not mask & 1 << FILTERS.index(h5z.FILTER_DEFLATE)
-            length = len(zlib.decompressobj().decompress(content, size + 1)) if deflated else 0
-        if length > size or found.size > size + size // 1000 + OVERHEAD:
-            raise ValueError(f"{node.name[1:]} has a chunk of more than the {size:,} bytes that it declares")
+            plain, bare = (bool(mask & one) for one in masks)
+            inflated = b"" if plain else zlib.decompressobj().decompress(content, size + 1)
+            length = found.size - 4 * (not bare) if plain else len(inflated)
+        if length != size:
+            raise ValueError(f"{node.name[1:]} has a chunk of more or less than the {size:,} bytes that it declares")
 
 
 # ------------------------------------------------------------------------------------------------------------- writing
@@ -287,7 +291,8 @@ def write_header(group: Any, header: Header, repetitions: range, layout: Layout)
     """All that does not grow with the repetitions: for us in one text, for others as variables with dimensions."""
     for name, content in _scales(header, repetitions, layout).items():
         _create(group, name, content).make_scale(name)
-    for name, (names, content) in _variables(header).items():
+    others = {name: found for name, found in _variables(header).items() if name not in layout.arrays}
+    for name, (names, content) in others.items():
         attach(group, _create(group, name, content), names)
     text = json.dumps(header_document(header, layout)).encode()
     group.create_dataset("header", data=np.bytes_(text))

@@ -30,7 +30,8 @@ MARK = b"\x89gpu-rsfd-3\r\n"
 HEAD = struct.Struct(f"<{len(MARK)}sQQ")  # the mark, the lengths of the key and of the bytes after it
 CHECK = 4  # bytes of the checksum
 MOST_KEY = 1 << 28
-AT_ONCE = 1 << 20  # bytes that are read at a time
+AT_ONCE = 1 << 16  # bytes that are read at a time
+WASTED = 8  # times its size may be read in vain: lengths that lie make every mark as long as the file
 TOGETHER = 1 << 24  # a record of fewer bytes is one call
 
 
@@ -79,10 +80,13 @@ class Reading(list[Record]):
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.end, self.damaged = file, 0, 0
         at, size = 0, os.fstat(file.fileno()).st_size
+        self._spare = WASTED * size + AT_ONCE
         while at < size:
             heed_signals()
             stop = self._take(at, size)
             if stop is None:
+                if self._spare < 0:
+                    raise ValueError("most of it is no record")
                 at = self._mark_after(at + 1, size)  # a record that was changed costs itself alone
             else:
                 self.damaged += at > self.end
@@ -104,6 +108,7 @@ class Reading(list[Record]):
         first = at + HEAD.size + length
         if length > MOST_KEY or first + rest + CHECK > size:
             return None
+        self._spare -= first + rest - at
         text = _read(self.file, at + HEAD.size, length)
         check = zlib.crc32(text, zlib.crc32(begin))
         for place in range(first, first + rest, AT_ONCE):
@@ -121,6 +126,7 @@ class Reading(list[Record]):
             return None  # whole, but not of gpu-rsfd
         if place != first + rest:
             return None
+        self._spare += first + rest - at
         self.append(Record(key, arrays))
         return place + CHECK
 

@@ -15,7 +15,8 @@ import numpy as np
 from gpu_rsfd.checks import check_users
 from gpu_rsfd.command import command_of, own_data
 from gpu_rsfd.datasets import as_dataset
-from gpu_rsfd.datasets.base import MIN_COUNT, Dataset, publishable
+from gpu_rsfd.datasets.base import MIN_COUNT, Dataset, Labels, publishable
+from gpu_rsfd.datasets.table import looks_personal
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.late import provided
 from gpu_rsfd.options import with_keywords
@@ -23,10 +24,10 @@ from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import PrivacySettings, Protocol, mechanisms
 from gpu_rsfd.running.collect import Silent
 from gpu_rsfd.spec import FIELDS, Spec
-from gpu_rsfd.theory.attacked import QUICK_WORK, Guessed, guessed, passes, risk_of, work_of
+from gpu_rsfd.theory.attacked import Guessed, guessed, passes, risk_of, work_of
 from gpu_rsfd.theory.expected import SURVEY, Accuracy, Floats, Terms, Truth, accuracies, attributes_of
 from gpu_rsfd.theory.needs import LARGEST, Candidates, PlanRow, digits, reached, read_targets
-from gpu_rsfd.theory.words import Decision, Forecast, said
+from gpu_rsfd.theory.words import LIARS, Decision, Forecast, cut, posterior, said
 
 TIE = 1e-3  # relative: errors and losses closer than this are equal, as thresholds are rounded
 MANY = 1 << 26  # users x values; the evidence for more comes from the exact distribution of the counts
@@ -76,6 +77,7 @@ def plan(
     postprocess: str = "none",
     attack: bool = True,
     survey: float = SURVEY,
+    sensitive: str | None = None,
     **fields: Any,
 ) -> Planned:
     """Plan a collection: a recommendation in sentences, and the numbers behind it.
@@ -104,6 +106,8 @@ def plan(
         Simulate an attacker's guesses, unless the domains are too large for that.
     survey : float
         A column is useful if it tells as much as asking so many people without privacy, or is within 1 point.
+    sensitive : str, optional
+        The value whose probability a report raises, as "HIV=yes".  Default: the rarest one that has a label.
     **fields
         The fields of `Spec`.
 
@@ -131,7 +135,7 @@ def plan(
     return planned(
         as_dataset(data),
         Spec.of_command("plan", spec, fields),
-        Question(users, target, target_rmse, against, postprocess, attack, free, survey),
+        Question(users, target, target_rmse, against, postprocess, attack, free, survey, sensitive),
     )
 
 
@@ -146,6 +150,7 @@ class Question(NamedTuple):
     attack: bool = True
     free: bool = False  # whether the epsilon for a target may be another than those of the spec
     survey: float = SURVEY
+    sensitive: str | None = None
 
 
 def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None = None) -> Planned:
@@ -156,7 +161,8 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
     targets = read_targets(asked.target, data.names)
     if targets and asked.target_rmse is not None:
         raise InputError("target and target_rmse exclude each other; give one of them")
-    settings, frequencies = spec.settings_for(data), _shown(data)
+    settings, (frequencies, least) = spec.settings_for(data), _shown(data)
+    rows = data if data.has_rows and data.n * data.d <= MANY else None
     searched = bool(targets) and asked.free
     truths = attributes_of(data.domain, frequencies) if searched else ()
     candidates, specs = [], []
@@ -175,19 +181,20 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
     if searched and len(sizes) > 1:  # an epsilon of its own for each
         epsilons = dict.fromkeys(e for each in candidates for e in each.plan.epsilons)
         every = Plan.of(data.domain, spec.protocols, tuple(epsilons), spec.assignment, settings)
-    guesses = _attacked(every, frequencies, reporter or Silent()) if asked.attack else None
-    rows, decisions = [], []
+    guesses = _attacked(every, frequencies, rows, reporter or Silent()) if asked.attack else None
+    found_rows, decisions = [], []
     for each, used in zip(candidates, specs, strict=True):
         table, risk = each.rows, None
         if guesses is not None:  # the same for any number of users
             table = [_with_attack(row, every, guesses) for row in table]
             if each.choice is not None:
                 p, e = each.choice.protocol, every.epsilons.index(each.plan.epsilons[each.choice.epsilon])
-                risk = risk_of(every, p, e, frequencies, guesses.get((p, e)), QUICK_WORK)
-        rows += marked(table)
-        about = Decision(data.name, each.terms.n, spec.guarantee, command=_command(data, used, each.terms.n))
+                risk = risk_of(every, p, e, frequencies, guesses.get((p, e)), rows)
+        found_rows += marked(table)
+        value = _sensitive(asked.sensitive, data.names, data.labels, every, frequencies, data.n, least)
+        about = Decision(data.name, each.terms.n, spec.guarantee, command=_command(data, used, each.terms.n), **value)
         decisions.append(_decided(about, each, risk, _alone(each, spec, settings)))
-    return Planned(rows, decisions, candidates)
+    return Planned(found_rows, decisions, candidates)
 
 
 def recommended(
@@ -198,20 +205,43 @@ def recommended(
     dataset: str,
     guarantee: str,
     least: int = MIN_COUNT,
+    labels: Labels | None = None,
 ) -> Decision:
     """The decision among protocols and epsilons that were run, for a table of one's own with these frequencies."""
     frequencies = publishable(np.rint(frequencies * n).astype(np.int64), plan.domain, least)
     candidates = Candidates(plan, frequencies, Terms(n, plan.assignment), names)
     risk = None if candidates.choice is None else risk_of(plan, *candidates.cell, frequencies)
-    return _decided(Decision(dataset, n, guarantee), candidates, risk)
+    value = _sensitive(None, names, labels, plan, frequencies, n, least)
+    return _decided(Decision(dataset, n, guarantee, **value), candidates, risk)
 
 
-def _shown(data: Dataset) -> Floats:
-    """The frequencies to decide by; those of one's own table give no rare value away."""
+def _shown(data: Dataset) -> tuple[Floats, int]:
+    """The frequencies to decide by, and the smallest count that is said; one's own table gives no rare value away."""
     if data.name not in own_data({"datasets": [data.describe()]}):
-        return data.frequencies
-    options = data.origin[1] if data.origin else {}
-    return publishable(data.counts, data.domain, int(options.get("min_count", MIN_COUNT)))
+        return data.frequencies, 0
+    least = int(data.origin[1].get("min_count", MIN_COUNT)) if data.origin else MIN_COUNT
+    return publishable(data.counts, data.domain, least), least
+
+
+def _sensitive(
+    wanted: str | None, names: Sequence[str], labels: Labels | None, plan: Plan, frequencies: Floats, n: int, least: int
+) -> dict[str, Any]:
+    """The value that is asked for, else the rarest one that has a label to show, and its frequency or a bound of it."""
+    found = []
+    for name, columns, row in zip(names, plan.domain.slices, labels or map(range, plan.domain), strict=True):
+        texts, shares = [*map(str, row)], frequencies[columns]
+        if wanted or (labels and not looks_personal(texts, np.rint(shares * n).astype(np.int64))):
+            found += [(f, name, text) for f, text in zip(shares.tolist(), texts, strict=True)]
+    some = [each for each in found if ("=".join(each[1:]) == wanted if wanted else each[0] > 0)]
+    if wanted and not some:
+        raise InputError(
+            f"sensitive={wanted} names no value of a column; one such as {'='.join(found[0][1:])} is needed"
+        )
+    if not some:
+        return {}
+    share, name, text = min(some, key=lambda each: each[0])
+    said = f"{cut(name)} {cut(text)}" if text[0] in "<≥" else f"{cut(name)} = {cut(text)}"
+    return {"sensitive": said, "probability": max(share, least / n), "bounded": share * n <= least}
 
 
 def _decided(about: Decision, candidates: Candidates, risk: Guessed | None, alone: Sequence[float] = ()) -> Decision:
@@ -225,6 +255,7 @@ def _decided(about: Decision, candidates: Candidates, risk: Guessed | None, alon
         loss_all=row.loss_all,
         users_needed=row.users_needed if candidates.targets else None,
         attacked_users=risk.users if risk else 0,
+        raised=posterior(about.probability, row.loss_all),
     )
     if chosen is not None:
         decision = replace(decision, protocol=look.name, label=look.label, reached=chosen.reached)
@@ -254,7 +285,20 @@ def _forecast(candidates: Candidates, j: int, risk: Guessed | None) -> Forecast:
         accuracy.survey,
         accuracy.seen,
         accuracy.silent,
+        _lie(candidates, j),
     )
+
+
+def _lie(candidates: Candidates, j: int) -> float:
+    """By how much users who lie, LIARS of all, can raise the share of a value of a column.
+
+    They replace honest users and say what supports that value.  With Smp, all of them can say it of this column,
+    unless the server assigns the columns.
+    """
+    (p, e), plan = candidates.cell, candidates.plan
+    m, together = plan.mechanism(p, e, j), plan.partial[p] and plan.assignment == "uniform"
+    share = plan.d * LIARS / (1 + (plan.d - 1) * LIARS) if together else LIARS
+    return share * float(np.max((1 - m.base) / m.gain - candidates.truths[j].all))
 
 
 def _alone(candidates: Candidates, spec: Spec, settings: PrivacySettings) -> list[float]:
@@ -269,14 +313,13 @@ def _alone(candidates: Candidates, spec: Spec, settings: PrivacySettings) -> lis
     return [a.margin for a in accuracies(ms, [candidates.truths[j] for j in kept], candidates.terms)]
 
 
-def _attacked(plan: Plan, frequencies: Floats, reporter: Silent) -> dict[tuple[int, int], Guessed]:
+def _attacked(plan: Plan, frequencies: Floats, rows: Dataset | None, reporter: Silent) -> dict[Any, Guessed]:
     """What is guessed; a long attack says how far it is."""
     total = sum(users * work_of(part) for users, part in passes(plan))
-    if total <= LONG:
-        return guessed(plan, frequencies)
-    reporter.begin(total, 0)
-    reporter.dataset("attack")
-    return guessed(plan, frequencies, advance=reporter.advance)
+    if total > LONG:
+        reporter.begin(total, 0)
+        reporter.dataset("attack")
+    return guessed(plan, frequencies, advance=reporter.advance if total > LONG else lambda done: None, rows=rows)
 
 
 def _with_attack(row: PlanRow, plan: Plan, guesses: Mapping[tuple[int, int], Guessed]) -> PlanRow:

@@ -23,6 +23,7 @@ from gpu_rsfd.spec import PAPER_EPSILONS
 from gpu_rsfd.theory.expected import LEVEL, Accuracy, Floats, Terms, Truth, accuracies, attributes_of, is_rough, mse_of
 
 LARGEST = 2800  # an epsilon for a target is looked for up to this number of three digits: 20
+AMBIGUOUS = 0.05  # a text from this share on may be meant in percent
 TIE = 1e-9  # relative: errors closer than this are equal
 
 
@@ -278,8 +279,8 @@ class Candidates:
         e = next(e for e in self.ascending if max(len(row[e]) for row in useful) >= most)
         most = max(len(row[e]) for row in useful)
         fit = [p for p in every if len(useful[p][e]) == most]
-        p = self.smallest(e, fit, sorted({j for p in fit for j in useful[p][e]}))
-        return Choice(p, e, useful[p][e])
+        columns = useful[self.smallest(e, fit, sorted({j for p in fit for j in useful[p][e]}))][e]
+        return Choice(self.smallest(e, [p for p in fit if useful[p][e] == columns], columns), e, columns)
 
 
 def digits(place: int) -> float:
@@ -332,12 +333,14 @@ def read_targets(target: Any, names: Sequence[str]) -> dict[int, float]:
 
 def _share(name: str, value: Any) -> float:
     """0.01 or "1%"."""
-    text = str(value).strip()
+    text, shown = str(value).strip(), f"{name}={value}" if name else str(value)
     try:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         share = math.nan
     if not 0 < share < 1 or isinstance(value, bool):
-        shown = f"{name}={value}" if name else str(value)
         raise InputError(f"target={shown} must be above 0 and below 100 %, such as 1% or 0.01")
+    if isinstance(value, str) and not text.endswith("%") and share >= AMBIGUOUS:
+        meant = " or ".join(f"{name}{'=' * bool(name)}{number:g}%" for number in (100 * share, share))
+        raise InputError(f"target={shown} may mean {100 * share:g} points or {share:g} %; give {meant}")
     return share

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gpu_rsfd.options import counted, show_epsilon
+from gpu_rsfd.theory.expected import TWO_SIDED
 from gpu_rsfd.theory.needs import LARGEST, Candidates, Choice, below, digits
 
 MEANING = {  # what epsilon limits
@@ -18,6 +19,9 @@ MEANING = {  # what epsilon limits
 MOST_COLUMNS = 6  # that a sentence names one by one
 LONGEST = 32  # letters of a name
 SCALES = ((" billion", 10**9), (" million", 10**6))
+LIARS = 0.01  # of all users
+WEAK = 20.0  # odds above which the sentence warns
+SUSPECTED = 0.05  # what the warning starts from
 CERTAIN = 4.0  # standard errors: a gain below so many may be chance
 
 
@@ -37,11 +41,12 @@ class Forecast(NamedTuple):
     useful: bool  # it tells as much as a survey of 100 people, is within a point, or meets its target
     users_needed: int | None = None  # where it is not: from how many users on it is
     target: float | None = None
-    guessed: float = math.nan  # the share of users whose value an attacker guesses
+    guessed: float = math.nan  # the share of users whose value an attacker guesses; with Smp of those who send it
     guessed_baseline: float = math.nan  # without a report
     survey: float = math.nan  # people who, asked without privacy, would tell as much; NaN if all hold one value
     seen: float = math.nan  # the share of users whose values can be distinguished from zero
     silent: float = 0.0  # the chance that nobody reports the column
+    lie: float = math.nan  # by how much 1 % of the users can raise the share of a value with lies
 
 
 @dataclass(frozen=True)
@@ -69,9 +74,17 @@ class Decision:
     users_needed : int or None
         The smallest number of users that meets the targets at this epsilon.
     attacked_users : int
-        Users of the simulated attack; 0 if there was none.
+        Users of the simulated attack; 0 if there was none, or what is guessed is exact.
+    sensitive : str
+        The value whose probability a report raises; empty if none has a label.
+    probability : float
+        Its probability before.
+    bounded : bool
+        Whether it may be less, as for a rare value of one's own table.
+    raised : float
+        At most what it is after a report, as columns may depend on each other.
     sentences : tuple of str
-        Which, how accurate, how risky.
+        Which, how accurate, how risky, how robust.
     more : str
         What more users or another epsilon would buy.
     left_out : str
@@ -92,6 +105,10 @@ class Decision:
     reached: bool | None = None
     users_needed: int | None = None
     attacked_users: int = 0
+    sensitive: str = ""
+    probability: float = math.nan
+    bounded: bool = False
+    raised: float = math.nan
     sentences: tuple[str, ...] = ()
     more: str = ""
     left_out: str = ""
@@ -109,7 +126,7 @@ class Decision:
 def points(share: float) -> str:
     """0.0123 as `1.3`: points with two digits (11.1 with three), rounded up so that what is said of them holds."""
     if not math.isfinite(share):
-        return "?"
+        return "∞" if share == math.inf else "?"
     if share <= 0:
         return "0"
     shown, digits = 100 * share, 0
@@ -162,7 +179,7 @@ def said(candidates: Candidates, decision: Decision, alone: Sequence[float]) -> 
     chosen = candidates.choice
     if chosen is None:
         return replace(decision, sentences=_useless(candidates, decision))
-    sentences = _which(candidates, decision, chosen), _accurate(candidates, decision), _risky(candidates, decision)
+    sentences = tuple(each(candidates, decision) for each in (_which, _accurate, _risky, _robust))
     more, left_out = _more(candidates, chosen), _left_out(candidates, decision, alone)
     return replace(decision, sentences=sentences, more=more, left_out=left_out)
 
@@ -171,7 +188,9 @@ def _under(decision: Decision) -> str:
     return f"the guarantee {decision.guarantee} ({MEANING[decision.guarantee]})"
 
 
-def _which(candidates: Candidates, decision: Decision, chosen: Choice) -> str:
+def _which(candidates: Candidates, decision: Decision) -> str:
+    chosen = candidates.choice
+    assert chosen is not None
     tried, shown = len(candidates.plan.epsilons), show_epsilon(decision.epsilon)
     epsilon = f"{shown} ({decision.epsilon:.2f})" if shown.startswith("ln") else shown
     if chosen.reached:
@@ -229,6 +248,7 @@ def _column(column: Forecast, first: bool) -> str:
     asked = f", as {'accurate as ' * first}asking {people(column.survey)}{' without privacy' * first}"
     asked = ", all users hold one value" if math.isnan(column.survey) else asked
     seen = _seen([column], f"those of {percent(column.seen)} of users")
+    seen = f"nobody reports it with a chance of {percent(column.silent)}" if math.isinf(column.margin) else seen
     return f"{cut(column.name)} ± {points(column.margin)} points{asked}{f' ({seen})' if seen else ''}"
 
 
@@ -240,28 +260,68 @@ def _seen(columns: Sequence[Forecast], whose: str) -> str:
 
 
 def _risky(candidates: Candidates, decision: Decision) -> str:
-    row = candidates.row(*candidates.cell)
+    row, others = candidates.row(*candidates.cell), candidates.plan.partial[candidates.cell[0]]
     report = "The first report" if row.first_report else "A report"
     claimed = ", as its author claims" if row.claimed else ""
     odds = f"changes the odds of anything about a user by a factor of at most {factor(decision.loss_all)}{claimed}"
     if decision.guarantee != "user" and decision.loss_one < decision.loss_all * (1 - 1e-3):
         odds += f" (of one column, if the others are known: {factor(decision.loss_one)})"
-    if not decision.attacked_users:
-        return f"{report} {odds}; what an attacker guesses was not simulated."
+    if decision.loss_all > math.log(WEAK) + 1e-6:
+        after = posterior(SUSPECTED, decision.loss_all)
+        odds += f", which is weak protection: what was {100 * SUSPECTED:.0f} % likely can become {rising(after)} likely"
+    if not row.first_report:
+        odds += "; every further report, say each month, costs as much again"
+    raised = f" {_raised(decision)}" if decision.sensitive else ""
+    if math.isnan(decision.columns[0].guessed):
+        return f"{report} {odds}; what an attacker guesses was not simulated.{raised}"
     worst = max(decision.columns, key=lambda column: column.guessed - column.guessed_baseline)
-    share, before = worst.guessed, worst.guessed_baseline
-    error = math.sqrt(max(before * (1 - before), 0.01) / decision.attacked_users)
+    share, before, users = worst.guessed, worst.guessed_baseline, decision.attacked_users
+    error = math.sqrt(max(share * (1 - share), 0.01) / users) if users else 0.0
     who = "Someone who sees a report, and knows only each column's statistics,"
-    if share - before < CERTAIN * error:
-        low = points(CERTAIN * error)
-        gain = f"guesses no value of a user right noticeably more often than without it (by less than {low} points)"
+    if share - before <= max(CERTAIN * error, 1e-9):
+        low = max(share - before, 0) + CERTAIN * error
+        gain = "guesses no value of a user right more often than without it"
+        gain = gain.replace("more", "noticeably more") + f" (by less than {points(low)} points)" if users else gain
     else:
         digits = 0 if share - before >= 0.02 else 1
-        gain = (
-            f"guesses a user's {cut(worst.name)} right {100 * share:.{digits}f} % of the time instead of "
-            f"{100 * before:.{digits}f} %{', the largest gain of all columns' * (len(decision.columns) > 1)}"
+        now, blind = (f"{min(100 * x, 100 - 10.0**-digits if x < 1 else 100):.{digits}f} %" for x in (share, before))
+        one = len(decision.columns) == 1
+        where = ", if it is the column that is sent," * (others and not one)
+        good = f" (± {points(TWO_SIDED * error)})" * (users > 0)
+        gain = f"guesses a user's {cut(worst.name)}{where} right {now}{good} of the time instead of {blind}"
+        gain += ", the largest gain of all columns" * (not one)
+    return f"{who} {gain}; {report[0].lower()}{report[1:]} {odds}.{raised}"
+
+
+def posterior(share: float, loss: float) -> float:
+    """What a probability is at most after a report with this loss: f E / (1 + f (E - 1)) with E = e^loss."""
+    return share / (share + (1 - share) * math.exp(-loss)) if share > 0 else share
+
+
+def rising(share: float) -> str:
+    """A probability in percent, rounded up, but never to certainty."""
+    return f"{points(share)} %" if share < 0.999 else "more than 99.9 %"
+
+
+def _raised(decision: Decision) -> str:
+    start = f"{'at most ' * decision.bounded}{points(decision.probability)} %"
+    text = f"It can raise the probability of {decision.sensitive} from {start} to at most {rising(decision.raised)}"
+    alone = posterior(decision.probability, decision.loss_one)
+    if alone < decision.raised * (1 - 1e-3):
+        text += f" ({rising(alone)} if no other column tells anything about it)"
+    return f"{text}."
+
+
+def _robust(candidates: Candidates, decision: Decision) -> str:
+    columns = decision.columns if candidates.targets else decision.useful
+    worst, several = max(columns, key=lambda column: column.lie), candidates.plan.d > 1
+    lie, name, rise = f"If {100 * LIARS:.0f} % of the users lie,", cut(worst.name), points(worst.lie)
+    if several and candidates.plan.partial[candidates.cell[0]] and candidates.plan.assignment == "uniform":
+        return (
+            f"{lie} and all of them send {name}, they can raise the share of one of its values by up to {rise} points."
         )
-    return f"{who} {gain}; {report[0].lower()}{report[1:]} {odds}."
+    everywhere = ", and one in each other column at the same time" * several
+    return f"{lie} they can raise the share of a value of {name} by up to {rise} points{everywhere}."
 
 
 def _more(candidates: Candidates, chosen: Choice) -> str:
@@ -270,13 +330,14 @@ def _more(candidates: Candidates, chosen: Choice) -> str:
     name, now = cut(candidates.names[wide]), points(candidates.accuracy(p, e, wide).margin)
     twice = points(candidates.accuracy(p, e, wide, 2 * candidates.terms.n).margin)  # never wider
     what = f"the margin of {name}" if len(columns) == 1 else f"the widest margin, that of {name},"
-    said = [f"Twice as many users would narrow {what} from ± {now} to ± {twice} points"]
+    then = f"leave {what} at ± {now}" if twice == now else f"narrow {what} from ± {now} to ± {twice}"
+    said = [f"Twice as many users would {then} points"]
     place, ascending = candidates.ascending.index(e), candidates.ascending
     for other in (ascending[i] for i in (place + 1, place - 1) if 0 <= i < len(ascending)):
-        row, then = candidates.row(p, other), candidates.accuracy(p, other, wide).margin
-        verb = "widen" if then > candidates.accuracy(p, e, wide).margin else "narrow"
-        text = f"epsilon = {show_epsilon(row.epsilon)} (odds up to {factor(row.loss_all)}) would {verb} it to "
-        text += f"± {points(then)} points"
+        row, wider = candidates.row(p, other), candidates.accuracy(p, other, wide).margin
+        verb = "widen" if wider > candidates.accuracy(p, e, wide).margin else "narrow"
+        text = f"epsilon = {show_epsilon(row.epsilon)} (odds up to {factor(row.loss_all)}) would "
+        text += f"leave it at ± {now} points" if points(wider) == now else f"{verb} it to ± {points(wider)} points"
         lost = [j for j in columns if not candidates.accuracy(p, other, j).useful]
         if lost and not candidates.targets:
             others = f" and {counted(len(lost) - 1, 'other column')}" if len(lost) > 1 else ""

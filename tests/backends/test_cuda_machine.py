@@ -114,6 +114,34 @@ def test_a_device_that_cannot_run_a_kernel_is_not_taken(standin, monkeypatch, se
     assert backend.name in ("native", "numpy")
 
 
+def test_the_page_has_the_messages_as_they_are(standin, monkeypatch):
+    """Each row of docs/cuda.md's table is said by a machine that is like that."""
+    monkeypatch.setattr(devices, "no_driver", lambda: False)
+    said = []
+    for settings in ({"capability": "70"}, {"capability": "120", "nvrtc": (12, 4)}, {"driver": 12040}, {"nvrtc": None},
+                     {"broken": (0,)}, {}):  # fmt: skip
+        devices.forget()
+        standin._reset(**settings)
+        standin._settings.process = None if settings else -1  # of another process
+        said.append(devices.probe().reason)
+    page = (FOLDER.parent.parent / "docs" / "cuda.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(.+?)` \|", page, re.MULTILINE)
+    assert len(rows) == len(said)
+    for row, reason in zip(rows, said, strict=True):
+        assert re.search(re.escape(row).replace("…", r"\d+"), reason)
+
+
+def test_a_driver_of_the_same_major_version_is_not_too_old(standin, monkeypatch):
+    """For 13.0, where CuPy has 13.2: something else is the matter."""
+
+    def count():
+        raise standin.CUDARuntimeError("cudaErrorSystemNotReady: system not yet initialized")
+
+    monkeypatch.setattr(devices, "no_driver", lambda: False)
+    monkeypatch.setattr(standin.cuda.runtime, "getDeviceCount", count)
+    assert devices.probe().reason == "no CUDA device (cudaErrorSystemNotReady: system not yet initialized)"
+
+
 @pytest.mark.parametrize("settings", [{"capability": "70", "nvrtc": (12, 9)}, {"capability": "120"}])
 def test_one_that_can_is_taken(standin, settings):
     standin._reset(**settings)
@@ -244,6 +272,17 @@ def test_too_little_memory_for_a_launch_a_module_or_an_event(standin, what, many
     assert len(told) == 1
 
 
+def test_a_kernel_s_error_is_not_taken_for_too_little_pinned_memory(standin, monkeypatch):
+    """Any call may bring it."""
+
+    def allocate(_):
+        raise standin.CUDARuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+
+    monkeypatch.setattr(standin.cuda, "alloc_pinned_memory", allocate)
+    with CupyBackend() as backend, pytest.raises(DeviceLost, match=r"sm_80\) failed: cudaErrorIllegalAddress"):
+        backend.count(PLAN, DATA, 1, range(2))  # without a word: warnings are errors here
+
+
 def test_a_batch_that_is_given_up_holds_no_memory(standin, monkeypatch):
     """Or its half would not fit, either."""
     launch, values, calls, held = runner._Users.launch, runner.Runner._values, [], []
@@ -299,6 +338,17 @@ def test_a_failure_touches_no_other_device(standin):
             assert standin._settings.contexts == {1}
 
 
+def test_an_error_that_is_no_device_s_touches_no_other_device(standin):
+    """Events of what was on its way end in the device's thread, with `close`; what the traceback holds, before."""
+    standin._reset(devices=2, broken=(0,))
+    limits = Limits(repetitions=1)
+    with pytest.raises(ZeroDivisionError) as caught, CupyBackend([1]) as backend, backend.limited(limits):
+        backend.count(PLAN, DATA, 1, range(6), lambda _: 1 / 0)
+    del backend, caught
+    gc.collect()
+    assert standin._settings.contexts == {1}
+
+
 PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv.pop(1))
@@ -312,7 +362,7 @@ main()
 @pytest.mark.parametrize("settings,code,said", [
     ({"lost_after": 8}, 1,
      r"\(device 0, sm_80\) failed: CUDA_ERROR_ECC.*; nothing was finished.* to continue:\n  .*\n"),
-    ({"devices": 2, "lost_after": 9, "lost_device": 1, "lost_at": "later", "pinned_fails": True}, 0,
+    ({"devices": 2, "lost_after": 5, "lost_device": 1, "lost_at": "later", "pinned_fails": True}, 0,
      r"\(device \d, sm_80\) has too little pinned .*\n"
      r"gpu-rsfd: CPU stand-in \(device 1, sm_80\) failed: cudaErrorIllegal.*; the other devices count its rep.*\n"),
     ({"pinned_fails": True}, -1, r"\(device 0, sm_80\) has too little pinned memory: .*\n"),

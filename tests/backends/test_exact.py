@@ -124,9 +124,9 @@ def test_only_needed_columns_are_drawn(monkeypatch):
     drawn = []
     words = Tape.words
 
-    def spy(self, stream, column, repetition, start, stop):
+    def spy(self, stream, column, repetition, start, stop, place):
         drawn.append((stream, column, repetition, start, stop))
-        return words(self, stream, column, repetition, start, stop)
+        return words(self, stream, column, repetition, start, stop, place)
 
     monkeypatch.setattr(Tape, "words", spy)
     data = gpu_rsfd.Dataset(np.zeros((100, 2), int), (2, 90))

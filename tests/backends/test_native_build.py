@@ -205,7 +205,29 @@ def test_a_folder_above_the_cache_that_others_can_write_to(tiny, monkeypatch, tm
         assert reason() == f"{above} can be written by other users"
     above.chmod(0o755)
     build.forget()
-    assert build.built().path.parent == tmp_path / "link" / "inner" / "cache"
+    assert build.built().path.parent == above / "inner" / "cache"
+
+
+@needs_compiler
+def test_a_link_that_is_turned_while_it_is_compiled(tiny, monkeypatch, tmp_path):
+    """It is another user's: where it leads is found out once, and checked."""
+    link, mine, evil, compiled = tmp_path / "link", tmp_path / "mine", tmp_path / "evil", build.compiled
+    for path in (mine, evil):
+        path.mkdir(0o755)
+    link.symlink_to(mine)
+
+    def turned(compiler, source, folder):
+        theirs = evil / folder.name
+        theirs.mkdir()
+        compiled(compiler, source.replace("tiny", "evil"), theirs)
+        made = compiled(compiler, source, folder)
+        link.unlink()
+        link.symlink_to(evil)
+        return made
+
+    monkeypatch.setattr(build, "compiled", turned)
+    monkeypatch.setenv("GPU_RSFD_CACHE", str(link))
+    assert (build.built().width, build.built().path.parent) == ("tiny", mine)
 
 
 @needs_compiler

@@ -14,11 +14,15 @@ from gpu_rsfd.theory import attacked
 def used(monkeypatch):
     """The second halves of the Philox keys that are used from now on."""
     found = set()
-    words, at, philox = tape.Tape.words, Streams.at, np.random.Philox
+    words, at, philox, rows = tape.Tape.words, Streams.at, np.random.Philox, tape.Tape.at
 
     def recorded_words(self, stream, *rest):
         found.add(stream)
         return words(self, stream, *rest)
+
+    def recorded_rows(self, stream, *rest):
+        found.add(stream)
+        return rows(self, stream, *rest)
 
     def recorded_at(self, use, *rest):
         found.add(self._first + use)
@@ -30,6 +34,7 @@ def used(monkeypatch):
         return philox(*arguments, key=key, **rest)
 
     monkeypatch.setattr(tape.Tape, "words", recorded_words)
+    monkeypatch.setattr(tape.Tape, "at", recorded_rows)
     monkeypatch.setattr(Streams, "at", recorded_at)
     monkeypatch.setattr(np.random, "Philox", recorded_philox)
     return found
@@ -43,6 +48,8 @@ def test_the_table_has_every_stream_that_is_used_and_no_other(used):
             options = {"sampler": sampler, "assignment": assignment, "workers": 1, "prior": "dirichlet:1"}
             options |= {"backend": "numpy"} if sampler == "users" else {}
             gpu_rsfd.simulate(data, protocols=protocols, epsilons=1.0, repetitions=2, **options)
+    for protocol in ("rsfd-l-grr", "smp-biloloha"):
+        gpu_rsfd.rounds(data, rounds=2, protocols=protocol, epsilons=1.0, repetitions=1, workers=1)
     Prior.of("dirichlet:1").thresholds((3, 4))
     attacked.sample(data.domain, data.frequencies, 100)
     # the sampled attributes of the sampler `counts` are on the tape
@@ -50,5 +57,5 @@ def test_the_table_has_every_stream_that_is_used_and_no_other(used):
 
 
 def test_streams_are_distinct():
-    assert len(tape.STREAMS) == 5 + 4 + 4 + 2
-    assert {tape.PRIORS, tape.DECISION, *range(5), *range(16, 24)} == set(tape.STREAMS)
+    assert len(tape.STREAMS) == 8 + 4 + 4 + 2
+    assert {tape.PRIORS, tape.DECISION, *range(8), *range(16, 24)} == set(tape.STREAMS)

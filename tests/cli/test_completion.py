@@ -16,7 +16,7 @@ PROGRAM = "import sys; sys.argv = ['gpu-rsfd']; from gpu_rsfd.cli import main; m
 @pytest.mark.parametrize("line,found", [
     ("gpu-rsfd p", ["paper", "plot", "page", "plan", "protocols"]),
     ("gpu-rsfd show --com", ["--compare"]),
-    ("gpu-rsfd sweep --protocol smp-l-o", ["smp-l-osue"]),
+    ("gpu-rsfd sweep --protocol smp-l-os", ["smp-l-osue"]),
     ("gpu-rsfd show r.h5 --postprocess cl", ["clip", "clip-normalize"]),
 ])  # fmt: skip
 def test_commands_options_and_values(line, found):
@@ -31,8 +31,9 @@ FREE = {  # numbers, names and files of the user's own
     *("--missing-values", "--decimal", "--max-bytes", "--domain-file", "--encoding", "--epsilon"),
     *("--repetitions", "--seed", "--first-report", "--prior-seed", "--protocol-from", "--spec", "--workers"),
     *("--device", "--cluster", "--patience", "--part", "--output", "--save-every", "--attribute", "--attack"),
-    *("--target", "--target-rmse", "--attributes", "--values", "--plot"),
-    *("--keep-identifiers", "--min-count"),
+    *("--target", "--target-rmse", "--survey", "--sensitive", "--attributes", "--values", "--plot"),
+    *("--id", "--state", "--level", "--page"),
+    *("--keep-identifiers", "--min-count", "--rounds-in", "--rounds", "--change"),
 }
 
 
@@ -41,7 +42,7 @@ def test_every_option_with_fixed_values_completes_them(name):
     """A new option either completes, or is said here to be free."""
     options = [p for p in load(name).params if p.param_type_name == "option" and not p.is_flag]
     without = {p.opts[-1] for p in options if p._custom_shell_complete is None}
-    of_files = {"--dataset"} if name in ("show", "plot", "page") else set()  # whatever the file holds
+    of_files = {"--dataset"} if name in ("show", "plot", "page", "rehearse") else set()  # whatever the file holds
     assert without <= FREE | of_files
 
 

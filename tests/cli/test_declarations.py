@@ -44,7 +44,8 @@ def test_every_field_has_a_value_here():
 
 
 @pytest.mark.parametrize("function,command", [
-    (gpu_rsfd.simulate, "simulate"), (gpu_rsfd.sweep, "sweep"), (gpu_rsfd.attack, "attack"), (gpu_rsfd.plan, "plan"),
+    (gpu_rsfd.simulate, "simulate"), (gpu_rsfd.sweep, "sweep"), (gpu_rsfd.attack, "attack"),
+    (gpu_rsfd.rounds, "rounds"), (gpu_rsfd.plan, "plan"),
 ])  # fmt: skip
 def test_signatures_and_docstrings_name_every_field(function, command):
     parameters = inspect.signature(function).parameters
@@ -140,13 +141,13 @@ def test_the_docs_are_up_to_date():
     assert all(f"`--{f.key} " in page for f in FIELDS)
 
 
-@pytest.mark.parametrize("command", ["sweep", "paper", "attack", "run", "plan"])
+@pytest.mark.parametrize("command", ["sweep", "paper", "attack", "rounds", "run", "plan"])
 def test_the_docs_say_which_commands_have_an_option(command):
     page = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
     known = {f"--{p.name.replace('_', '-')}" for p in load(command).params}
     sections = re.split(r"^## ", page, flags=re.M)[1:]
     titles = [section.partition("\n")[0] for section in sections]
-    assert titles[3:-1] == ["What `sweep` records", "What `attack` records"]
+    assert titles[3:-1] == ["What `sweep` records", "What `attack` records", "What `rounds` records"]
     for section in (*sections[:3], *(sections[-1:] if command != "plan" else ())):
         for flag, refused in re.findall(r"^\| `(--[\w-]+)[^|]*\|.*\|([^|]*)\|$", section, re.M):
             assert (flag in known) == (f"`{command}`" not in refused or "| not in |" not in section), flag

@@ -21,8 +21,7 @@ def quoted(line):
 @pytest.mark.parametrize("command", [["show"], ["plot"]])
 def test_a_file_that_is_not_there(command, monkeypatch, capsys, tmp_path):
     (line,) = refusal(monkeypatch, capsys, tmp_path, [*command, "my file.h5"])
-    assert line.startswith("gpu-rsfd: my file.h5 does not exist; ")
-    assert quoted(line) == [["gpu-rsfd", "sweep", "--output", "my file.h5"]]
+    assert line == "gpu-rsfd: my file.h5 does not exist"  # nothing offers to make it
 
 
 def test_parts_without_their_file(monkeypatch, capsys, tmp_path):
@@ -86,3 +85,47 @@ def test_two_files_of_one_name(monkeypatch, capsys, tmp_path):
         monkeypatch, capsys, tmp_path, ["sweep", "--quiet", "--dataset", "a/people.csv", "--dataset", "b/people.csv"]
     )
     assert line == "gpu-rsfd: data set 'people' is given twice; rename one of them, or give each an output"
+
+
+def test_labels_are_names(monkeypatch, capsys, tmp_path):
+    """The same run, and the same table, whether a protocol is called by its name or by its label."""
+    monkeypatch.chdir(tmp_path)
+    quick = ["--users", "30", "--domain", "2,3", "--epsilon", "1", "--repetitions", "4", "--no-plot", "--quiet"]
+    quick += ["--backend", "numpy", "--workers", "1"]
+    for output, one, other in (("n.h5", "smp-adp", "rsfd-grr"), ("l.h5", "Smp[ADP]", "RS+FD[GRR]")):
+        assert call(monkeypatch, "sweep", *quick, "--protocol", f"{one},{other}", "--output", output) == 0
+    assert gpu_rsfd.open_results("n.h5").spec == gpu_rsfd.open_results("l.h5").spec
+    for chosen in (["--protocol", "smp-adp"], ["--compare", "smp-adp,rsfd-grr"]):
+        shown = []
+        labelled = [word.replace("smp-adp", "Smp[ADP]").replace("rsfd-grr", "RS+FD[GRR]") for word in chosen]
+        for words in (chosen, labelled):
+            assert call(monkeypatch, "show", "n.h5", *words) == 0
+            shown.append(capsys.readouterr().out)
+        assert shown[0] == shown[1]
+    settings = {"epsilon": 1.0, "domain": (2, 3)}
+    assert gpu_rsfd.privacy_loss("Smp[ADP]", **settings) == pytest.approx(gpu_rsfd.privacy_loss("smp-adp", **settings))
+    with pytest.raises(gpu_rsfd.InputError, match=r"unknown protocol 'Smp\[XYZ\]'"):
+        gpu_rsfd.privacy_loss("Smp[XYZ]", **settings)
+
+
+@pytest.mark.parametrize("command", ["plan", "sweep", "attack"])
+def test_a_table_needs_no_option(command, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text("sex,city\n" + "f,a\nm,b\nf,b\n" * 40)
+    quick = ["--epsilon", "1", "--protocol", "smp-grr", "--quiet"]
+    if command != "plan":
+        quick += ["--repetitions", "2", "--workers", "1", "--no-plot"]
+    shown = []
+    for n, given in enumerate((["people.csv"], ["--dataset", "people.csv"])):
+        output = [] if command == "plan" else ["--output", f"{n}.h5"]
+        assert call(monkeypatch, command, *given, *quick, *output) == 0
+        shown.append(capsys.readouterr().out)
+        if output:
+            shown[-1] = gpu_rsfd.open_results(f"{n}.h5").spec["datasets"]
+    assert shown[0] == shown[1] != ""
+    (line,) = refusal(monkeypatch, capsys, tmp_path, [command, "nobody.csv"])
+    assert line == "gpu-rsfd: nobody.csv does not exist"
+    (line,) = (
+        refusal(monkeypatch, capsys, tmp_path, [command, "people.csv", "--users", "30"]) if command != "plan" else [""]
+    )
+    assert "--dataset and --users exclude each other" in line or command == "plan"

@@ -165,7 +165,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("words,message", [
-    (["none.py:Growing"], "none.py can't be read: No such file or directory"),
+    (["none.py:Growing"], "none.py does not exist"),
     (["mine.py:Growin"], "mine.py: unknown class 'Growin'; did you mean Growing? available: Growing"),
     (["mine.py"], "measurement=mine.py must be a Python file and a class in it, such as mine.py:Growing"),
     (["mine.py:np"], "mine.py:np is not a subclass of gpu_rsfd.Measurement"),

@@ -188,7 +188,7 @@ SIZE = ["--users", "10", "--domain", "2x2"]
     ([*SIZE, "--output", "folder"], "output=folder is a directory"),
     ([*SIZE, "--output", "text.txt"], "text.txt is not an HDF5 file"),
     ([*SIZE, "--output", "other.h5"], "other.h5 is an HDF5 file, but not a results file of gpu-rsfd"),
-    (["--spec", "missing.toml"], "spec=missing.toml can't be read: No such file or directory"),
+    (["--spec", "missing.toml"], "spec=missing.toml does not exist"),
     (["--spec", "text.txt"], "spec=text.txt is not a TOML file"),
     (["--spec", "bad.toml"], "spec=bad.toml: unknown key 'epsilons'; did you mean epsilon? available: dataset"),
     (["--sed", "1"], "no such option: --sed; did you mean --seed?"),

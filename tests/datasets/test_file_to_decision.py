@@ -16,9 +16,12 @@ DECISIONS = {  # the first sentences
         "With 3,000 users, 95 % of the estimated shares are this close to the truth: Geschlecht ± 7.2 points,"
         " as accurate as asking 120 people without privacy; Diagnose ± 7.5 points, as asking 100 people; "
         "Blutgruppe ± 7.5 points, as asking 100 people; Pflegegrad ± 7.5 points, as asking 100 people.",
-        "Someone who sees a report, and knows only each column's statistics, guesses a user's Pflegegrad "
-        "right 26 % of the time instead of 21 %, the largest gain of all columns; a report changes the odds "
-        "of anything about a user by a factor of at most 6.0.",
+        "Someone who sees a report, and knows only each column's statistics, guesses a user's Pflegegrad, if it is "
+        "the column that is sent, right 60 % of the time instead of 21 %, the largest gain of all columns; a report "
+        "changes the odds of anything about a user by a factor of at most 6.0; every further report, say each month, "
+        "costs as much again. It can raise the probability of Station = Station 7 from 7.3 % to at most 31.9 %.",
+        "If 1 % of the users lie, and all of them send Diagnose, they can raise the share of one of its values by "
+        "up to 10.9 points.",
         "Twice as many users would narrow the widest margin, that of Pflegegrad, from ± 7.5 to ± 5.3 points; "
         "epsilon = ln 7 (odds up to 7.0) would narrow it to ± 6.9 points; epsilon = ln 5 (odds up to 5.0) "
         "would widen it to ± 8.5 points, and make Diagnose and 2 other columns useless.",
@@ -118,7 +121,7 @@ def test_a_hospitals_export(printed, tmp_path):
     printed(*page)
     title, entries = opened(tmp_path, page[-1])
     assert title == "hospital"
-    assert entries[:4] == sentences[:4]
+    assert [text for text in entries if text in sentences] == sentences[:5]  # beside what a phone sends
     assert re.fullmatch(r"In the 100 simulated collections of this file, 9[45]\.\d % of the estimated .*", entries[-1])
 
 
@@ -135,5 +138,5 @@ def test_other_files(printed, tmp_path, name):
     title, entries = opened(tmp_path, page[-1])
     assert title == name
     if not fewer:
-        assert entries[:4] == sentences[:4]
+        assert [text for text in entries if text in sentences] == sentences[:5]  # beside what a phone sends
     assert "no column is worth collecting" in entries[0] or name != "wide"

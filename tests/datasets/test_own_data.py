@@ -61,7 +61,7 @@ def test_columns_missing_and_resume(people):
 
 
 @pytest.mark.parametrize("arguments,message", [
-    (["--dataset", "nobody.csv"], "no such file: nobody.csv"),
+    (["--dataset", "nobody.csv"], "nobody.csv does not exist"),
     (["--dataset", "people.csv", "--columns", "sex,town"], "people.csv has no column 'town'; columns: sex, age"),
     (["--dataset", "people.csv", "--bins", "age"], "bins=age must be COLUMN=BINS, such as age=10"),
     (["--dataset", "people.csv", "--bins", "city=4"], "bins of 'city' need numbers"),

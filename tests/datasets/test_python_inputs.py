@@ -29,8 +29,8 @@ def test_a_data_set_by_name_or_path(tmp_path):
 
 @pytest.mark.parametrize("data,message", [
     ("syn7", r"unknown data set 'syn7'; available: syn1, "),
-    ("nobody.csv", r"no such file: nobody.csv"),
-    (Path("nobody.csv"), r"no such file: nobody.csv"),
+    ("nobody.csv", r"nobody.csv does not exist"),
+    (Path("nobody.csv"), r"nobody.csv does not exist"),
     (np.zeros((3, 2), int), r"data is of type ndarray; needed: a Dataset, .*; codes become one by Dataset\("),
     ([[0, 1]], r"data is of type list; needed: a Dataset, the name of one, a table's path or a data frame"),
     (None, r"data is of type NoneType; needed"),

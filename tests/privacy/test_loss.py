@@ -312,3 +312,79 @@ def test_bad_input_is_one_clear_line(arguments, words):
 
 def test_it_is_public():
     assert gpu_rsfd.privacy_loss is privacy_loss
+
+
+# ------------------------------------------------------------------------------------------- what rounding adds
+
+
+def bound(k, w):
+    """What docs/privacy.md says that the rounding of subset selection adds to its loss."""
+    return (k * (2 + math.log(w)) + w * math.log(k)) / (2**24 - k)
+
+
+def taken_one_by_one(inside, size):
+    """P(a set of the others), by their order: a value is taken if U left < needed 2**24, with U of 24 digits."""
+    share, needed = 1.0, size
+    for left, member in zip(range(len(inside), 0, -1), inside, strict=True):
+        take = -(-needed * 2**24 // left) / 2**24
+        share *= take if member else 1 - take
+        needed -= member
+    return share
+
+
+@pytest.mark.parametrize("k,epsilon", [(7, 1.0), (9, 0.5), (12, 2.0)])
+def test_what_the_rounding_of_subsets_adds(k, epsilon):
+    """Every set, for every value that is held."""
+    (m,) = mechanisms("spl-ss", epsilon, (k,))
+    noise = m.recipe.noise
+    worst = 0.0
+    for members in combinations(range(k), noise.size):
+        inside = [int(v in members) for v in range(k)]
+        given = [
+            (noise.p(k) if inside[v] else 1 - noise.p(k))
+            * taken_one_by_one(inside[:v] + inside[v + 1 :], noise.size - inside[v])
+            for v in range(k)
+        ]
+        worst = max(worst, math.log(max(given) / min(given)))
+    assert m.loss < worst < m.loss + bound(k, noise.size)
+
+
+@pytest.mark.parametrize("k,w", [(100, 33), (1000, 1), (1000, 10), (1000, 333), (20_000, 1), (20_000, 30)])
+def test_the_rounding_of_subsets_is_bounded(k, w):
+    """The most that any set of w - 1 others can gain and any of w can lose, step by step."""
+
+    def extreme(others, size, choose, none):
+        best = np.full(size + 1, none)
+        best[0] = 0.0
+        for left in range(1, others + 1):
+            needed = np.arange(min(size, left) + 1)
+            take = -(-needed * 2**24 // left)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                out = best[needed] + np.log((2**24 - take) / (2**24 - needed * 2**24 / left))
+                gain = np.log(take * left / (needed * 2**24))
+            out[needed == left] = none
+            best[1 : len(needed)] = choose(best[needed[1:] - 1] + gain[1:], out[1:])
+        return best[size]
+
+    most = (extreme(k - 1, w - 1, np.maximum, -np.inf) if w > 1 else 0.0) - extreme(k - 1, w, np.minimum, np.inf)
+    assert 0 < most < bound(k, w)
+    assert most > bound(k, w) / 8  # not much too careful
+
+
+@pytest.mark.parametrize(
+    "name,k,epsilon", [("grr", 60_000, 8.0), ("pgr", 3000, 2.0), ("pgr", 1000, 4.0), ("hr", 1000, 1.0)]
+)
+def test_what_the_rounding_of_uniform_messages_adds(name, k, epsilon):
+    """Message number i of M is sent for the words y with y M >> 32 = i."""
+    (m,) = mechanisms(f"spl-{name}", epsilon, (k,))
+    noise = m.recipe.noise
+    keep, messages = noise.threshold / 2**32, noise.messages(k)
+
+    def dealt(count):
+        edges = -(-np.arange(count + 1, dtype=object) * 2**32 // count)
+        return np.diff(edges).astype(float) / 2**32
+
+    own = 1.0 if name == "grr" else dealt(noise.design.size).max()
+    worst = math.log1p(keep * own / ((1 - keep) * dealt(messages).min()))
+    assert m.loss - 1e-12 <= worst < m.loss + 2 * messages / 2**32
+    assert (worst > m.loss + 1e-12) == (name != "hr")

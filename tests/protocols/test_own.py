@@ -297,7 +297,7 @@ def test_a_file_with_a_mistake_is_one_line(tmp_path, text, words):
     with pytest.raises(InputError, match=words) as error:
         load_protocols(tmp_path / "mine.py")
     assert "\n" not in str(error.value)
-    with pytest.raises(InputError, match=r"nothing.py can't be read: No such file"):
+    with pytest.raises(InputError, match=r"nothing.py does not exist"):
         load_protocols(tmp_path / "nothing.py")
 
 

@@ -117,6 +117,10 @@ def test_power_where_counts_are_integrated():
         np.testing.assert_allclose(
             POSTPROCESS["power"](f[None], context)[0], literal_power(f, context), atol=1e-3 * math.sqrt(variance)
         )
+    few = Context(n=300, base=0.1, gain=0.3, variance=9e-8, noise="keep")  # noise of a tenth of a user
+    f = np.random.default_rng(28).uniform(0.0, 0.5, (120_000, 6))  # so many that they are tabulated
+    found, exact = POSTPROCESS["power"](f, few)[:500], np.array([literal_power(row, few) for row in f[:500]])
+    np.testing.assert_allclose(found, exact, atol=1e-3 * 3e-4)
     with pytest.raises(UndefinedError, match="n = 6 and k = 6"):
         POSTPROCESS["power"](f[None], Context(n=6, base=0.1, gain=0.3, variance=0.1, noise="keep"))
 
@@ -249,3 +253,9 @@ def test_processing_alone_needs_no_context():
     assert np.array_equal(postprocess("norm-cut", f, (6,)), POSTPROCESS["norm-cut"](f))
     with pytest.raises(gpu_rsfd.InputError, match="postprocess 'mle' needs to know the protocol"):
         postprocess("mle", f, (6,))
+
+
+def test_norm_cut_goes_on_until_the_sum_is_above_1():
+    cut = POSTPROCESS["norm-cut"]
+    assert cut(np.array([0.5, 0.5, 0.25, 0.25])) == pytest.approx([0.4, 0.4, 0.2, 0.0])  # at a sum of 1, one more
+    assert cut(np.array([0.75, 0.5, 0.25, 0.25])) == pytest.approx([0.6, 0.4, 0.0, 0.0])

@@ -19,7 +19,7 @@ from gpu_rsfd.results.estimate import POSTPROCESS, STORED
 from gpu_rsfd.results.metrics import metric_names
 from gpu_rsfd.results.result import Results
 from gpu_rsfd.show import charts
-from gpu_rsfd.show.page import ANY, ONE, decision_of, document, page, title_of
+from gpu_rsfd.show.page import ANY, ONE, decision_of, document, page, sent, title_of
 from gpu_rsfd.show.rows import How, error_cells
 from gpu_rsfd.show.tables import values_of
 
@@ -97,7 +97,7 @@ def test_the_decision_is_that_of_a_plan_and_checked_by_the_results(shown, data, 
     (entry,) = content(shown)["datasets"]
     plan = gpu_rsfd.plan(data, epsilons=[math.log(2), 1.0, 3.0], protocols=PROTOCOLS, guarantee="paper")
     texts = {part["title"]: part["text"].replace("\u00a0", " ") for part in entry["decision"]["entries"]}
-    assert tuple(texts[title] for title in ("Which", "How accurate", "How risky")) == plan.sentences
+    assert tuple(texts[title] for title in ("Which", "How accurate", "How risky", "How robust")) == plan.sentences
     assert texts["What more would buy"] == plan.decisions[0].more
     (decision,), result = plan.decisions, results["mine"]
     at = result.protocols.index(decision.protocol), result.epsilons.index(decision.epsilon)
@@ -160,7 +160,7 @@ def test_large_results_keep_to_what_fits(monkeypatch, results):
     said = (Path(__file__).parents[2] / "docs" / "page.md").read_text("utf-8")
     assert re.findall(r"more than (\d,\d+)", said) == [f"{cells:,}" for cells in most]
     monkeypatch.setattr(page, "MOST_NUMBERS", 3 * 4 * 3 * 7)
-    assert page.document(results, "t")["kept"] == ["clip-normalize"]
+    assert page.document(results, "t")["kept"] == ["none"]
     monkeypatch.setattr(page, "MOST_NUMBERS", 10)
     assert page.document(results, "t")["kept"] == []
     monkeypatch.setattr(page, "MOST_ERRORS", 4 * 3 * len(metric_names()) * 4)
@@ -342,3 +342,23 @@ def test_riddles_are_not_printed():
             r"told apart|may be the best|brought up to date|goes on from|of its column\b", path.read_text("utf-8")
         )
         assert not found or path.name == "CHANGELOG.md", (path.name, found)
+
+
+SMP = "A phone picks one of the 2 columns at random, and sends which one it is and the user's value, randomised"
+FD = "A phone sends one value, for each of the 2 columns: in one, picked at random and kept secret, it is the user's"
+SPL = "A phone sends the user's value in each of the 2 columns, each with a share of epsilon, randomised"
+
+
+@pytest.mark.parametrize(("protocol", "domain", "sentence"), [
+    ("smp-grr", (3,), "A phone sends the user's value, randomised, and nothing else."),
+    ("smp-hr", (3,), "A phone sends the user's value, randomised, as a number that stands for some of the values, and "
+                     "nothing else."),
+    ("smp-olh", (3, 40), f"{SMP}, as a hash of it."),
+    ("smp-adp", (3, 40), f"{SMP}, as one value or a bit for every possible value, depending on the column."),
+    ("rsfd-grr", (3, 4), f"{FD} value, randomised; in the others it is fake data."),
+    ("spl-ss", (3, 4), f"{SPL}, as a set of values."),
+])  # fmt: skip
+def test_what_a_phone_sends(protocol, domain, sentence):
+    data = gpu_rsfd.SyntheticDataset(50, domain)
+    result = gpu_rsfd.simulate(data, epsilons=1.0, protocols=[protocol], repetitions=1, workers=1, backend="numpy")
+    assert sent(result, 0, 0) == sentence

@@ -8,6 +8,7 @@ import io
 import math
 import os
 import shutil
+import subprocess
 import warnings
 
 import numpy as np
@@ -17,7 +18,7 @@ import gpu_rsfd
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.results.metrics import METRICS, as_metric
 from gpu_rsfd.results.result import Results
-from gpu_rsfd.show.page import decision_of, write_page
+from gpu_rsfd.show.page import decision_of, document, write_page
 from gpu_rsfd.show.page import page as page_of
 from gpu_rsfd.show.rows import How, error_cells, select
 
@@ -82,6 +83,7 @@ def folder(tmp_path_factory, made, results):
     write_page(folder / "users.html", page_of(over_users(made), "users.h5"))
     write_page(folder / "grid.html", page_of(grid(made), "grid.h5", metric="topk:2"))
     write_page(folder / "many.html", page_of(many_values(made), "many.h5"))
+    write_page(folder / "rare.html", page_of(rare(made), "rare.h5"))
     write_page(folder / "all.html", page_of(all_protocols(made), "all.h5"))
     write_page(folder / "sixteen.html", page_of(select(all_protocols(made), protocols=gpu_rsfd.PROTOCOLS[:16]), "16"))
     return folder
@@ -94,6 +96,11 @@ def all_protocols(folder):
 def many_values(folder):
     data = gpu_rsfd.SyntheticDataset(2000, (400,), "zipf:1.1", name="many")
     return swept(folder / "m.h5", data, epsilons=1.0, protocols=["smp-grr"], repetitions=1)
+
+
+def rare(folder):
+    data = gpu_rsfd.Dataset([[int(i < 40)] for i in range(10_000)], (2,), ["HIV"], "rare", [["no", "yes"]])
+    return swept(folder / "r.h5", data, epsilons=0.5, protocols=["smp-grr"], repetitions=20)
 
 
 @pytest.fixture(scope="module")
@@ -171,13 +178,27 @@ def same(drawn, wanted):
         assert number(text) == pytest.approx(wanted[key], rel=0.06), key  # as many digits as its error allows
 
 
+def words(number):
+    return ["no", "one", "two", "three", "four", "five", "six"][number]
+
+
 def in_short(results, postprocess, metric):
-    best = [error_cells(name, result, How(postprocess, metric)).best for name, result in results.items()]
-    tally = sorted(zip(PROTOCOLS, sum(part.sum(axis=1) for part in best), strict=True), key=lambda entry: -entry[1])
-    (first, most), *rest = [(gpu_rsfd.label(name), number) for name, number in tally if number]
-    others = "".join(f", {label} in {number}" for label, number in rest)
-    cases = "6 cases" + others + " (2 data sets × 3 epsilons, each case at 95\u00a0%)."
-    return f"{first} is not significantly worse than the best in {most} of {cases}"
+    """Of three protocols on two data sets at three epsilons: who is best or among the best, where."""
+    best = np.concatenate([error_cells(name, r, How(postprocess, metric)).best for name, r in results.items()], axis=1)
+    groups = {}
+    for name, row in zip(PROTOCOLS, best, strict=True):
+        if row.any():
+            alone = int((row & (best.sum(axis=0) == 1)).sum())
+            groups.setdefault(tuple(row), (int(row.sum()), alone, []))[2].append(gpu_rsfd.label(name))
+    ranked = sorted(groups.values(), key=lambda group: (-group[0], -group[1]))
+    (count, alone, names), *rest = ranked
+    where = f"in {'all six' if count == 6 else words(count) + ' of six'} cases"
+    text = (
+        f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} {'best' if alone == count else 'among the best'}"
+    )
+    text += f" {where}" + (f", alone at {words(alone)}" if 0 < alone < count else "")
+    more = [f"{' and '.join(other)} in {words(number)}" for number, _, other in rest[:2]]
+    return f"{'; '.join([text, ', '.join(more)] if more else [text])} (2 data sets × 3 epsilons)."
 
 
 def test_the_errors_drawn_are_those_of_the_results(visit, results):
@@ -242,20 +263,63 @@ def test_frequencies_with_the_users_own_labels(visit, results):
     after(page, "frequency-chart", lambda: page.select_option("#attribute", label="town (4)"))
     assert list(drawn()) == ["São Paulo", "上海", "c", "</script>"]
     for protocol, epsilon in ((0, 0), (2, 0), (2, 2)):
-        if protocol:
-            after(page, "frequency-chart", lambda p=protocol: page.select_option("#protocol", str(p)))
-        if epsilon:
-            after(page, "frequency-chart", lambda e=epsilon: page.select_option("#epsilon", str(e)))
-        estimates = result.estimates("clip-normalize")[protocol, epsilon, :, 3:]
+        for control, chosen in (("#protocol", protocol), ("#epsilon", epsilon)):
+            after(page, "frequency-chart", lambda: page.select_option(control, str(chosen)))  # noqa: B023
+        estimates = result.estimates("none")[protocol, epsilon, :, 3:]
         for v, mark in enumerate(drawn().values()):
             assert float(mark["estimate"]) == pytest.approx(estimates[:, v].mean(), abs=1e-4)
             assert float(mark["truth"]) == pytest.approx(result.frequencies[3 + v], abs=1e-4)
             low, high = map(float, mark["interval"].split(" … "))
             count = len(estimates)  # a prediction interval: where one more collection falls
             reach = student.ppf(0.975, count - 1) * np.sqrt(1 + 1 / count) * estimates[:, v].std(ddof=1)
-            assert low == pytest.approx(max(estimates[:, v].mean() - reach, 0), abs=1e-4)
-            assert high == pytest.approx(min(estimates[:, v].mean() + reach, 1), abs=1e-4)
+            assert low == pytest.approx(estimates[:, v].mean() - reach, abs=1e-4)
+            assert high == pytest.approx(estimates[:, v].mean() + reach, abs=1e-4)
     assert page.locator("#frequency-chart svg .mark-rule.role-mark line").count() == 4
+
+
+def test_frequencies_are_unbiased_unless_chosen_otherwise(visit, made):
+    page = visit("rare.html")
+    result = rare(made)["rare"]
+    (mark,) = (m for m in marks(page, "frequency-chart") if m["value"] == "yes")
+    assert float(mark["estimate"]) == pytest.approx(result.estimates("none")[0, 0, :, 1].mean(), abs=1e-4)
+    assert "rare values come out too large" not in page.inner_text("#frequency-note")
+    after(page, "frequency-chart", lambda: page.select_option("#estimates", "clip-normalize"))
+    clipped = result.estimates("clip-normalize")[0, 0, :, 1].mean()
+    said = f"After clip-normalize rare values come out too large: yes {clipped:.4f} on average, not 0.0040."
+    assert said in page.inner_text("#frequency-note")
+
+
+@pytest.mark.parametrize(("best", "said"), [
+    ([[1, 1, 1], [0, 0, 0], [0, 0, 0]], "RS+FD[GRR] is best at all three epsilons."),
+    ([[1, 1, 0], [0, 0, 1], [0, 0, 0]], "RS+FD[GRR] is best at two of three epsilons; RS+FD[ADP] at one."),
+    ([[1, 1, 0], [1, 1, 0], [0, 0, 1]],
+     "RS+FD[GRR] and RS+FD[ADP] are among the best at two of three epsilons; Smp[ADP] at one."),
+    ([[1, 1, 1], [0, 1, 0], [0, 0, 0]],
+     "RS+FD[GRR] is among the best at all three epsilons, alone at two; RS+FD[ADP] at one."),
+    ([[1, 1, 1], [1, 1, 1], [1, 1, 1]], "No protocol is significantly better than another at all three epsilons."),
+    ([[0, 0, 0], [0, 0, 0], [0, 0, 0]], "No protocol has an estimate of every attribute."),
+])  # fmt: skip
+def test_the_headline_is_plain(visit, folder, results, monkeypatch, best, said):
+    made = document(select(results, datasets=["people"]), "people")
+    made["datasets"][0]["errors"]["mse"]["clip-normalize"]["best"] = best
+    monkeypatch.setattr("gpu_rsfd.show.page.document", lambda *_: made)
+    write_page(folder / "short.html", page_of(results, "people"), overwrite=True)
+    assert visit("short.html").inner_text("#headline") == said
+
+
+def test_the_table_of_columns_is_printed(visit, tmp_path):
+    page = visit()
+    page.pdf(path=tmp_path / "page.pdf", format="A4")
+    page.emulate_media(media="print")
+    box = page.locator("#columns").bounding_box()
+    assert box["height"] > 50
+    inside = page.eval_on_selector("#columns", "e => e.parentElement.scrollHeight <= e.parentElement.clientHeight + 1")
+    assert inside  # nothing is cut off that could be scrolled to on a screen
+    if shutil.which("pdftotext"):
+        text = subprocess.run(
+            ["pdftotext", tmp_path / "page.pdf", "-"], capture_output=True, text=True, check=True
+        ).stdout
+        assert "What to expect of each column." in text
 
 
 def test_very_many_values(visit):
@@ -270,11 +334,16 @@ def test_very_many_values(visit):
 def test_the_page_opens_with_the_decision_for_ones_own_data(visit, results):
     page = visit()
     decision = decision_of(results, "people")
-    assert page.locator("#decided dt").all_inner_texts() == [entry["title"] for entry in decision["entries"]]
-    assert page.locator("#decided dd").all_inner_texts() == [entry["text"] for entry in decision["entries"]]
+    assert page.locator(".decided dt").all_inner_texts() == [entry["title"] for entry in decision["entries"]]
+    assert page.locator(".decided dd").all_inner_texts() == [entry["text"] for entry in decision["entries"]]
     assert page.locator("main > section").first.get_attribute("id") == "decision"
-    page.click("#decision summary")
     assert page.locator("#columns tbody tr").all_inner_texts()[1].split("\t")[:3] == ["town", "4", "grr"]
+    assert page.locator(".chart").first.get_attribute("id") == "column-chart"
+    drawn = page.eval_on_selector_all("#column-chart .mark-text.role-mark text", "all => all.map(t => t.textContent)")
+    assert drawn == [column["said"] for column in decision["columns"]]
+    labels = page.eval_on_selector_all("#column-chart .role-axis-label text", "all => all.map(t => t.textContent)")
+    for column in decision["columns"]:
+        assert f"{column['name']}as asking {column['asked']}" in labels
     assert int(page.input_value("#protocol")) == decision["protocol"]
     after(page, "error-chart", lambda: page.select_option("#dataset", label="nursery"))  # everybody's data
     assert not page.is_visible("#decision")
@@ -311,7 +380,6 @@ def test_axes_can_be_read_and_start_where_something_is(visit):
         "all => all.map(t => parseFloat(getComputedStyle(t).fontSize))",
     )
     assert min(sizes) >= 12
-    after(page, "frequency-chart", lambda: page.select_option("#postprocess", "none"))  # intervals go below 0
     ticks = page.eval_on_selector_all("#frequency-chart .role-axis-label text", "all => all.map(t => t.textContent)")
     numbers = [
         float(text.replace("−", "-"))
@@ -490,7 +558,7 @@ def test_the_keyboard_reaches_every_control(visit):
     for _ in range(60):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.id || document.activeElement.value || ''"))
-    selects = ("dataset", "metric", "postprocess", "attribute", "protocol", "epsilon", "loss")
+    selects = ("dataset", "metric", "postprocess", "attribute", "protocol", "epsilon", "estimates", "loss")
     for control in (*selects, "log", "theory", "rsfd-grr", "smp-adp", "copy-csv", "copy-latex"):
         assert control in reached, control
     page.focus("#postprocess")

@@ -4,9 +4,12 @@ import itertools
 import json
 import re
 import shlex
+import shutil
+import subprocess
 
 import h5py
 import numpy as np
+import private_tables
 import pytest
 from command import call
 
@@ -172,3 +175,109 @@ def test_identifiers_that_are_kept(run, tmp_path):
         2,
         True,
     )
+
+
+def test_nothing_computed_tells_the_share_of_a_rare_value(run, tmp_path):
+    """With two values, an attacker's guesses, a closed form or a baseline would: as if 10 users held the rare one."""
+    pytest.importorskip("vl_convert")
+    words = [
+        "--columns",
+        "HIV",
+        "--protocol",
+        "smp-grr",
+        "--epsilon",
+        "0.5",
+        "--repetitions",
+        "3",
+        "--quiet",
+        "--no-plot",
+    ]
+    for command in ("sweep", "attack"):
+        assert run(command, "--dataset", "clinic.csv", *words, "--output", f"{command}.h5")[0] == 0
+    shown = run("show", "attack.h5")[1] + run("show", "attack.h5", "--csv")[1] + run("show", "attack.h5", "--json")[1]
+    assert run("plot", "attack.h5", "--output", "attack.svg")[0] == 0
+    axis = gpu_rsfd.open_results("attack.h5").plot().axes[1]
+    drawn = [line.get_ydata()[0] for line in axis.lines if line.get_label() == "without a report"]
+    assert drawn == pytest.approx([1 - 10 / ROWS])
+    assert "without a report: 0.9833" in shown
+    assert not re.search(r"0\.99[67]", shown)  # 598 of 600
+    assert run("page", "sweep.h5", "--attack", "attack.h5")[0] == 0
+    text = (tmp_path / "sweep.html").read_text("utf-8")
+    (data,) = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)[1])[
+        "datasets"
+    ]
+    assert data["guessBaselines"]["value guessed"] == "Guessed without a report: 0.983."
+    assert data["losses"]["value guessed"][0][0] == pytest.approx(1 - 10 / ROWS)  # it guesses "no" for everybody
+    as_if = [10 / ROWS, 1 - 10 / ROWS]
+    (wanted,) = data["errors"]["mse"]["none"]["theory"][0]
+    assert f"A sample of 600 users without privacy: {as_if[0] * as_if[1] / ROWS:.3g}." in data["baselines"]["mse"]
+    counted = gpu_rsfd.Dataset([[0]] * 10 + [[1]] * (ROWS - 10), (2,))
+    assert wanted == pytest.approx(
+        gpu_rsfd.theory.expected_mse("smp-grr", 0.5, ROWS, (2,), counted.frequencies), rel=1e-5
+    )
+
+
+def leaks(text, table):
+    """What a text has that nobody may see: a value, or a rare value's share (or what is left of 1) as it is written."""
+    found = [secret for secret in table.secrets if secret in text]
+    for share in table.rare:
+        each = [f"{share:.6g}", f"{1 - share:.6g}", f"{share:.4f}", f"{1 - share:.4f}", f"{100 * share:.2f}\u00a0%"]
+        found += [number for number in each if re.search(rf"(?<![\d.]){re.escape(number)}(?!\d)", text)]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["voters", "tickets", "pupils"])
+def test_nothing_private_from_file_to_page(run, tmp_path, name):
+    """Terminal, stderr, figures (as SVG, which has their text), page and its embedded data: all are searched."""
+    pytest.importorskip("vl_convert")
+    table = getattr(private_tables, name)(tmp_path)
+    assert leaks(f"{table.secrets[0]} {table.rare[0]:.4f}", table) == [table.secrets[0], f"{table.rare[0]:.4f}"]
+    file, few = table.path.name, ["--epsilon", "1", "--protocol", "smp-adp,rsfd-adp", "--repetitions", "4"]
+    texts = [run(command, "--dataset", file) for command in ("plan", "sweep", "attack")]
+    assert all(code == 2 and "looks like" in err for code, _, err in texts)
+    texts.append(run("data", file))
+    assert tuple(shlex.split(texts[-1][1].splitlines()[-1])) == table.options
+    given = [*table.options, "--guarantee", "user"]
+    for words in (
+        ["data", file, *table.options],
+        ["plan", "--dataset", file, *given, "--epsilon", "1,2", "--plot", "plan.svg"],
+        ["plan", "--dataset", file, *given, "--epsilon", "1,2", "--no-attack", "--json"],
+        ["sweep", "--dataset", file, *given, *few, "--output", "s.h5", "--no-plot"],
+        ["attack", "--dataset", file, *given, *few, "--output", "a.h5", "--no-plot"],
+        *(["show", "s.h5", *more] for more in ([], ["--csv"], ["--latex"], ["--per", "attribute"], ["--per", "value"])),
+        *(["show", "s.h5", "--per", "value", form] for form in ("--csv", "--json")),
+        *(["show", "a.h5", *more] for more in ([], ["--csv"], ["--json"])),
+        ["plot", "s.h5", "--output", "s.svg"],
+        ["plot", "a.h5", "--output", "a.svg"],
+        ["page", "s.h5", "--attack", "a.h5"],
+    ):  # fmt: skip
+        texts.append(run(*words))
+        assert texts[-1][0] == 0, texts[-1][2]
+    for i, column in enumerate(gpu_rsfd.open_results("s.h5")[name].names):
+        texts.append(run("plot", "s.h5", "--attribute", column, "--output", f"{i}.svg"))
+    for _, out, err in texts:
+        assert leaks(out + err, table) == []
+    written = sorted([*tmp_path.glob("*.svg"), tmp_path / "s.html"])
+    assert len(written) >= 7
+    for path in written:
+        assert leaks(path.read_text("utf-8"), table) == [], path.name
+    assert all("<!-- " in path.read_text("utf-8") for path in written if path.suffix == ".svg")  # their texts
+    if shutil.which("pdftotext"):
+        assert run("plot", "s.h5", "--output", "s.pdf")[0] == 0
+        read = subprocess.run(["pdftotext", "s.pdf", "-"], capture_output=True, check=True).stdout.decode()
+        assert leaks(read, table) == []
+
+
+def test_numbers_that_users_have_alone_are_not_listed(run, tmp_path):
+    """Neither by `data` nor on a page, though a column of numbers is no identifier."""
+    pytest.importorskip("vl_convert")
+    private_tables.voters(tmp_path)
+    _, out, _ = run("data", "voters.csv", "--columns", "party,income")
+    assert re.search(r"^income +number +\d+ +–? *$", out, re.M)
+    words = ["--columns", "party,income", "--protocol", "smp-oue", "--epsilon", "2", "--repetitions", "2", "--no-plot"]
+    assert run("sweep", "--dataset", "voters.csv", *words, "--output", "v.h5")[0] == 0
+    assert run("page", "v.h5")[0] == 0
+    text = (tmp_path / "v.html").read_text("utf-8")
+    assert "98765432" not in text
+    assert '"void"' in text  # a label of a few words stays

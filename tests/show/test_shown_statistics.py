@@ -245,4 +245,4 @@ def test_a_table_says_how_many_repetitions_would_do(capsys):
     hint = r"all are marked: about ([\d,]+) repetitions would exclude half of them"
     number = re.search(hint, capsys.readouterr().out)
     more = gpu_rsfd.simulate(data, epsilons=1.0, repetitions=4 * int(number[1].replace(",", "")), seed=1)
-    assert not shown("more", more, How())[0].best.all()
+    assert not shown(Results({"more": more}), "more", How())[0].best.all()

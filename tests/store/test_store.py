@@ -132,7 +132,7 @@ def test_concise_numbers(mean, error, text):
 
 
 @pytest.mark.parametrize("arguments,message", [
-    (["show", "missing.h5"], "missing.h5 does not exist; `gpu-rsfd sweep --output missing.h5` makes it"),
+    (["show", "missing.h5"], "missing.h5 does not exist"),
     (["show", "."], ". is a directory; a results file is needed"),
     (["show", "r.h5", "--postprocess", "clipp"], "unknown postprocess 'clipp'; available: none, clip"),
     (["show", "r.h5", "--csv", "--json"], "--csv and --json exclude each other"),

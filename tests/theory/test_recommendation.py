@@ -257,23 +257,22 @@ def test_the_smallest_error_and_the_smallest_epsilon_are_recommended():
         assert column.best == best.protocol
 
 
-def test_what_is_guessed_is_the_closed_form():
-    """Smp[GRR]: 1/d of the users report a column, and the most probable value is guessed."""
+def test_what_is_guessed_is_what_is_sent():
+    """Smp[GRR]: of those who send a column; not diluted by the others."""
     plan = Plan.of(DOMAIN, ["smp-grr"], [2.0])
-    found = guessed(plan, np.concatenate(ZIPF), 40_000)
+    found = guessed(plan, np.concatenate(ZIPF))
     for j, f in enumerate(ZIPF):
-        m = plan.mechanism(0, 0, j)
-        table = np.where(np.eye(len(f)), m.p, m.q) * f  # [report, value]
-        exact = (table.max(axis=1).sum() + 2 * f.max()) / 3
-        assert found[0, 0].values[j] == pytest.approx(exact, abs=5 * math.sqrt(0.25 / 40_000))
-        assert found[0, 0].baselines[j] == pytest.approx(f.max(), abs=1e-4)
+        p = math.exp(2) / (math.exp(2) + len(f) - 1)
+        table = np.where(np.eye(len(f)), p, (1 - p) / (len(f) - 1)) * f  # [report, value]
+        assert found[0, 0].values[j] == pytest.approx(table.max(axis=1).sum(), rel=1e-6)
+        assert found[0, 0].baselines[j] == f.max()
 
 
 def test_the_sentences_are_computed():
     data = people()
     found = gpu_rsfd.plan(data)
     (decision,) = found.decisions
-    which, accurate, risky = found.sentences
+    which, accurate, risky, _ = found.sentences
     epsilon = f"ln {math.exp(decision.epsilon):.0f} ({decision.epsilon:.2f})"
     assert which.startswith(f"Use {decision.label} with epsilon = {epsilon} under the guarantee user (epsilon limits")
     for column in decision.useful:
@@ -284,7 +283,8 @@ def test_the_sentences_are_computed():
         assert f", as asking {asked} people" in accurate or f"as accurate as asking {asked} people" in accurate
     gains = {column.name: column.guessed - column.guessed_baseline for column in decision.columns}
     name, share, before = re.search(
-        r"guesses a user's (\w+) right ([\d.]+) % of the time instead of ([\d.]+) %", risky
+        r"guesses a user's (\w+), if it is the column that is sent, right ([\d.]+) % of the time instead of ([\d.]+) %",
+        risky,
     ).groups()
     assert name == max(gains, key=gains.get)
     (column,) = (column for column in decision.columns if column.name == name)
@@ -333,6 +333,8 @@ def test_targets(target, found):
     ("a=0", "target=a=0 must be above 0 and below 100 %"),
     ("120%", "target=120% must be above 0 and below 100 %"),
     ("a=x", "target=a=x must be above 0"),
+    ("a=0.1", "target=a=0.1 may mean 10 points or 0.1 %; give a=10% or a=0.1%"),
+    ("0.5", "target=0.5 may mean 50 points or 0.5 %; give 50% or 0.5%"),
     ("a=1%,a=2%", "names 'a' twice"),
     ("1%,2%", "names every column twice"),
     ("", "target='' is empty"),
@@ -341,3 +343,177 @@ def test_targets(target, found):
 def test_bad_targets(target, message):
     with pytest.raises(InputError, match=re.escape(message)):
         gpu_rsfd.plan(gpu_rsfd.SyntheticDataset(100, (2, 3), names=["a", "b, c"]), target=target, attack=False)
+
+
+def table_of(n, **columns):
+    """A table of one's own: how many users hold each value, by column."""
+    codes = [np.repeat(np.arange(len(counts)), list(counts.values())) for counts in columns.values()]
+    labels = [list(counts) for counts in columns.values()]
+    return gpu_rsfd.Dataset(np.stack(codes, 1), [len(row) for row in labels], [*columns], "clinic", labels)
+
+
+CLINIC = {"HIV": {"no": 4998, "yes": 2}, "sex": {"f": 2600, "m": 2400}}
+
+
+@pytest.mark.parametrize("protocol,epsilon", [("smp-grr", 2.0), ("spl-grr", 2.0), ("rsfd-grr", 2.0), ("smp-grr", 5.0)])
+def test_how_far_a_report_raises_the_probability_of_a_rare_value(protocol, epsilon):
+    """Of two users among 5,000 it is said that they are at most ten."""
+    data = table_of(5000, **CLINIC)
+    found = gpu_rsfd.plan(data, protocols=protocol, epsilons=epsilon, attack=False, sensitive="HIV=yes")
+    risky = found.sentences[2] if found.decisions[0].protocol else str(found)
+    loss = gpu_rsfd.privacy_loss(protocol, epsilon, data.domain, guarantee="user")
+    f = 10 / 5000
+    every, alone = (100 * f * math.exp(e) / (1 + f * (math.exp(e) - 1)) for e in (loss[-1], loss[0]))
+    if "no column is worth" in risky:
+        assert found.decisions[0].raised == pytest.approx(every / 100)
+        return
+    before, after = re.search(
+        r"raise the probability of HIV = yes from at most ([\d.]+) % to at most ([\d.]+) %", risky
+    ).groups()
+    assert (float(before), float(after)) == pytest.approx((0.2, every), rel=0.05)
+    hints = re.search(r" \(([\d.]+) % if no other column tells anything about it\)\.$", risky)
+    assert (hints is None) == (alone > 0.999 * every)
+    assert hints is None or float(hints[1]) == pytest.approx(alone, rel=0.05)
+    assert ("weak protection: what was 5 % likely can become 88.7 % likely" in risky) == (epsilon == 5)
+    assert "every further report, say each month, costs as much again" in risky
+
+
+def test_the_rarest_value_is_meant_unless_another_one_is():
+    data = table_of(900, blood={"0": 500, "A": 300, "AB": 100}, eye={"blue": 850, "red": 50})
+    told = gpu_rsfd.plan(data, protocols="smp-grr", epsilons=3.0, attack=False)
+    assert "the probability of eye = red from 5.6 % to at most" in str(told)
+    other = gpu_rsfd.plan(data, protocols="smp-grr", epsilons=3.0, attack=False, sensitive="blood=AB")
+    assert "the probability of blood = AB from 11.2 % to at most" in str(other)
+    with pytest.raises(InputError, match="sensitive=blood=B names no value of a column; one such as blood=0 is needed"):
+        gpu_rsfd.plan(data, sensitive="blood=B")
+    nobody = table_of(5000, HIV={"no": 5000, "yes": 0}, sex={"f": 2600, "m": 2400})  # or is there somebody?
+    bounded = gpu_rsfd.plan(nobody, protocols="smp-grr", epsilons=3.0, attack=False, sensitive="HIV=yes")
+    assert "the probability of HIV = yes from at most 0.20 % to at most 3.9 %" in str(bounded)
+    people = [f"{i}@example.org" for i in range(900)]
+    mails = gpu_rsfd.Dataset(np.stack([np.arange(900), np.arange(900) % 2], 1), (900, 2), ["mail", "sex"], "mails",
+                             [people, ["f", "m"]])  # fmt: skip
+    assert "example.org" not in str(gpu_rsfd.plan(mails, protocols="smp-grr", epsilons=8.0, attack=False))
+
+
+def test_no_number_tells_how_many_hold_a_rare_value():
+    """Tables with two, five and nine of 5,000 users give the same plan, down to its JSON."""
+    plans = []
+    for rare in (2, 5, 9):
+        columns = {**CLINIC, "HIV": {"no": 5000 - rare, "yes": rare}}
+        data, draw = table_of(5000, **columns), np.random.default_rng(7)
+        mixed = [draw.permutation(data.column(j, 0, data.n)) for j in range(2)]
+        data = gpu_rsfd.Dataset(np.stack(mixed, 1), (2, 2), data.names, "clinic", data.labels)
+        found = gpu_rsfd.plan(data, protocols=["smp-grr", "spl-oue"], epsilons=[1.0, 4.0], sensitive="HIV=yes")
+        plans.append((str(found), list(found), found.decisions))
+        hidden = gpu_rsfd.plan(data, protocols="rsfd-grr", epsilons=4.0)
+        assert hidden.columns[0].guessed_baseline == pytest.approx(0.998)
+        assert hidden[0].value_baseline == pytest.approx((0.998 + 0.52) / 2)
+    assert plans[0][0] == plans[1][0] == plans[2][0]
+    assert plans[0][2] == plans[1][2] == plans[2][2]
+    assert repr(plans[0][1]) == repr(plans[1][1]) == repr(plans[2][1])
+    more = table_of(5000, **{**CLINIC, "HIV": {"no": 4900, "yes": 100}})
+    assert (
+        str(gpu_rsfd.plan(more, protocols=["smp-grr", "spl-oue"], epsilons=[1.0, 4.0])) != plans[0][0]
+    )  # it can differ
+
+
+@pytest.mark.parametrize("protocol", ["smp-grr", "spl-oue", "rsfd-grr", "rsfd-oue-z"])
+def test_what_one_percent_of_liars_can_move(protocol):
+    """Honest users simulated, liars who all send what supports one value; with Smp all of one column."""
+    n, d, k, epsilon, runs = 20_000, 3, 4, 4.0, 1000
+    f = np.array([0.55, 0.25, 0.15, 0.05])
+    data = gpu_rsfd.CountedDataset(n, (k,) * d, [f] * d)
+    (decision,) = gpu_rsfd.plan(data, protocols=protocol, epsilons=epsilon, attack=False).decisions
+    ms = gpu_rsfd.mechanisms(protocol, epsilon, data.domain, gpu_rsfd.PrivacySettings(guarantee="user"))
+    draw, m, liars, found = np.random.Generator(np.random.Philox(3)), ms[0], n // 100, []
+    honest = n - liars
+    for _ in range(runs):
+        size = draw.binomial(honest, 1 / d) if protocol.startswith("smp") else honest
+        holders = draw.binomial(size, f[-1])
+        named = draw.binomial(holders, m.base + m.gain) + draw.binomial(size - holders, m.base) + liars
+        found.append(((named / (size + liars) - m.base) / m.gain) - f[-1])
+    rise, error = np.mean(found), np.std(found) / math.sqrt(runs)
+    assert abs(decision.columns[0].lie - rise) < 5.2 * error
+    assert abs(0.8 * decision.columns[0].lie - rise) > 5.2 * error  # the check can fail
+    said = words.points(decision.columns[0].lie)
+    together = (
+        "If 1 % of the users lie, and all of them send A1, they can raise the share of one of its values by up to"
+    )
+    apart = "If 1 % of the users lie, they can raise the share of a value of A1 by up to"
+    assert decision.sentences[3].startswith(f"{together if protocol.startswith('smp') else apart} {said} points")
+    assert ("one in each other column at the same time" in decision.sentences[3]) != protocol.startswith("smp")
+
+
+def recomputed(data, decision):
+    """Margin, survey and users seen of Smp[GRR] by a few lines of their own: [column]."""
+    z, found, d, n = 1.959964, [], data.d, data.n
+    for columns in data.domain.slices:
+        f, k = publishable(data.counts, data.domain)[columns], columns.stop - columns.start
+        p = math.exp(decision.epsilon) / (math.exp(decision.epsilon) + k - 1)
+        q = (1 - p) / (k - 1)
+        m = np.arange(1, n + 1)
+        logs = np.cumsum(np.log(np.arange(n, 0, -1.0))) - np.cumsum(np.log(m)) + m * math.log(1 / d)
+        weights = np.exp(logs + (n - m) * math.log1p(-1 / d))  # of m reports of the column
+        inverse = (weights / m).sum() / weights.sum()
+        variance = (f * p * (1 - p) + (1 - f) * q * (1 - q)) * inverse / (p - q) ** 2
+        variance += f * (1 - f) * (n * inverse - 1) / (n - 1)
+        widths = np.linspace(0, 6 * math.sqrt(variance.max()), 4001)
+        normal = np.vectorize(lambda x: math.erf(x / math.sqrt(2)))
+        covered = normal(widths[:, None] / np.sqrt(variance)).mean(axis=1)
+        survey = (f * (1 - f)).sum() / (variance.sum() + (f * (1 - f)).sum() / n)
+        found.append((widths[np.argmax(covered >= 0.95)], survey, f[f >= z * np.sqrt(variance)].sum()))
+    return found
+
+
+NEW = {
+    "clinic": table_of(5000, **CLINIC, ward={"a": 3000, "b": 1500, "c": 500}),
+    "shop": table_of(8000, paid={"card": 5000, "cash": 2500, "other": 500}, size={"s": 2000, "m": 4000, "l": 2000}),
+    "club": table_of(300, team={"red": 150, "blue": 100, "green": 50}, junior={"no": 200, "yes": 100}),
+}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_new_decisions_are_recomputed(name):
+    data = NEW[name]
+    found = gpu_rsfd.plan(data, protocols="smp-grr")
+    decision, best = found.decisions[0], []
+    for epsilon in gpu_rsfd.PAPER_EPSILONS:
+        (one,) = gpu_rsfd.plan(data, protocols="smp-grr", epsilons=epsilon, attack=False).decisions
+        numbers = recomputed(data, one)
+        useful = [survey >= 100 or margin <= 0.01 for margin, survey, _ in numbers]
+        assert useful == [column.useful for column in one.columns]
+        best.append(sum(useful))
+        for column, (margin, survey, seen) in zip(one.columns, numbers, strict=True):
+            assert column.margin == pytest.approx(margin, rel=2e-3)
+            assert column.survey == pytest.approx(survey, rel=1e-4)
+            assert column.seen == pytest.approx(seen)
+    if not best[-1]:
+        assert "no column is worth collecting" in str(found)
+        return
+    at = next(i for i, count in enumerate(best) if count >= best[-1])
+    assert decision.epsilon == gpu_rsfd.PAPER_EPSILONS[at]
+    assert len(decision.useful) == best[at]
+    gains = []
+    for columns, column in zip(data.domain.slices, decision.columns, strict=True):
+        f = publishable(data.counts, data.domain)[columns]
+        p = math.exp(decision.epsilon) / (math.exp(decision.epsilon) + len(f) - 1)
+        sent = np.where(np.eye(len(f)), p, (1 - p) / (len(f) - 1))
+        share = (sent * f).max(axis=1).sum()
+        assert column.guessed == pytest.approx(share, rel=1e-6)
+        gains.append(share - f.max())
+        odds = math.exp(decision.epsilon)
+        lie = data.d * 0.01 / (1 + (data.d - 1) * 0.01) * ((odds + len(f) - 2) / (odds - 1) - f.min())
+        assert column.lie == pytest.approx(lie, rel=1e-5)  # (1 - q) / (p - q)
+    most = f"guesses a user's {data.names[int(np.argmax(gains))]}, if"
+    nothing = "guesses no value of a user right more often than without it"
+    assert (most if max(gains) > 1e-9 else nothing) in decision.sentences[2]
+
+
+def test_no_margin_is_said_to_be_infinite_without_a_reason():
+    data = gpu_rsfd.CountedDataset(20, (2,) * 40, [[0.5, 0.5]] * 40)
+    found = gpu_rsfd.plan(data, protocols="smp-grr", epsilons=[4.0, 8.0], attack=False, target="A1=5%")
+    assert "A1 ± ∞ points, as accurate as asking one person without privacy (nobody reports it with" in str(found)
+    assert (
+        "Twice as many users would leave the margin of A1 at ± ∞ points; epsilon = 4 (odds up to 54.6) would leave"
+        in str(found)
+    )

@@ -14,6 +14,7 @@ from gpu_rsfd.backends.pool import Columns, Pool, Work
 from gpu_rsfd.checks import MAX_USERS, integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.planning import Counts, Plan
+from gpu_rsfd.protocols.form import Chain
 from gpu_rsfd.tape import LANES
 
 WORDS_PER_OPERATION = 8192  # long enough to hide NumPy's call overhead, short enough for the cache
@@ -46,7 +47,7 @@ class NumpyBackend(Backend):
     """
 
     name = "numpy"
-    noises = frozenset(COUNTERS)
+    noises = frozenset((*COUNTERS, Chain))  # the rounds of chains: rounds.py
 
     def __init__(
         self,

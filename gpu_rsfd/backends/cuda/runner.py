@@ -208,10 +208,7 @@ class Runner:
             self._cp.cuda.Device(self.device.index).use()
             return do(*args)
         except BaseException as error:
-            held: BaseException | None = error
-            while held is not None:  # what its frames hold ends here: elsewhere another device would be touched
-                traceback.clear_frames(held.__traceback__)
-                held = held.__context__
+            traceback.clear_frames(error.__traceback__)  # what they hold ends here: elsewhere it would touch another
             if not isinstance(error, self._errors):
                 raise
             self.lost = True
@@ -229,6 +226,7 @@ class Runner:
             self._thread = None
 
     def _give_back(self) -> None:
+        self.events = []  # of a job that an error ended
         self._drop_values()
         self._cp.get_default_pinned_memory_pool().free_all_blocks()
 

@@ -12,7 +12,7 @@ from gpu_rsfd.backends.exact.substreams import FAKE, OWN, RECIPE, Part, Streams
 from gpu_rsfd.planning import Counts
 from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Subsets, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.designs import Design
-from gpu_rsfd.protocols.form import implementation
+from gpu_rsfd.protocols.form import Chain, implementation
 from gpu_rsfd.tape import KEEP_ONE, ONE
 
 Floats = npt.NDArray[np.float64]
@@ -245,6 +245,18 @@ class Known:
             p, size = recipe.noise.p(self.part.k), recipe.noise.integers[1]
             yield i, subsets(draw, p, size, self.reports(recipe)[0], rows)
 
+    def draw_chain(self, family: list[int], streams: Streams, row: int, rows: int) -> Iterator[tuple[int, Counts]]:
+        """`Chain`: one report of it, with the p and q of both steps; nothing is shared."""
+        for i in family:
+            recipe = self.part.recipes[i]
+            noise, k, draw = recipe.noise, self.part.k, streams.at(RECIPE, self.part.recipe_address(recipe), row)
+            (encoded, reporters), shape = self.reports(recipe), (*self.holders.shape[:2], rows)
+            if recipe.unary:
+                ones = draw.binomial(encoded, noise.p(k), shape)
+                yield i, ones + draw.binomial(reporters - encoded, noise.q(k), shape)
+            else:
+                yield i, self._keep(recipe, noise.p(k) - noise.q(k), draw, rows)
+
     def _keep(self, recipe: Recipe, keep: float, draw: np.random.Generator, rows: int) -> Counts:
         encoded, reporters = self.reports(recipe)
         if recipe.prior is not None:  # the fakes have a distribution of their own
@@ -265,4 +277,5 @@ DRAWS: dict[type, Draw] = {
     Sets: Known.draw_keep,
     Bits: Known.draw_bits,
     Subsets: Known.draw_subsets,
+    Chain: Known.draw_chain,
 }

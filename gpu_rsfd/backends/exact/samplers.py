@@ -220,7 +220,7 @@ class MarginalsSampler(Sampler):
             first, last = repetitions[rows[0]], repetitions[rows[-1]]
             block, asked = first // size, slice(rows[0], rows[-1] + 1)
             wanted = slice(first % size, last % size + 1, repetitions.step)
-            streams = Streams(job.seed, MARGINALS)
+            streams = Streams(job.seed, MARGINALS, dataset.round)
             s = self._sampled(plan, dataset.n, group, holders, streams, block)
             thinning = 1 / plan.d if plan.assignment == "uniform" else None
             for part, table in zip(group.parts, job.tables[block_of[0]], strict=True):

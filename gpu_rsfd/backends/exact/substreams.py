@@ -1,6 +1,6 @@
 """Where the samplers' random draws come from: a substream for each use, addressed by what it is for.
 
-Draws come from `numpy.random.Generator` on `Philox(key=[seed, S], counter=[0, column, row, 0])`, one
+Draws come from `numpy.random.Generator` on `Philox(key=[seed, S], counter=[0, column, row, round])`, one
 substream for each use, so that a result is a function of (seed, data set, repetition, recipe), whatever else is
 simulated.  All attributes with the same domain size k have the same recipes, and are drawn together.
 
@@ -33,7 +33,7 @@ import numpy.typing as npt
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.planning import AttributePlan, Counts, Plan
 from gpu_rsfd.protocols import Recipe, Unsampled
-from gpu_rsfd.protocols.form import Thresholds
+from gpu_rsfd.protocols.form import Chain, Thresholds
 
 SAMPLED, FAKE, OWN, RECIPE = range(4)  # what a draw is for
 
@@ -120,6 +120,8 @@ class Group:
     @property
     def block_rows(self) -> int:
         """Repetitions in a block of marginals: a function of the data set alone."""
+        if any(isinstance(r.noise, Chain) for part in self.parts for r in part.recipes):
+            return 1  # it has rounds, which are many draws already
         return max(1, min(BLOCK, BLOCK_VALUES // (self.k * len(self.attributes))))
 
 
@@ -168,14 +170,14 @@ def address(*parts: int | str) -> int:
 class Streams:
     """Generators at the start of a substream: one object, moved by its state.  Not to be shared between threads."""
 
-    def __init__(self, seed: int, first: int) -> None:
-        self._seed, self._first = seed, first
+    def __init__(self, seed: int, first: int, round: int = 0) -> None:
+        self._seed, self._first, self._round = seed, first, round
         self._philox = np.random.Philox(key=0)
         self._generator = np.random.Generator(self._philox)
         self._state: Any = self._philox.state
 
     def at(self, use: int, column: int, row: int) -> np.random.Generator:
         self._state["state"]["key"][:] = self._seed, self._first + use
-        self._state["state"]["counter"][:] = 0, column, row, 0
+        self._state["state"]["counter"][:] = 0, column, row, self._round
         self._philox.state = self._state
         return self._generator

@@ -574,11 +574,12 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
         pack(codes, a->digits, CHUNK, s->fake + g);
       }
       if (prior->counted && k > BY_DIGITS) {
+        const u64 uniform = k > 1 << 16 ? ~0ull : prior->thresholds ? s->mine[g] : 0; /* there is no room for them in codes */
         u16 fakes[64];
         memcpy(fakes, codes, sizeof codes);
         for (u64 left = s->valid[g]; left; left &= left - 1) {
           const int u = __builtin_ctzll(left);
-          sent[prior->thresholds && s->mine[g] >> u & 1 ? (word_of(drawn, (u32)u) >> 32) * (u64)k >> 32 : fakes[u]]++;
+          sent[uniform >> u & 1 ? (word_of(drawn, (u32)u) >> 32) * (u64)k >> 32 : fakes[u]]++;
         }
       }
       if (f) continue;

@@ -5,7 +5,8 @@
   const state = { sort: null, descending: false, hidden: new Set() };
   const MOST_VALUES = 50; // of an attribute, a line each
   const FEW_PROTOCOLS = 8; // more have a filter
-  const MOST_NAMED = 6; // protocols in a sentence
+  const MOST_NAMED = 3; // protocols in a sentence
+  const MOST_COLUMNS = 40; // in the chart
   const decoded = new Map(); // estimates, decoded when first shown
   const views = new Map();
 
@@ -55,6 +56,7 @@
     const drawable = (layer) => !["theory", "published"].includes(layer.name) || rows.some((row) => row[layer.name] !== null);
     const named = JSON.parse(JSON.stringify(spec.layer.filter(drawable)), (key, value) => (key === "title" && value === "error" ? metric().label : value));
     const chart = { ...spec, layer: named, datasets: data };
+    if (id === "column-chart") chart.height = 40 * rows.length;
     if (id === "frequency-chart") {
       chart.height = Math.max(40, 18 * rows.length);
       chart.layer[0].encoding.x.scale = {
@@ -123,8 +125,7 @@
     return draw("error-chart", curvesOf("error of each protocol", 360, x, !overSizes && page.epsilons.length === 1), { curves: rows });
   }
 
-  function estimates(set) {
-    const kind = page.kept.includes(postprocess()) ? postprocess() : page.kept[0];
+  function estimates(set, kind) {
     const key = `${set.name}\n${kind}`;
     if (!decoded.has(key)) {
       const bytes = Uint8Array.from(atob(set.estimates[kind].data), (c) => c.charCodeAt(0));
@@ -136,13 +137,13 @@
       const level = steps.getUint16(2 * (((p * epsilons + e) * total + v) * 3 + i), true);
       return level === 65535 ? null : low + step * level;
     };
-    return { kind, read };
+    return read;
   }
 
   function drawFrequencies() {
     if (!page.kept.length) return undefined;
     const set = dataset(), j = Number($("attribute").value), p = Number($("protocol").value), e = Number($("epsilon").value);
-    const { kind, read } = estimates(set);
+    const kind = $("estimates").value, read = estimates(set, kind);
     const offset = set.domain.slice(0, j).reduce((a, b) => a + b, 0);
     const text = (x) => (x === null ? "–" : x.toFixed(4));
     const values = [];
@@ -156,11 +157,12 @@
     const most = [...values].sort((a, b) => b.truth - a.truth).slice(0, MOST_VALUES);
     const shownValues = values.length > MOST_VALUES ? values.filter((row) => row.truth > most.at(-1).truth || most.includes(row)) : values;
     $("frequency-chart").style.setProperty("--chosen", `var(--protocol-${p})`);
-    $("frequency-note").textContent = `Bars: truth. Points: mean of the estimates (${kind}); lines: where the estimate of one more collection falls (95 % prediction interval).` +
+    const cut0 = kind === "none" ? undefined : values.filter((row) => row.truth > 0 && row.estimate > row.truth).sort((a, b) => b.estimate / b.truth - a.estimate / a.truth)[0];
+    $("frequency-note").textContent = `Bars: truth. Points: mean of the ${kind === "none" ? "unbiased estimates, which may be negative" : `estimates after ${kind}`}; lines: where the estimate of one more collection falls (95 % prediction interval).` +
+      (cut0 && cut0.estimate > 1.2 * cut0.truth ? ` After ${kind} rare values come out too large: ${cut(cut0.value)} ${cut0.estimate_text} on average, not ${cut0.truth_text}.` : "") +
       (shownValues.length < values.length ? ` The ${shownValues.length} most frequent of ${values.length} values.` : "") +
       (Object.keys(set.hidden).length ? " Values of few users, and what would give them away, are not shown." : "") +
-      ` ${page.guaranteeName}` + (set.estimates[kind] && values.length > 1 ? ` Equal shares would be ${text(1 / values.length)} each.` : "") +
-      (kind === postprocess() ? "" : ` Estimates after ${postprocess()} are not in this file, which would be too large.`);
+      ` ${page.guaranteeName}` + (values.length > 1 ? ` Equal shares would be ${text(1 / values.length)} each.` : "");
     return draw("frequency-chart", page.charts.frequencies, { values: shownValues });
   }
 
@@ -288,23 +290,45 @@
     marginals: "the same users, but random numbers of their own. Differences are taken in pairs, which is valid but takes out hardly any noise",
   };
 
-  function inShort() { // over all data sets and epsilons
+  const WORDS = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
+  const inWords = (number) => WORDS[number] || String(number);
+  const listed = (names) => {
+    const first = names.length > MOST_NAMED ? [...names.slice(0, MOST_NAMED - 1), `${inWords(names.length - MOST_NAMED + 1)} others`] : names;
+    return first.length > 1 ? `${first.slice(0, -1).join(", ")} and ${first.at(-1)}` : first[0];
+  };
+
+  function inShort() { // over all data sets and epsilons: [sentence, what its words mean]
     const best = page.datasets.map((set) => errorsOf(set).best); // [data set][protocol][epsilon]
-    const tally = page.protocols.map((_, p) => best.flatMap((rows) => rows[p]).reduce((a, b) => a + b, 0));
-    const cases = best.flatMap((rows) => rows[0].map((_, e) => rows.some((row) => row[e]))).filter(Boolean).length;
-    if (!cases) return "No protocol has an estimate of every attribute.";
-    if (tally.length === 1) return `${page.protocols[0].label} alone: nothing to compare it with.`;
+    const cases = best.flatMap((rows) => rows[0].map((_, e) => rows.flatMap((row, p) => (row[e] ? [p] : [])))).filter((some) => some.length);
+    const labels = page.protocols.map((entry) => entry.label), several = page.datasets.length > 1;
+    if (!cases.length) return ["No protocol has an estimate of every attribute.", ""];
+    if (labels.length === 1) return [`${labels[0]} alone: nothing to compare it with.`, ""];
     const noise = page.datasets.every((set) => set.repetitions > 1);
-    const verb = noise ? "is not significantly worse than the best" : `has the ${metric().larger ? "largest" : "smallest"} ${metric().label}`;
-    const order = tally.map((_, p) => p).filter((p) => tally[p]).sort((a, b) => tally[b] - tally[a]).slice(0, MOST_NAMED);
-    const said = order.map((p, i) => (i ? `${page.protocols[p].label} in ${tally[p]}` : `${page.protocols[p].label} ${verb} in ${tally[p]} of ${cases} case${cases > 1 ? "s" : ""}`));
-    const many = (number, what) => `${number} ${what}${number > 1 ? "s" : ""}`;
-    const counts = `${many(page.datasets.length, "data set")} × ${many(page.epsilons.length, "epsilon")}`;
-    return `${said.join(", ")} (${counts}${noise ? ", each case at 95\u00a0%" : ""}).${noise ? "" : " A single repetition says nothing about chance."}`;
+    const of = `By ${metric().label} after ${postprocess()}`.replace("after none", "of unbiased estimates");
+    const note = !noise ? `${of}. A single repetition says nothing about chance.`
+      : `${of}, at 95\u00a0% in each case. Best: all others are significantly worse. Among the best: not significantly worse than the best mean.`;
+    const where = (count) => {
+      if (cases.length === 1) return several ? "" : ` at ε = ${page.epsilons[0]}`;
+      const name = several ? "cases" : "epsilons", all = inWords(cases.length);
+      const amount = count < cases.length ? `${inWords(count)} of ${all}` : cases.length === 2 ? "both" : `all ${all}`;
+      return ` ${several ? "in" : "at"} ${amount} ${name}`;
+    };
+    const groups = new Map(); // protocols that are among the best in the same cases, alone as often
+    labels.forEach((label, p) => {
+      const starred = cases.map((some) => some.includes(p)), count = starred.filter(Boolean).length;
+      const alone = cases.filter((some) => some.length === 1 && some[0] === p).length;
+      if (count) groups.set(String(starred), { count, alone, names: [...(groups.get(String(starred))?.names || []), label] });
+    });
+    const [first, ...rest] = [...groups.values()].sort((a, b) => b.count - a.count || b.alone - a.alone);
+    if (first.count === cases.length && first.names.length === labels.length) return [`No protocol is significantly better than another${where(first.count)}.`, note];
+    const said = ({ count, alone, names }) => `${listed(names)} ${names.length > 1 ? "are" : "is"} ${alone === count ? "best" : "among the best"}${where(count)}${alone && alone < count ? `, alone at ${inWords(alone)}` : ""}`;
+    const more = rest.slice(0, 2).map(({ count, names }) => `${listed(names)}${where(count).replace(/ of .*/, "")}`);
+    const text = [said(first), ...(more.length ? [more.join(", ")] : [])].join("; ");
+    return [`${text}${several ? ` (${page.datasets.length} data sets × ${page.epsilons.length} epsilon${page.epsilons.length > 1 ? "s" : ""})` : ""}.`, note];
   }
 
   function drawHeadline() {
-    $("headline").textContent = inShort();
+    [$("headline").textContent, $("headline-note").textContent] = inShort();
     $("guarantee").textContent = page.guarantee && `${page.guarantee[0].toUpperCase()}${page.guarantee.slice(1)}.`;
   }
 
@@ -312,16 +336,27 @@
     const { decision } = dataset();
     $("decision").hidden = !decision;
     $("headline-title").textContent = decision ? "The evidence in short" : "In short";
-    if (!decision) return;
-    $("decided").replaceChildren(...decision.entries.flatMap(({ title, text }) => [element("dt", title), element("dd", text)]));
+    if (!decision) return undefined;
+    const entries = decision.entries.map(({ title, text }) => [element("dt", title), element("dd", text)]);
+    $("lead").replaceChildren(...entries[0]);
+    $("reasons").replaceChildren(...entries.slice(1).flat());
     $("columns").tBodies[0].replaceChildren(...decision.columns.map((column) => {
       const line = document.createElement("tr"), name = element("th", cut(column.name));
       name.scope = "row";
       name.title = column.name;
-      line.append(name, ...[...column.numbers, column.useful ? "" : "better left out"].map((text) => element("td", text)));
+      line.append(name, ...column.numbers.map((text) => element("td", text)));
       line.className = column.useful ? "" : "useless";
       return line;
     }));
+    const rows = decision.columns.slice(0, MOST_COLUMNS).map((column, row) => ({ ...column, row }));
+    $("column-note").textContent = "How close each column is: 95\u00a0% of its estimated shares are within so many points of the truth; and how many people, asked without privacy, would tell as much." +
+      (rows.some((row) => !row.useful) ? " Grey: better left out." : "") +
+      (rows.length < decision.columns.length ? ` The first ${rows.length} of ${decision.columns.length} columns; the table has all.` : "");
+    const spec = structuredClone(page.charts.columns);
+    const texts = JSON.stringify(rows.map(({ name, asked }) => [cut(name, 30), asked === "–" ? "all hold one value" : `as asking ${asked}`]));
+    for (const { encoding } of spec.layer) encoding.y.axis.labelExpr = `${texts}[datum.value]`;
+    spec.layer[0].encoding.x.scale.domain = [0, 1.25 * Math.max(...rows.map((row) => row.margin ?? 0)) || 1]; // with room for the numbers
+    return draw("column-chart", spec, { columns: rows });
   }
 
   function element(kind, text) {
@@ -349,11 +384,10 @@
   }
 
   async function drawAll() {
-    drawDecision();
     enable();
     drawHeadline();
     drawTable();
-    await Promise.all([drawErrors(), drawFrequencies(), drawPrivacy()]);
+    await Promise.all([drawDecision(), drawErrors(), drawFrequencies(), drawPrivacy()]);
     document.body.dataset.ready = String(Number(document.body.dataset.ready || 0) + 1);
   }
 
@@ -392,6 +426,7 @@
     fill("at", page.epsilons.map((name, e) => [e, name]));
     fill("protocol", page.protocols.map((entry, p) => [p, entry.label]));
     fill("epsilon", page.epsilons.map((name, e) => [e, name]));
+    fill("estimates", page.kept.map((name) => [name, name === "none" ? "unbiased" : `after ${name}`])); // the unbiased ones first
     fill("loss", page.losses.map((name) => [name, name]));
     fill("against", [["epsilon", "epsilon"], ...Object.entries(page.axes)]);
     $("against-label").hidden = !Object.keys(page.axes).length;
@@ -429,7 +464,7 @@
     $("metric").addEventListener("change", () => { setScale(); drawAll(); });
     $("postprocess").addEventListener("change", drawAll);
     for (const id of ["at", "theory", "published"]) $(id).addEventListener("change", drawErrors);
-    for (const id of ["attribute", "protocol", "epsilon"]) $(id).addEventListener("change", drawFrequencies);
+    for (const id of ["attribute", "protocol", "epsilon", "estimates"]) $(id).addEventListener("change", drawFrequencies);
     for (const box of document.querySelectorAll("input[name=scale]")) box.addEventListener("change", () => { drawErrors(); drawPrivacy(); });
     $("loss").addEventListener("change", drawPrivacy);
     $("copy-csv").addEventListener("click", () => copy(csv(), "CSV"));

@@ -65,7 +65,7 @@ def _reset(
     nvrtc       the compiler's version; None: its library is missing
     time_limit  devices that end kernels which take long
 
-    lost_after  launches after which a device is lost (`lost_device`, or all of them)
+    lost_after  launches of its own after which a device is lost (`lost_device`, or all of them)
     lost_at     "launch": the launch fails; "later": what waits for it
     short       how many of the next "launch", "module" or "event" get no memory
     ptx         such as "80": kernels by way of the PTX for this architecture
@@ -378,7 +378,8 @@ class RawKernel:
             _settings.launches.append((self._name, _current()))
             _settings.clock[_current()] += 1  # every kernel takes a millisecond of the device's own time
             _short_of("launch")
-            lost = _settings.lost_after is not None and len(_settings.launches) > _settings.lost_after
+            mine = sum(device == _current() for _, device in _settings.launches)
+            lost = _settings.lost_after is not None and mine > _settings.lost_after
             if (lost and _settings.lost_device in (None, _current())) or _current() in _settings.lost:
                 if _settings.lost_at == "launch":
                     _settings.lost[_current()] = "CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered"

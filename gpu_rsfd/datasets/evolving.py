@@ -1,0 +1,138 @@
+"""Users whose values change from round to round of a collection.  Round 0 is a data set like any other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.checks import integer
+from gpu_rsfd.datasets.base import Dataset, Names, check_unmasked, checked_column
+from gpu_rsfd.datasets.counted import CountedDataset
+from gpu_rsfd.datasets.synthetic import SyntheticDataset
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.tape import KEEP_ONE, Codes, Tape, by_thresholds, keep_draw, scale
+
+MOST_ROUNDS = 65_536
+_COUNT_CHUNK = 1 << 18  # users per step when counting
+
+
+class EvolvingDataset(Dataset):
+    """A data set with a value of each user and attribute in each round; as a `Dataset`, it is its round 0.
+
+    Parameters
+    ----------
+    codes : array_like of int, shape (n, d, rounds)
+        ``codes[i, j, r]`` is user i's value of attribute j in round r, from 0 to ``domain[j] - 1``.  It is copied.
+    domain : sequence of int
+        Number of values of each attribute.
+    names, name, labels, source
+        As in `Dataset`.
+
+    Attributes
+    ----------
+    rounds : int
+        Number of rounds.
+    """
+
+    def __init__(
+        self, codes: npt.ArrayLike, domain: Iterable[int], names: Names = None, name: str = "data",
+        labels: Iterable[Sequence[str]] | None = None, source: str = "in memory",
+    ) -> None:  # fmt: skip
+        table: Any = np.ma.asanyarray(codes)
+        if table.ndim != 3 or not 0 < table.shape[2] <= MOST_ROUNDS:
+            raise InputError(f"codes has shape {table.shape}; an array [users, attributes, rounds] is needed")
+        check_unmasked("codes", table)
+        super().__init__(table[:, :, 0], domain, names, name, labels, source)
+        self.rounds: int = table.shape[2]
+        sizes = list(enumerate(self.domain))
+        self._rounds = [[checked_column(table.data[:, j, r], j, k, r) for j, k in sizes] for r in range(self.rounds)]
+
+    def column(self, j: int, start: int, stop: int, round: int = 0) -> Codes:
+        """The codes of attribute j of users start … stop - 1 in a round."""
+        return self._rounds[round][j][start:stop]
+
+    @cached_property
+    def counts_of_rounds(self) -> npt.NDArray[np.int64]:
+        """[round, value]: how many users hold each value, over all attributes' values in order."""
+        found = np.zeros((self.rounds, self.domain.total), np.int64)
+        for (j, k), start in product(enumerate(self.domain), range(0, self.n, _COUNT_CHUNK)):
+            for r, total in enumerate(found):
+                codes = self.column(j, start, min(start + _COUNT_CHUNK, self.n), r)
+                total[self.domain.slices[j]] += np.bincount(codes, minlength=k)
+        return found
+
+    def frequencies_at(self, round: int) -> npt.NDArray[np.float64]:
+        """What a protocol estimates in a round."""
+        return self.counts_of_rounds[round] / self.n
+
+    def counted_at(self, round: int) -> Dataset:
+        """A round as a data set of which only the counts are known."""
+        counts = self.counts_of_rounds[round]
+        found = CountedDataset(self.n, self.domain, [counts[values] for values in self.domain.slices])
+        found.round = round
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        digest = hashlib.sha256(repr((self.names, self.labels)).encode())
+        for column in (column for columns in self._rounds for column in columns):
+            digest.update(column.astype("<u2").tobytes())
+        return self._described(sha256=digest.hexdigest(), rounds=self.rounds)
+
+
+class ChangingDataset(EvolvingDataset):
+    """Any data set, each of whose users draws a new value of an attribute before a round with probability `change`.
+
+    Parameters
+    ----------
+    data : Dataset
+        Round 0.
+    rounds : int
+        Number of rounds.
+    change : float
+        Probability of a new value, by user, attribute and round.  It is drawn from the data set's distribution, and
+        may be the old one.
+    """
+
+    def __init__(self, data: Dataset, rounds: int, change: float = 0.0) -> None:
+        self._describe_shape(data.name, data.n, data.domain, data.names)
+        self.labels, self.source, self.origin, self.has_rows = data.labels, data.source, data.origin, data.has_rows
+        self.data, self.rounds, self.change = data, integer("rounds", rounds, 1, MOST_ROUNDS), change
+        self._last: tuple[Any, int, Codes] = None, 0, np.empty(0, np.uint8)  # of some users, the round before
+
+    @cached_property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many users hold each value in round 0, over all attributes' values in order."""
+        return self.data.counts
+
+    @cached_property
+    def counts_of_rounds(self) -> npt.NDArray[np.int64]:
+        """[round, value]: how many users hold each value; expected counts stay as they are."""
+        return super().counts_of_rounds if self.has_rows else np.tile(self.counts, (self.rounds, 1))
+
+    @cached_property
+    def _thresholds(self) -> list[npt.NDArray[np.uint64] | None]:
+        """The distribution of each attribute's new values: that of synthetic data, or the true one."""
+        if isinstance(self.data, SyntheticDataset):
+            return [self.data.thresholds(k) for k in self.domain]
+        running = [np.cumsum(self.counts[values])[:-1].tolist() for values in self.domain.slices]
+        return [np.array([count * KEEP_ONE // self.n for count in row], np.uint64) for row in running]
+
+    def column(self, j: int, start: int, stop: int, round: int = 0) -> Codes:
+        (key, last, codes), below, k = self._last, np.uint64(int(self.change * KEEP_ONE)), self.domain[j]
+        if key != (j, start, stop) or last > round:
+            last, codes = 0, self.data.column(j, start, stop)
+        for r in range(last + 1, round + 1) if below else ():
+            words, drawn = Tape(getattr(self.data, "seed", 0)).data(j, start, stop, r), self._thresholds[j]
+            new = scale(words, k) if drawn is None else by_thresholds(words, drawn, k)
+            codes = np.where(keep_draw(words) < below, new, codes)
+        self._last = (j, start, stop), round, codes
+        return codes
+
+    def describe(self) -> dict[str, Any]:
+        return {**self.data.describe(), "rounds": self.rounds, "change": self.change}

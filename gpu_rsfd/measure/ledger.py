@@ -1,0 +1,193 @@
+"""What users have spent after each round, exactly, from the values that they held (docs/rounds.md).
+
+A user's reports of one held value are a block: what m of them lose is `chains.loss(chain, k, m)`.  All that is needed
+of the data is `occurrences`: how often the value that a user holds in a round has been held up to then.  Sums over the
+held values then only grow by L(m) - L(m - 1) from round to round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gpu_rsfd.protocols import Chain, Mechanism, Unsampled, prior_frequencies
+from gpu_rsfd.protocols.chains import loss
+from gpu_rsfd.protocols.form import Bits
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.integer[Any]]
+
+SHRINK = 2.3  # log of what rounding errors of the distribution of a cell's reports are multiplied by
+
+
+class Spent(NamedTuple):
+    """[user, round]: what has been lost up to and with a round."""
+
+    exact: Floats  # between two users whose values change in the same rounds
+    published: Floats  # what the papers count: a budget for each value held
+    any: Floats  # a bound between any two users; infinite where a second step changes nothing
+
+
+def occurrences(codes: npt.NDArray[Any]) -> Counts:
+    """[user, round]: how often a user has held the value of this round, this time included."""
+    return np.stack([(codes[:, : r + 1] == codes[:, [r]]).sum(axis=1) for r in range(codes.shape[1])], axis=1)
+
+
+def spent(
+    ms: Sequence[Mechanism],
+    held: Sequence[Counts],
+    guarantee: str = "paper",
+    fakes: str = "memo",
+    sampling: str = "fixed",
+) -> Spent:
+    """The ledger of one protocol and epsilon: its mechanisms with both steps, and the occurrences of each attribute.
+
+    Under the guarantee `user` all attributes differ, else the one that tells most.  RS+FD with fixed sampling hides
+    which attribute is real.  For GRR and zero vectors that is exact with independent fakes, and with memo and fixed
+    ones where values don't change; where they do, and for randomised fakes, it is an upper bound.
+    """
+    rounds = np.arange(1, held[0].shape[1] + 1)
+    everything = guarantee == "user"
+    others = ms[0].recipe.unsampled
+    chains: list[Any] = [m.recipe.noise for m in ms]
+    each = np.stack([_summed(c, m.k, h) for c, m, h in zip(chains, ms, held, strict=True)])
+    values = [np.cumsum(h == 1, axis=1) for h in held]
+    published = np.stack([_published(m, v, rounds, everything) for m, v in zip(ms, values, strict=True)])
+    bounds = np.array([_bound(c, m.k) for c, m in zip(chains, ms, strict=True)])
+    sums = others is Unsampled.OWN or sampling == "fresh"
+    together: Any = np.sum if everything and sums else np.max
+    exact = together(each, axis=0)
+    if others.hides and not everything and not sums:
+        exact = np.minimum(exact, _hidden(ms, held, fakes))
+        if fakes == "fixed":  # a fake stays where a value changes, and shows
+            exact = np.where(np.max(values, axis=0) > 1, each.max(axis=0), exact)
+    shown = others.hides and fakes in ("memo", "independent")  # the memos of all attributes change with the values
+    most = bounds.sum() if shown or (everything and sums) else bounds.max()
+    return Spent(exact, together(published, axis=0), np.broadcast_to(most * rounds, exact.shape))
+
+
+def _summed(chain: Chain, k: int, held: Counts) -> Floats:
+    """The sum of L(m) over the values held, or over their cells, whose hash is random."""
+    most = held.shape[1]
+    losses = loss(chain, k, np.arange(most + 1))
+    g = chain.cells
+    if not g:
+        return np.cumsum(np.diff(losses)[held - 1], axis=1)
+    # g E[L(M)], M = the sum of m_v over the values that fall into a cell: by the generating function of M
+    radius = math.exp(-SHRINK / (most + 1))  # inside the unit circle no factor is 0
+    z = radius * np.exp(2j * np.pi * np.arange((most + 1) // 2 + 1) / (most + 1))
+    powers = z[:, None] ** np.arange(most + 1)
+    factors = 1 - 1 / g + powers / g
+    weights = (losses / powers).sum(axis=1) / (most + 1)  # of each point, and of the one on the other side
+    weights[1:] *= 2
+    if most % 2:  # the last point is its own
+        weights[-1] /= 2
+    out = np.zeros(held.shape)
+    for factor, weight in zip(factors[:, 1:] / factors[:, :-1], weights, strict=True):
+        out += (weight * np.cumprod(factor[held - 1], axis=1)).real
+    return g * out
+
+
+def _published(m: Mechanism, values: Counts, rounds: Counts, everything: bool) -> Any:
+    noise: Any = m.recipe.noise
+    if noise.steps(m.k)[1] == 0:  # nothing is remembered
+        return np.broadcast_to(m.loss * rounds, values.shape)
+    g = noise.cells
+    hides = m.recipe.unsampled.hides and not everything
+    budget = math.log1p(math.expm1(m.budget) / m.d) if hides else m.budget
+    return (g * (1 - (1 - 1 / g) ** values) if g else values) * budget
+
+
+def _bound(chain: Chain, k: int) -> float:
+    """What one more round may lose, whatever the values were."""
+    _, q1, p2, q2 = chain.steps(k)
+    if q1 == 0:
+        return float(loss(chain, k))
+    if not isinstance(chain.memo, Bits):
+        return math.log(p2 / q2) if q2 > 0 else math.inf
+    return k * math.log(max(p2 / q2, (1 - q2) / (1 - p2))) if q2 > 0 and p2 < 1 else math.inf
+
+
+def _hidden(ms: Sequence[Mechanism], held: Sequence[Counts], fakes: str) -> Floats:
+    """RS+FD, one attribute differs: ln (h_j + rest) / (l_j + rest), products over the values held, for the worst j."""
+    high, low, shared = (
+        np.stack(x) for x in zip(*[_products(m, h, fakes) for m, h in zip(ms, held, strict=True)], strict=True)
+    )
+    before = np.logaddexp.accumulate(np.concatenate([np.full_like(shared[:1], -np.inf), shared[:-1]]), axis=0)
+    after = np.logaddexp.accumulate(np.concatenate([np.full_like(shared[:1], -np.inf), shared[:0:-1]]), axis=0)[::-1]
+    rest = np.logaddexp(before, after)
+    return (np.logaddexp(high, rest) - np.logaddexp(low, rest)).max(axis=0)
+
+
+def _products(m: Mechanism, held: Counts, fakes: str) -> list[Floats]:
+    """Logs of the likelihoods of all blocks, relative to a fake: of a value that they support, of one that they speak
+    against, and the smallest of a value that both users share.
+    """
+    reports = np.arange(held.shape[1] + 1)
+    with np.errstate(divide="ignore"):
+        tables = _fresh(m, reports) if fakes == "fresh" else np.log(_alike(m, reports))
+        return [np.cumsum(_steps(table)[held - 1], axis=1) for table in tables]
+
+
+def _steps(table: Floats) -> Floats:
+    """What each report adds; nothing more to what is already endless."""
+    return np.where(np.isinf(table[:-1]), 0.0, table[1:] - np.where(np.isinf(table[:-1]), 0.0, table[:-1]))
+
+
+def _odds(chain: Chain, k: int, reports: Counts) -> tuple[Floats, Floats]:
+    """Bits: of reports that all have a bit, and that all lack it, if it is the held value's against if it is not."""
+    p1, q1, p2, q2 = chain.steps(k)
+    none, clear = (q2 / p2) ** reports, ((1 - p2) / (1 - q2)) ** reports
+    return (p1 + (1 - p1) * none) / (q1 + (1 - q1) * none), (p1 * clear + 1 - p1) / (q1 * clear + 1 - q1)
+
+
+def _alike(m: Mechanism, reports: Counts) -> Floats:
+    """[3, m]: fakes with memos like those of real values."""
+    noise: Any = m.recipe.noise
+    k = m.k
+    if not noise.memo.unary:
+        p1, q1, p2, q2 = noise.steps(k)
+        none = (q2 / p2) ** reports
+        low = k * (q1 + (p1 - q1) * none / (1 + (k - 1) * none))
+        return np.stack([k * (q1 + (p1 - q1) / (1 + (k - 1) * none)), low, low])
+    one, none = _odds(noise, k, reports)
+    least = 0.0 if m.recipe.unsampled is Unsampled.ZERO else float(prior_frequencies(m.recipe.prior, k).min())
+    if m.recipe.unsampled is Unsampled.ZERO:
+        return np.stack([one, none, none])
+    few, many = (none + (one - none) * share for share in (least, 1 - least))
+    return np.stack([one / few, none / few, none / many])
+
+
+def _fresh(m: Mechanism, reports: Counts) -> Floats:
+    """[3, m], logs: fakes drawn anew in each round.  Randomised ones count as if every user knew which are fakes."""
+    noise: Any = m.recipe.noise
+    k, (p1, q1, p2, q2) = m.k, noise.steps(m.k)
+    if q2 == 0 or (m.recipe.unary and m.recipe.unsampled is Unsampled.FAKE):
+        losses = loss(noise, k, reports)
+        return np.stack([losses, 0 * losses, np.where(reports > 0, -np.inf, 0.0)])
+    if not m.recipe.unary:
+        rho, scale = math.log(p2 / q2), reports * math.log(k * q2)
+        high = np.logaddexp(math.log(p1) + reports * rho, np.log((k - 1) * q1))
+        low = np.logaddexp(np.log(q1) + reports * rho, math.log(p1 + (k - 2) * q1))
+        shared = [_evenly(int(n), rho, p1, q1, k) for n in reports]
+        return np.stack([high, low, np.array(shared)]) + scale
+    out = np.zeros((3, len(reports)))
+    for n in reports[1:]:
+        ones, q = np.arange(n + 1), q2 + q1 * (p2 - q2)
+        set_, clear = (ones * math.log(x / q) + (n - ones) * math.log((1 - x) / (1 - q)) for x in (p2, q2))
+        own, other = (np.logaddexp(np.log(x) + set_, np.log1p(-x) + clear) for x in (p1, q1))
+        rest = (k - 2) * other.max()
+        out[:, n] = own[n] + other[0] + rest, other[n] + own[0] + rest, own.min() + (k - 1) * other.min()
+    return out
+
+
+def _evenly(n: int, rho: float, p1: float, q1: float, k: int) -> float:
+    """The log of the least likelihood of a value: s reports of it, the others spread evenly over the other values."""
+    s = np.arange(n + 1)
+    times, more = np.divmod(n - s, k - 1)
+    others = np.logaddexp(np.log(more) + (times + 1) * rho, np.log(k - 1 - more) + times * rho)
+    return float(np.logaddexp(np.log(q1) + np.logaddexp(others, s * rho), np.log(p1 - q1) + s * rho).min())

@@ -1,0 +1,272 @@
+"""`rounds`: a collection over time, in which values are randomised once, remembered, and randomised again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from gpu_rsfd.backends.cpu.rounds import FAKING, SAMPLING, Attribute, Sender
+from gpu_rsfd.checks import check_share, integer
+from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.evolving import MOST_ROUNDS, ChangingDataset, EvolvingDataset
+from gpu_rsfd.errors import InputError
+from gpu_rsfd.measure.base import Measurement
+from gpu_rsfd.measure.block_guesses import Seen, right
+from gpu_rsfd.measure.inference import Inference
+from gpu_rsfd.measure.ledger import occurrences, spent
+from gpu_rsfd.options import OUTPUT, option_field, read_list, read_whole
+from gpu_rsfd.planning import Plan, plan_for
+from gpu_rsfd.protocols import Unsampled
+from gpu_rsfd.results.estimate import DEFAULT, STORED, errors_of
+from gpu_rsfd.results.result import Column, Header, Layout
+from gpu_rsfd.tape import LANES
+
+if TYPE_CHECKING:
+    from gpu_rsfd.measure.reports import Chunk
+    from gpu_rsfd.measure.view import View
+    from gpu_rsfd.spec import Spec
+
+ROUNDS = 12  # where neither the command nor the data say how many
+STATISTICS = ("mean", "p50", "p90", "max")  # of users
+LEDGER, HITS = ("spent", "spent_published", "spent_any"), ("sampled_success", "value_success", "claim_success")
+SEEN_BYTES, LEDGER_USERS = 1 << 26, 1 << 14  # what an attacker has seen of some users; users who are looked at together
+SHOWN, AFTER = STORED.index(DEFAULT), f"; {DEFAULT}"
+
+
+def _distinct(values: Any) -> list[str]:
+    found = [values] if isinstance(values, str) else list(values)
+    if not found or len({*found}) < len(found):
+        raise InputError(f"fakes={','.join(found)} must be different names, one at least")
+    return found
+
+
+def _after_the_last(column: Any) -> Column:
+    """Of `attack`, after the last round."""
+    name = f"{column.field}_success"
+    return column._replace(label=f"{column.label}, after the last round", of=lambda r: r[name][..., -1])
+
+
+@dataclass(frozen=True)
+class Rounds(Measurement):
+    """Simulate a collection over rounds with memoisation: errors, what users have spent, what an attacker guesses."""
+
+    rounds: int = option_field(
+        "N", "Rounds of the collection.", "24", read=read_whole("rounds"), default=0, type_text="int, optional",
+        check=lambda n: integer("rounds", n, 0, MOST_ROUNDS), default_text=f"the data's, else {ROUNDS}")  # fmt: skip
+    change: float = option_field(
+        "SHARE", "Probability that a user draws a new value of an attribute before a round.", "0.05", default=0.0,
+        check=lambda value: 0.0 if value in (0, "0") else check_share("change", value), default_text="0",
+        type_text="float, optional")  # fmt: skip
+    memo: str = option_field(
+        "NAME", "Whether users remember what they randomised, or randomise their values afresh in each round (off).",
+        "off", default="on", known=("on", "off"), type_text="{'on', 'off'}, optional")  # fmt: skip
+    fakes: list[str] = option_field(  # noqa: RUF009  (a field, made when it is asked for)
+        "LIST", "How RS+FD makes fakes: from a remembered permutation of the values (memo), at random for each value "
+        "(independent), once (fixed) or in each round (fresh); a list compares them.", "memo,fresh", many=True,
+        check=_distinct, read=read_list("fakes"), default=["memo"], default_text="memo", known=FAKING,
+        type_text="str or list of str, optional")  # fmt: skip
+    sampling: str = option_field(
+        "NAME", "Whether users sample an attribute once (fixed) or in each round (fresh).", "fresh",
+        default="fixed", known=SAMPLING, type_text="{'fixed', 'fresh'}, optional")  # fmt: skip
+    attack: bool = option_field(
+        "", "Simulate the attacker who knows the marginals, all reports so far and when values change.", "",
+        default=False, default_text="", kind=bool, read=lambda on, names: on, type_text="bool, optional")  # fmt: skip
+    keep: str = option_field(
+        "NAME", "What the results file stores: counts of each round, too, or only the errors (mse).", "counts",
+        default="mse", known=("counts", "mse"), panel=OUTPUT, type_text="{'counts', 'mse'}, optional")  # fmt: skip
+
+    name = "rounds"
+    command = "rounds"
+    columns = {
+        "mse": Column(f"MSE_avg of a round{AFTER}", "smaller", of=lambda r: r["mse"][..., SHOWN].mean(axis=-1)),
+        "mse_mean": Column(f"MSE_avg of mean estimates{AFTER}", "smaller", of=lambda r: r["mse_mean"][..., SHOWN]),
+        "spent": Column("epsilon spent in all rounds, mean of users", of=lambda r: r["spent"][..., -1, 0]),
+        "spent.max": Column("epsilon spent, worst user", of=lambda r: r["spent"][..., -1, -1], field="spent_max"),
+        **{name: _after_the_last(column) for name, column in Inference.columns.items()},
+    }  # fmt: skip
+    about = "{rounds} rounds, change={change}, memo {memo}"
+    defaults = {"repetitions": 10, "output": "rounds.h5", "protocols": "*-l-grr"}
+    backends = ("numpy",)
+    examples = (
+        "gpu-rsfd rounds --users 1e4 --domain 10x5 --rounds 24 --change 0.05",
+        "gpu-rsfd rounds --dataset nursery --protocol 'rsfd-l-*' --first-report 0.3 --fakes memo,fresh --attack",
+    )
+
+    guarantee: ClassVar[str]  # of the run
+    ledgers: ClassVar[dict[Any, Any]]  # what users have spent, by cell
+
+    def prepared(self, spec: Spec, datasets: Sequence[Dataset]) -> tuple[Any, Spec, Sequence[Dataset], list[Plan]]:
+        if spec.sampler == "counts":
+            raise InputError("sampler='counts' can't be used in rounds; available: users, marginals")
+        if self.attack and (spec.sampler != "users" or self.sampling != "fixed"):
+            raise InputError("attack=True needs sampler=users and sampling=fixed: all reports of one attribute")
+        if self.memo == "off" and self.fakes != ["memo"]:
+            raise InputError(f"fakes={','.join(self.fakes)} needs --memo on: fakes are fresh if nothing is remembered")
+        known = [data.rounds for data in datasets if isinstance(data, EvolvingDataset)]
+        made = replace(self, rounds=self.rounds or min(known, default=ROUNDS))
+        vars(made).update(guarantee=spec.guarantee, ledgers={})
+        plans = [plan_for(spec, data, self.memo == "on") for data in datasets]
+        return made, spec, [made._evolving(data) for data in datasets], plans
+
+    def _evolving(self, data: Dataset) -> EvolvingDataset:
+        """The data with rounds: their own, or made ones."""
+        if not isinstance(data, EvolvingDataset):
+            return ChangingDataset(data, self.rounds, self.change)
+        if self.change and not isinstance(data, ChangingDataset):
+            raise InputError(f"change={self.change} can't be given for {data.name!r}, whose values have rounds already")
+        if self.rounds > data.rounds:
+            raise InputError(f"rounds={self.rounds}, but {data.name!r} has {data.rounds}")
+        return data
+
+    def recorded(self) -> Mapping[str, tuple[str, ...]]:
+        each = ("fakes",) if len(self.fakes) > 1 else ()
+        arrays: dict[str, tuple[str, ...]] = {
+            "reporters": ("round", "attribute"),
+            "mse": (*each, "round", "postprocess"),
+            "mse_mean": (*each, "postprocess"),
+        }
+        arrays |= dict.fromkeys(LEDGER, (*each, "round", "statistic"))
+        arrays |= dict.fromkeys(HITS if self.attack else (), (*each, "round"))
+        return arrays | ({"counts": (*each, "round", "value")} if self.keep == "counts" else {})
+
+    def coords(self) -> Mapping[str, Sequence[Any]]:
+        own = {"postprocess": STORED, "statistic": STATISTICS, "fakes": self.fakes}
+        return {"round": range(1, self.rounds + 1), **own}
+
+    def layout(self, header: Header) -> Layout:
+        found = super().layout(header)
+        shown = {name: c for name, c in found.columns.items() if name.partition(".")[0] in found.arrays}
+        return found._replace(columns=shown)
+
+    def measure(self, view: View) -> Mapping[str, Any]:
+        data = view.data = self._evolving(view.data)
+        drawn = view.sampler == "marginals"
+        counts, reporters, hits = self._drawn(view, data) if drawn else self._simulated(view, data)
+        mse = np.empty((*counts.shape[:-1], len(STORED)))  # [protocol, epsilon, repetition, fakes, round, …]
+        of_mean = np.full((*counts.shape[:4], len(STORED)), np.nan)
+        truth = [data.frequencies_at(r) for r in range(self.rounds)]
+        for f, r in np.ndindex(counts.shape[3:5]):
+            mse[:, :, :, f, r] = errors_of(view.plan, truth[r], counts[:, :, :, f, r], reporters[:, :, :, r])
+        for f in range(0 if drawn else len(self.fakes)):  # drawn rounds are independent of each other: not in truth
+            together = counts[:, :, :, f].mean(axis=3), reporters.mean(axis=3)
+            of_mean[:, :, :, f] = errors_of(view.plan, np.mean(truth, axis=0), *together)
+        made = {"counts": counts, "mse": mse, "mse_mean": of_mean, **hits}
+        for i, name in enumerate(LEDGER):
+            made[name] = np.empty((*mse.shape[:-1], len(STATISTICS)))
+            for p, e, f in np.ndindex(*counts.shape[:2], len(self.fakes)):
+                made[name][p, e, :, f] = self._ledger(view, data, p, e, f)[i]
+        if len(self.fakes) == 1:
+            made = {name: made[name][:, :, :, 0] for name in self.recorded() if name in made}
+        return {name: array for name, array in {**made, "reporters": reporters}.items() if name in self.recorded()}
+
+    @property
+    def _fakes(self) -> list[str]:
+        """How fakes are made, for each that is compared."""
+        return self.fakes if self.memo == "on" else ["fresh"]
+
+    def _ledger(self, view: View, data: EvolvingDataset, p: int, e: int, f: int) -> Any:
+        """[what is counted, round, statistic]: what users have spent."""
+        key = data.name, view.protocols[p], view.epsilons[e], f
+        if data.name not in self.ledgers:
+            self.ledgers[data.name] = list(_held(data, self.rounds))
+        if key not in self.ledgers:
+            ms, how = view.plan.mechanisms[p][e], (self.guarantee, self._fakes[f], self.sampling)
+            parts = [spent(ms, held, *how) for held in self.ledgers[data.name]]
+            found = np.full((len(LEDGER), self.rounds, len(STATISTICS)), np.nan)
+            for table, part in zip(found, zip(*parts, strict=True), strict=bool(parts)):
+                table[:] = _statistics(np.concatenate(part))
+            self.ledgers[key] = found
+        return self.ledgers[key]
+
+    def _drawn(self, view: View, data: EvolvingDataset) -> tuple[Any, Any, dict[str, Any]]:
+        """Counts [protocol, epsilon, repetition, fakes, round, value] and reporters from their distribution."""
+        each = [view.counts_at(data.counted_at(r)) for r in range(self.rounds)]
+        counts, reporters = (np.stack(arrays, axis=3) for arrays in zip(*each, strict=True))
+        return np.repeat(counts[:, :, :, None], len(self.fakes), axis=3), reporters, {}
+
+    def _simulated(self, view: View, data: EvolvingDataset) -> tuple[Any, Any, dict[str, Any]]:
+        """The same from every user's reports, and the shares of right guesses."""
+        view.check_backend(self.backends)
+        plan, fakes, known = view.plan, self._fakes, [data.frequencies_at(r) for r in range(self.rounds)]
+        senders = [[[Sender.of(r, f, plan.d) for f in fakes] for r in a.recipes] for a in plan.attributes]
+        distinct = [list(dict.fromkeys(s for row in rows for s in row)) for rows in senders]
+        sums = view.sums(partial(_counted, self.sampling, known, distinct, fakes if self.attack else []))
+        shape = len(plan.looks), len(plan.epsilons), len(view.repetitions), len(fakes), self.rounds
+        counts = np.zeros((*shape, plan.values), np.int64)
+        for p, e, f in np.ndindex(*counts.shape[:2], len(fakes)):
+            for a, i in zip(plan.attributes, plan.cells[p][e], strict=True):
+                number = distinct[a.index].index(senders[a.index][i][f])
+                counts[p, e, :, f, :, a.columns] = sums[1 + a.index][:, number]
+        reporters = np.full((*counts.shape[:3], self.rounds, plan.d), view.data.n, np.int64)
+        reporters[np.array(plan.partial)] = sums[0]
+        hits = sums[-1].reshape(shape[2], *shape[:2], shape[3] * self.attack, self.rounds, 3) / (
+            data.n * np.array([1, data.d, 1])
+        )
+        shares = np.moveaxis(hits, 0, 2)
+        shares[~np.array(plan.samples), ..., 0] = np.nan
+        return counts, reporters, {name: shares[..., i] for i, name in enumerate(HITS)}
+
+
+def _counted(sampling: str, known: list[Any], senders: list[list[Sender]], fakes: list[str], chunk: Chunk) -> Any:
+    """Who sampled what, [round, attribute]; for each attribute the counts, [sender, round, value]; and the guesses."""
+    rounds = len(known)
+    users = chunk.over_rounds(sampling, chunk.start, chunk.stop)
+    sampled = np.stack([np.bincount(users.sampled(r), minlength=chunk.plan.d) for r in range(rounds)])
+    tables = []
+    for j, k in enumerate(chunk.domain):
+        table = np.zeros((len(senders[j]), rounds, k), np.int64)
+        attribute = Attribute(users, j, senders[j])
+        for r, i, values, sent in attribute.reports(range(rounds)):
+            noise, mine = senders[j][i].noise, users.sampled(r) == j
+            alone = senders[j][i].recipe.unsampled is Unsampled.NOTHING
+            if noise.cells:
+                sent = attribute.cells[noise.cells] == sent
+            if sent.ndim == 1:
+                table[i, r] = np.bincount(sent[mine] if alone else sent, minlength=k)
+            else:
+                bits = np.packbits(sent & mine if alone else sent, axis=1)
+                table[i, r, values] = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
+        tables.append(table)
+    return sampled, *tables, _attacked(known, fakes, chunk)
+
+
+def _attacked(known: list[Any], fakes: list[str], chunk: Chunk) -> Any:
+    """Right guesses of the sampled attribute, of values and of the safest one, [cell and fakes, round, guess]."""
+    plan, rounds = chunk.plan, len(known)
+    cells = [(cell, one) for row in plan.cells for cell in row for one in fakes]
+    hits = np.zeros((len(cells), rounds, 3), np.int64)
+    step = max(LANES, SEEN_BYTES // (rounds * plan.values) // LANES * LANES)
+    for start in range(chunk.start, chunk.stop, step) if cells else ():
+        users = chunk.over_rounds("fixed", start, min(start + step, chunk.stop))
+        codes = [np.stack([users.column(j, start, users.stop, r) for r in range(rounds)]) for j in range(plan.d)]
+        began = [[(held[: r + 1] == held[r]).argmax(axis=0) for r in range(rounds)] for held in codes]
+        for found, (cell, one) in zip(hits, cells, strict=True):
+            senders = [Sender.of(a.recipes[i], one, plan.d) for a, i in zip(plan.attributes, cell, strict=True)]
+            each = [Attribute(users, j, [sender]) for j, sender in enumerate(senders)]
+            more = [(sender.fakes, a.cells.get(sender.noise.cells)) for sender, a in zip(senders, each, strict=True)]
+            seen = [Seen(a.senders[0].recipe, a.k, users.size, rounds, *m) for a, m in zip(each, more, strict=True)]
+            for reports in zip(*(a.whole(range(rounds)) for a in each), strict=True):
+                r, sampled = reports[0][0], users.sampled(0)
+                f = [known[r][a.columns] for a in plan.attributes]
+                looks = [seen[j].add(f[j], began[j][r], sent) for j, (_, sent) in enumerate(reports)]
+                found[r] += right(looks, f, senders[0].recipe.unsampled, sampled, [held[r] for held in codes])
+    return hits
+
+
+def _held(data: EvolvingDataset, rounds: int) -> Iterator[list[Any]]:
+    """[user, round] of each attribute, some users at a time: how often the value held now has been held."""
+    for start in range(0, data.n if data.has_rows else 0, LEDGER_USERS):
+        where = start, min(start + LEDGER_USERS, data.n)
+        each = (np.stack([data.column(j, *where, r) for r in range(rounds)], axis=1) for j in range(data.d))
+        yield [occurrences(codes).astype(np.uint16) for codes in each]
+
+
+def _statistics(each: Any) -> Any:
+    """[round, statistic] of numbers [user, round]."""
+    places = [round(share * (len(each) - 1)) for share in (0.5, 0.9, 1.0)]
+    ordered = np.partition(each.T, places, axis=1)
+    return np.stack([ordered.mean(axis=1), *ordered[:, places].T], axis=-1)
