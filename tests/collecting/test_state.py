@@ -328,7 +328,6 @@ def test_from_a_table_to_the_estimates(people, monkeypatch, capsys):
         ([*plan[:-1], "d.json"], "'sex' are what the table holds"),
         ([*plan[:-1], "d.json", "--domain-file", "domain.json", "--bins", "age=5"], "a collection needs edges"),
         ([*plan[:-1], "d.json", "--domain-file", "domain.json", "--bins", "age=5q"], "a collection needs edges"),
-        ([*plan[:-1], "d.json", *declared, "--protocol", "spl-olh"], "sends hashes"),
         ([*plan, *declared, "--guarantee", "attribute"], "c.json exists and is another file"),
         ([*plan, *declared, "--users", "100,200"], "--plot and --save are for one"),
     ]:
