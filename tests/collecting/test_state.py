@@ -192,6 +192,9 @@ def test_states_are_saved_merged_and_continued(here, monkeypatch, capsys):
     ]:
         assert why in refusal(monkeypatch, capsys, "aggregate", *words), words
     assert State.read("m.state").n == 500
+    for words in (["--level", "2"], ["--postprocess", "x"], ["--page", "x.txt"], ["--page", "none/x.html"]):
+        refusal(monkeypatch, capsys, "aggregate", "collection.json", "monday.jsonl", "--state", "new.state", *words)
+        assert not (here / "new.state").exists()
     (here / "copy.state").write_bytes((here / "t.state").read_bytes())
     assert "there twice" in refusal(monkeypatch, capsys, "aggregate", "t.state", "copy.state")
 
