@@ -149,16 +149,17 @@ def test_processes_are_not_waited_for(noted):
 
 
 @needs_compiler
+@pytest.mark.parametrize("users,repetitions", [(10**9, 1), (10**6, 2000)])  # while they are drawn, and counted
 @pytest.mark.parametrize("backend", ["native", "numpy"])
-def test_a_repetition_of_hours_is_not_waited_for(noted, backend):
+def test_hours_are_not_waited_for(noted, backend, users, repetitions):
     from gpu_rsfd.backends.native.backend import NativeBackend
 
-    data = gpu_rsfd.SyntheticDataset(10**9, (100,) * 10)
-    spec = Spec.of(protocols=["rsfd-oue-z", "smp-hr"], epsilons=[1.0], repetitions=range(1))
+    data = gpu_rsfd.SyntheticDataset(users, (100,) * 10)
+    spec = Spec.of(protocols=["rsfd-oue-z", "smp-hr"], epsilons=[1.0], repetitions=range(repetitions))
     with (NativeBackend if backend == "native" else NumpyBackend)(2) as counting:
         noted(0.3)
         with pytest.raises(Terminated):
-            counting.count(plan_for(spec, data), data, 0, range(1))
+            counting.count(plan_for(spec, data), data, 0, range(repetitions))
 
 
 def test_a_journal_is_not_read_to_its_end(noted, tmp_path):
