@@ -29,6 +29,8 @@ OWN = (
     switch("attack", "Simulate an attacker's guesses.", default=True),
     Option("plot", "FILE", "Figure to write: margins against epsilon and n, errors against losses.", "plan.png",
            panel=None, kind=Path),
+    Option("save", "FILE", "Collection to write, of what is recommended; the domain must be declared.",
+           "collection.json", panel=None, kind=Path),
     switch("json", "JSON instead of text."),
     switch("quiet", "Don't print the report on your own table."),
 )  # fmt: skip
@@ -48,6 +50,7 @@ def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, file: File = 
     With a table, --users plans for another number of users with the same frequencies.
     """
     from gpu_rsfd.cli.progress import reporter
+    from gpu_rsfd.collecting.collection import declared
     from gpu_rsfd.show import planned as shown
     from gpu_rsfd.show import plots
     from gpu_rsfd.theory.decision import Question, planned
@@ -60,14 +63,14 @@ def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, file: File = 
     free = "epsilon" not in given
     if "dataset" not in given:  # any n will do: no user is needed
         given = {"users": "10000", **given, "sampler": "marginals"}
-    elif "users" in given:  # these frequencies, another n
+    elif "users" in given and not {"domain", "attributes"} & {*given}:  # these frequencies, another n
         users = list(dict.fromkeys(read_users(given.pop("users"))))
     errors = options["against"], options["postprocess"]
     asked = Question(users, options["target"], options["target_rmse"], *errors, attack, free, options["survey"],
                      options["sensitive"])  # fmt: skip
     data = datasets_of(given, quiet)
-    if plot is not None and (len(data) > 1 or (users is not None and len(users) > 1)):
-        raise InputError("--plot draws one data set and one number of users; give one of each")
+    if (plot or options["save"]) and (len(data) > 1 or (users is not None and len(users) > 1)):
+        raise InputError("--plot and --save are for one data set and one number of users; give one of each")
     with reporter(quiet=False) as progress:
         plans = [shown.PlannedData(one, planned(one, spec, asked, progress)) for one in data]
     if attack and not json and any(row.value != row.value for plan in plans for row in plan.found):
@@ -75,5 +78,12 @@ def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, file: File = 
     if plot is not None:
         plots.save_figure(shown.figure(plans[0].found), plot)
     shown.show(plans, asked, spec.guarantee, json=json)
+    if save := options["save"]:
+        chosen = plans[0].found.decisions[0]
+        if not chosen.protocol:
+            raise InputError(f"save={save}: nothing is recommended that could be saved")
+        own = {str(known): known for known in spec.protocols}
+        declared(data[0], own[chosen.protocol], chosen.epsilon, spec.guarantee, spec.prior).save(save)
+        print(f"{save} written", file=sys.stderr)
     if plot is not None and not json:
         print(f"{plot} written")

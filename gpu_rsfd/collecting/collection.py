@@ -26,8 +26,9 @@ import numpy.typing as npt
 
 from gpu_rsfd.backends.literal import Block, User, send
 from gpu_rsfd.checks import MAX_DOMAIN, MAX_USERS, MIN_DOMAIN, check_epsilon, integer
-from gpu_rsfd.datasets.base import check_text
-from gpu_rsfd.datasets.table import exact_number, given_edges, interval_labels, shorten
+from gpu_rsfd.datasets.base import Dataset, check_text
+from gpu_rsfd.datasets.options import check_options
+from gpu_rsfd.datasets.table import exact_number, given_edges, interval_labels, read_domains, shorten
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError, heed_signals
 from gpu_rsfd.files import open_regular, replace_file
@@ -343,6 +344,23 @@ def collection(
     document["words"] = made.words
     document["vectors"] = list(_vectors(made, int(_identity(sealed(document))[:16], 16)))
     return Collection.read("the collection", sealed(document))
+
+
+def declared(data: Dataset, protocol: str | Protocol, epsilon: float, guarantee: str, prior: Prior) -> Collection:
+    """The collection of what was planned for a data set: from its declared domain, never from what it holds."""
+    columns, missing, origin = dict[str, Any](), dict[str, str](), dict(data.origin[1] if data.origin else {})
+    options = check_options({key: origin[key] for key in origin if key != "name"})
+    domains = read_domains(options["domain_file"]) if options["domain_file"] else {}
+    for j, name in enumerate(data.names):
+        labels = list(data.labels[j]) if data.labels else [*map(str, range(data.domain[j]))]
+        columns[name] = given = options["bins"].get(name, domains.get(name, labels if data.origin is None else None))
+        if given is None:
+            helps = f"declare them (--domain-file, or edges: --bins {name}=0:18:65:inf) before a collection is saved"
+            raise InputError(f"the values of {name!r} are what the table holds; {helps}")
+        known = interval_labels(given_edges(name, given)) if isinstance(given, str) else given
+        missing |= {name: labels[-1]} if labels[-1] not in known else {}
+    fakes = prior.plain if as_protocol(protocol).prior else None
+    return collection(columns, protocol, epsilon, guarantee=guarantee, missing=missing, prior=fakes, title=data.name)
 
 
 # ----------------------------------------------------------------------------------------------------------- the file

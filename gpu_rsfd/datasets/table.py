@@ -619,7 +619,7 @@ def _made(
     what: str, read: Callable[..., Iterator[Any]], options: dict[str, Any], named: tuple[str, str, str | None]
 ) -> TableReport:
     """Reads and encodes the chosen columns; `named`: name and source of the data set, and its file."""
-    domains = {} if options["domain_file"] is None else _read_domains(options["domain_file"])
+    domains = {} if options["domain_file"] is None else read_domains(options["domain_file"])
     marks = [entry.rpartition("=") for entry in options["missing_values"] or ()]  # `n.a.`, or `rhesus=-`
     owners = [*domains, *(owner for owner, equals, _ in marks if equals)]
     found = list(read(options, partial(_chosen, what, options, owners)))
@@ -700,7 +700,7 @@ def _encoded(column: Column, options: Mapping[str, Any], domains: Mapping[str, l
     return encode_values(column, options["group_rare"])
 
 
-def _read_domains(path: Path) -> dict[str, list[str]]:
+def read_domains(path: Path) -> dict[str, list[str]]:
     _check_file(path)
     found: dict[str, list[str]] = {}
     try:

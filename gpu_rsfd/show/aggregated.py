@@ -36,7 +36,7 @@ def show(document: dict[str, Any], rows: list[dict[str, Any]], left_out: str) ->
     table = plain_table("attribute", (name for name in [*rows[0]][1:] if name not in QUIET))
     for row in rows:
         cells = (cell for name, cell in row.items() if name not in QUIET)
-        table.add_row(*(f" {escaped(x)}" if isinstance(x, str) else f" {100 * x:.2f} %" for x in cells))
+        table.add_row(*(f"{escaped(x)} " if isinstance(x, str) else f" {100 * x:.2f} %" for x in cells))
     printed(table)
 
 

@@ -32,7 +32,7 @@ FREE = {  # numbers, names and files of the user's own
     *("--repetitions", "--seed", "--first-report", "--prior-seed", "--protocol-from", "--spec", "--workers"),
     *("--device", "--cluster", "--patience", "--part", "--output", "--save-every", "--attribute", "--attack"),
     *("--target", "--target-rmse", "--survey", "--sensitive", "--attributes", "--values", "--plot"),
-    *("--id", "--state", "--level", "--page"),
+    *("--id", "--state", "--level", "--page", "--save"),
     *("--keep-identifiers", "--min-count", "--rounds-in", "--rounds", "--change"),
 }
 

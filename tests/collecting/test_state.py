@@ -50,6 +50,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_reports_are_counted_as_aggregate_counts_them(protocol, tmp_path):
     made = collection(COLUMNS, protocol, 1.5)
@@ -283,3 +284,68 @@ def test_intervals_of_collections_hold_the_truth(tmp_path):
         cells = 5 * rounds
         # values of a column are dependent, so their variance is at most that of as many columns
         assert abs(held / cells - 0.95) < normal_bound(1) * np.sqrt(0.05 * 0.95 / (2 * rounds)), protocol
+
+
+@pytest.fixture
+def people(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{'f' if i % 3 else 'm'},{i % 90},{'' if i % 10 == 0 else 'x' if i % 2 else 'y'}" for i in range(600)]
+    (tmp_path / "people.csv").write_text("sex,age,city\n" + "\n".join(rows) + "\n")
+    (tmp_path / "domain.json").write_text(json.dumps({"sex": ["f", "m", "other"], "city": ["y", "x"]}))
+    return tmp_path
+
+
+def test_from_a_table_to_the_estimates(people, monkeypatch, capsys):
+    plan = ["plan", "people.csv", "--no-attack", "--quiet", "--epsilon", "3", "--save", "c.json"]
+    declared = ["--domain-file", "domain.json", "--bins", "age=0:18:65:inf"]
+    assert call(monkeypatch, *plan, *declared) == 0
+    said = capsys.readouterr()
+    assert "c.json written" in said.err
+    made = gpu_rsfd.Collection.read("c.json")
+    assert [column.labels for column in made.columns] == [
+        ("f", "m", "other"), ("[0, 18)", "[18, 65)", "[65, inf]"), ("y", "x", "(missing)"),
+    ]  # fmt: skip
+    assert (made.epsilon, made.guarantee, made.columns[2].missing) == (3.0, "user", "(missing)")
+    assert made.text == gpu_rsfd.collection(  # nothing in it is of the table but its name
+        {"sex": ["f", "m", "other"], "age": "0:18:65:inf", "city": ["y", "x"]}, made.protocol, 3.0,
+        missing={"city": "(missing)"}, title="people",
+    ).text  # fmt: skip
+    assert call(monkeypatch, "rehearse", "c.json", "--dataset", "people.csv", "--json") == 0
+    said = capsys.readouterr()
+    document = json.loads(said.out)
+    assert document["reports"] == 600
+    assert "of 9 intervals hold the table's own share" in said.err
+    share = {(row["attribute"], row["value"]): row for row in document["rows"]}
+    assert abs(share["sex", "f"]["estimate"] - 2 / 3) < 6 * share["sex", "f"]["standard_error"]
+    lines = (people / "rehearsal.jsonl").read_text().splitlines()
+    assert all(json.loads(line).keys() == {"collection", "report"} for line in lines)
+    assert len(lines) == 600
+    for words, why in [
+        (["rehearse", "c.json", "--dataset", "people.csv"], "rehearsal.jsonl exists"),
+        (["rehearse", "c.json"], "Missing option"),
+        (["rehearse", "c.json", "--dataset", "none.csv", "--output", "o"], "none.csv does not exist"),
+        (["rehearse", "domain.json", "--dataset", "people.csv", "--output", "o"], "can't be used"),
+        ([*plan[:-1], "d.json"], "'sex' are what the table holds"),
+        ([*plan[:-1], "d.json", "--domain-file", "domain.json", "--bins", "age=5"], "a collection needs edges"),
+        ([*plan[:-1], "d.json", "--domain-file", "domain.json", "--bins", "age=5q"], "a collection needs edges"),
+        ([*plan[:-1], "d.json", *declared, "--protocol", "spl-olh"], "sends hashes"),
+        ([*plan, *declared, "--guarantee", "attribute"], "c.json exists and is another file"),
+        ([*plan, *declared, "--users", "100,200"], "--plot and --save are for one"),
+    ]:
+        assert call(monkeypatch, *words) == 2, words
+        assert why in capsys.readouterr().err.splitlines()[-1], words
+        assert not (people / "d.json").exists()
+        assert not (people / "o").exists()
+
+
+def test_a_rehearsal_takes_what_the_client_takes(people, monkeypatch, capsys):
+    (people / "people.csv").write_text("sex;age\n" + "f;17,5\nm;65\nx;\n;abc\nf;-1\n" * 30)
+    collection({"sex": ["f", "m"], "age": "0:18:65:inf"}, "spl-grr", 30.0, missing="?").save("c.json")
+    assert call(monkeypatch, "rehearse", "c.json", "--dataset", "people.csv", "--decimal", ",", "--json") == 0
+    counts = [row["count"] for row in json.loads(capsys.readouterr().out)["rows"]]
+    assert counts == [60, 30, 60, 30, 0, 30, 90]
+    collection({"sex": ["f", "m"], "age": "0:18:65:inf"}, "spl-grr", 30.0).save("d.json")
+    words = ["rehearse", "d.json", "--dataset", "people.csv", "--output", "o", "--decimal", ","]
+    said = refusal(monkeypatch, capsys, *words)
+    assert "column 'sex' has no value, or none that the collection knows; valid: f, m" in said
+    assert not (people / "o").exists()
