@@ -56,9 +56,19 @@ BUILDS = {  # name: flags, macros of a CPU that can run it, what it must say of 
         ("__AVX512BW__", "__AVX512DQ__", "__AVX512IFMA__", "__AVX512VPOPCNTDQ__"),
         "512 bits (AVX-512 with IFMA and VPOPCNTDQ)",
     ),
+    "avx512-amd": (  # products of five multiplications, lists by compression
+        (*AVX512, "-mavx512ifma", "-mavx512vpopcntdq", "-mavx512vbmi2", "-D__znver4__"),
+        (*("__AVX512BW__", "__AVX512DQ__", "__AVX512IFMA__", "__AVX512VPOPCNTDQ__"), "__AVX512VBMI2__"),
+        "512 bits (AVX-512 with IFMA and VPOPCNTDQ)",
+    ),
     "emulated": (AS_AVX512, ("__x86_64__",), "512 bits (AVX-512)"),
     "emulated-ifma": (
         (*AS_AVX512, "-D__AVX512IFMA__", "-D__AVX512VPOPCNTDQ__"),
+        ("__x86_64__",),
+        "512 bits (AVX-512 with IFMA and VPOPCNTDQ)",
+    ),
+    "emulated-amd": (
+        (*AS_AVX512, "-D__AVX512IFMA__", "-D__AVX512VPOPCNTDQ__", "-D__AVX512VBMI2__", "-D__znver4__"),
         ("__x86_64__",),
         "512 bits (AVX-512 with IFMA and VPOPCNTDQ)",
     ),

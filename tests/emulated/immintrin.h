@@ -14,6 +14,14 @@ DO __m512i _mm512_set1_epi8(char x) { return (__m512i)((uint8_t)x - (Bytes64){0}
 DO __m512i _mm512_set1_epi16(short x) { return (__m512i)((uint16_t)x - (Shorts32){0}); }
 DO __m512i _mm512_and_si512(__m512i a, __m512i b) { return a & b; }
 DO __m512i _mm512_add_epi64(__m512i a, __m512i b) { return a + b; }
+DO __m512i _mm512_set1_epi64(long long x) { return (uint64_t)x - (__m512i){0}; }
+DO __m512i _mm512_loadu_si512(const void *p) {
+  __m512i x;
+  __builtin_memcpy(&x, p, sizeof x);
+  return x;
+}
+DO void _mm512_storeu_si512(void *p, __m512i x) { __builtin_memcpy(p, &x, sizeof x); }
+DO __m512i _mm512_add_epi16(__m512i a, __m512i b) { return (__m512i)((Shorts32)a + (Shorts32)b); }
 DO __m512i _mm512_add_epi8(__m512i a, __m512i b) { return (__m512i)((Bytes64)a + (Bytes64)b); }
 DO __m512i _mm512_slli_epi64(__m512i a, int by) { return a << by; }
 DO __m512i _mm512_srli_epi64(__m512i a, int by) { return a >> by; }
@@ -32,6 +40,22 @@ DO __m512i _mm512_ternarylogic_epi64(__m512i a, __m512i b, __m512i c, int table)
   for (int i = 0; i < 8; i++)
     if (table >> i & 1) r |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
   return r;
+}
+typedef uint8_t __mmask8;
+DO __mmask8 _mm512_cmplt_epu64_mask(__m512i a, __m512i b) {
+  __mmask8 r = 0;
+  LANES8 r |= (__mmask8)((a[i] < b[i]) << i);
+  return r;
+}
+DO __m512i _mm512_mask_sub_epi64(__m512i otherwise, __mmask8 mask, __m512i a, __m512i b) {
+  LANES8 otherwise[i] = mask >> i & 1 ? a[i] - b[i] : otherwise[i];
+  return otherwise;
+}
+DO __m512i _mm512_maskz_compress_epi16(uint32_t mask, __m512i a) {
+  Shorts32 r = {0};
+  for (int i = 0, to = 0; i < 32; i++)
+    if (mask >> i & 1) r[to++] = ((Shorts32)a)[i];
+  return (__m512i)r;
 }
 DO __m512i _mm512_popcnt_epi64(__m512i a) {
   LANES8 a[i] = (uint64_t)__builtin_popcountll(a[i]);

@@ -14,8 +14,8 @@
       until a group has such a user: one group in a thousand for each threshold.  What was counted for that group
       is then taken back and counted again with all 24 levels.
    3. Nibbles (`reach`).  Going up the digits of a threshold T, `x & w` or `x | w` depends on a digit of T.  Four digits
-      of T are one of 16 cases of a switch, so that no work is done to select an operation: the compiler sees constants.
-      With many thresholds a table is faster (`reach_by_tables`). */
+      of T are one of 16 cases, so that no work is done to select an operation: the compiler sees constants.  With AVX-512
+      each case jumps to the next one itself.  With many thresholds a table is faster (`reach_by_tables`). */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,6 +49,7 @@ typedef u64 V __attribute__((vector_size(8 * W)));
 enum { DATA, ASSIGN, VALUE, BITS, BALANCE }; /* streams: the second half of the Philox key */
 enum { LEVELS = 24, FIRST = 16, BALANCE_ROUNDS = 8 };
 enum { CHUNK = 256 }; /* groups of 64 users that are worked on at a time: their words stay in the cache */
+enum { LISTED = BATCH > 1 ? 16 : 1 }; /* groups whose users are listed before it is looked up what they keep */
 enum { MOST_LAZY = 64 }; /* thresholds: with more of them, 16 levels leave too many groups undecided */
 enum { ZERO, FAKE, OWN, NOTHING }; /* what is sent for an attribute that the user did not sample */
 
@@ -73,7 +74,7 @@ INLINE V times32(V a, V b) { return (a & 0xffffffffu) * (b & 0xffffffffu); }
 /* The upper half of a product of 64 x 64 bits. */
 #if AVX512 && defined(__AVX512IFMA__)
 /* Both halves, from pieces of 52 and 12 bits: `middle` stands at bit 52, `top` at bit 104. */
-INLINE void multiply(V a, u64 m, V *upper, V *lower) {
+INLINE void by_pieces(V a, u64 m, V *upper, V *lower) {
   const __m512i x = (__m512i)a, x1 = _mm512_srli_epi64(x, 52), m0 = (__m512i)all(m), m1 = (__m512i)all(m >> 52);
   const __m512i none = _mm512_setzero_si512();
   __m512i middle = _mm512_madd52hi_epu64(none, x, m0), top = _mm512_madd52hi_epu64(none, x, m1);
@@ -82,7 +83,7 @@ INLINE void multiply(V a, u64 m, V *upper, V *lower) {
   *upper = (V)_mm512_add_epi64(_mm512_slli_epi64(top, 40), _mm512_srli_epi64(middle, 12));
   *lower = (V)_mm512_madd52lo_epu64(_mm512_slli_epi64(middle, 52), x, m0);
 }
-INLINE V high(V a, u64 m) { V upper, lower; multiply(a, m, &upper, &lower); return upper; }
+INLINE V high(V a, u64 m) { V upper, lower; by_pieces(a, m, &upper, &lower); return upper; }
 #elif AVX512 || AVX2
 INLINE V high(V a, u64 m) { /* from pieces of 32 bits, as in long multiplication */
   const V a1 = a >> 32, p00 = times32(a, all(m)), p10 = times32(a1, all(m)), p01 = times32(a, all(m >> 32));
@@ -102,7 +103,23 @@ INLINE V low(V a, u64 m) { return a * all(m); }
 INLINE V low(V a, u64 m) { V r; EACH r[i] = a[i] * m; return r; }
 #endif
 
-#if !AVX512 || !defined(__AVX512IFMA__)
+/* Both halves of a product with M0 or M1. */
+#if AVX512 && defined(__AVX512IFMA__) && (defined(__znver3__) || defined(__znver4__) || defined(__znver5__))
+/* Five multiplications, where one of 64 bits is a single step.  With a = 4096 y + z the upper half is
+   floor(y m / 2**52) + floor(z m / 2**64) + a carry, which shows in the lower halves: a m has less than z m.  The second
+   term is floor(z (m >> 12) / 2**52), for each of the 4,096 z and both m. */
+INLINE void multiply(V a, u64 m, V *upper, V *lower) {
+  const V z = a & 4095, lower_of_z = low(z, m);
+  const __m512i y = (__m512i)(a >> 12), y_top = (__m512i)low(a >> 12, m >> 52);
+  const __m512i both = _mm512_madd52hi_epu64(y_top, (__m512i)z, (__m512i)all(m >> 12));
+  const __m512i h = _mm512_madd52hi_epu64(both, y, (__m512i)all(m));
+  *lower = low(a, m);
+  const __mmask8 carry = _mm512_cmplt_epu64_mask((__m512i)*lower, (__m512i)lower_of_z);
+  *upper = (V)_mm512_mask_sub_epi64(h, carry, h, _mm512_set1_epi64(-1));
+}
+#elif AVX512 && defined(__AVX512IFMA__)
+INLINE void multiply(V a, u64 m, V *upper, V *lower) { by_pieces(a, m, upper, lower); }
+#else
 INLINE void multiply(V a, u64 m, V *upper, V *lower) { *upper = high(a, m); *lower = low(a, m); }
 #endif
 
@@ -136,9 +153,11 @@ typedef struct { V mixed, next, high, low; } Start; /* whatever the column, for 
 typedef struct { u64 high, low; } Column;           /* whatever the block */
 
 INLINE Start prepare(u64 seed, u64 stream, u64 repetition, V counter) {
-  const V c2 = high(counter, M0) ^ stream, c0 = high(c2, M1) ^ (M1 * repetition ^ (seed + W0));
-  return (Start){low(counter, M0) ^ (stream + W1), low(c2, M1) ^ (seed + 2 * W0), high(c0, M0) ^ (stream + 2 * W1),
-                 low(c0, M0)};
+  V c0, c2, low0, low2, upper, lower;
+  multiply(counter, M0, &c2, &low2);
+  multiply(c2 ^ stream, M1, &c0, &low0);
+  multiply(c0 ^ (M1 * repetition ^ (seed + W0)), M0, &upper, &lower);
+  return (Start){low2 ^ (stream + W1), low0 ^ (seed + 2 * W0), upper ^ (stream + 2 * W1), lower};
 }
 INLINE Column column_of(u64 seed, u64 repetition, u64 column) {
   const u128 p = (u128)M0 * (high1(repetition, M1) ^ column ^ seed);
@@ -322,6 +341,7 @@ typedef struct {
 typedef struct {                 /* of a chunk of users in a repetition */
   Start bits[CHUNK / W][6], value[CHUNK * PARTS];
   u64 words[64 * CHUNK];         /* of the VALUE stream, of the attribute at hand: drawn once for all that reads them */
+  u16 listed[2][64 * (LISTED + 1)]; /* who may keep: of those who sampled the attribute, of everyone */
   u64 assigned[16 * CHUNK], mine[CHUNK], valid[CHUNK], y[16 * CHUNK], fake[16 * CHUNK], step[16 * CHUNK];
   i32 pending_group[W], pending_value[W];
   u64 pending_words[FIRST][W];   /* their upper levels */
@@ -330,6 +350,7 @@ typedef struct {                 /* of a chunk of users in a repetition */
   u64 *mixed;                    /* [prior][16][CHUNK]: digits of what is encoded */
   V *reached, *right, *acc;      /* per threshold, and one more; per slot */
   V (*batch)[BATCH];             /* per threshold, and one more */
+  const void **program;          /* of `reach` */
   i64 *moves;                    /* [step][value], twice, and two rows of values */
 } Scratch;
 
@@ -465,6 +486,49 @@ static void histogram(const u64 *planes, int digits, u32 k, const u64 *among, i6
 enum { BY_DIGITS = 64 }; /* cells up to which that is faster than counting one by one */
 INLINE int digits_of(i32 k) { return k > 1 ? 32 - __builtin_clz((u32)k - 1) : 0; }
 
+/* The word of a user, counted from the first of a group. */
+INLINE u64 word_of(const V *words, u32 u) {
+  u64 word;
+  memcpy(&word, (const u8 *)words + sizeof word * (u / (4 * W) * 4 * W + u % 4 * W + u / 4 % W), sizeof word);
+  return word;
+}
+/* A user who keeps moves from y to x, at the first threshold that the draw is below: one of `span` from `least` on. */
+INLINE void move(const Attribute *a, const Sent *p, int everyone, i64 user, u64 word, i64 *to, i64 *from, const int span) {
+  const u64 h = (u32)word, k = (u64)p->messages;
+  u64 step = p->least[256 * everyone + (h >> 24)];
+  if (span)
+    for (int j = 0; j < span; j++) step += h >= p->keeps[step];
+  else
+    while (h >= p->keeps[step]) step++;
+  to[step * k + message_of(p, code_of(a, user), word)]++;
+  from[step * k + ((word >> 32) * k >> 32)]++;
+}
+#if AVX512
+/* Appends some users of a group to a list.  A loop over each group's ends now here, now there, which a CPU can't foretell. */
+INLINE int list(u64 who, int first, u16 *listed, int many) {
+#if defined(__AVX512VBMI2__)
+  static const u16 order[32] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31};
+  for (int half = 0; half < 64; half += 32) {
+    const __m512i users = _mm512_add_epi16(_mm512_loadu_si512(order), _mm512_set1_epi16((short)(first + half)));
+    _mm512_storeu_si512(listed + many, _mm512_maskz_compress_epi16((u32)(who >> half), users));
+    many += __builtin_popcount((u32)(who >> half));
+  }
+#else
+  for (; who; who &= who - 1) listed[many++] = (u16)(first + __builtin_ctzll(who));
+#endif
+  return many;
+}
+/* Not inline: `count_values` has no registers left for it. */
+static __attribute__((noinline)) void move_all(const Attribute *a, const Sent *p, int everyone, const u16 *listed, int many,
+                                               const V *words, i64 user, i64 *to, i64 *from, int span) {
+  if (span == 1)
+    for (int i = 0; i < many; i++) move(a, p, everyone, user + listed[i], word_of(words, listed[i]), to, from, 1);
+  else
+    for (int i = 0; i < many; i++) move(a, p, everyone, user + listed[i], word_of(words, listed[i]), to, from, span);
+}
+#endif
+
 static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 row, i64 first, i64 groups, Scratch *s) {
   const Column column = column_of(job->seed, job->repetition[row], (u64)a->index);
   const int steps = p->mine_keeps + p->all_keeps + 2, k = p->messages;
@@ -473,7 +537,14 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
   i64 *const to = s->moves, *const from = to + (size_t)steps * k; /* [step][value] */
   i64 *const mine_y = from + (size_t)steps * k, *const sent = mine_y + k;
   const int shared = a->sents > 1 || p->priors > 1;
-  union { V v[TOGETHER * PARTS][4]; u64 w[TOGETHER * 64]; } words;
+  V words[4 * PARTS * LISTED];
+#if AVX512
+  int listed[2] = {0, 0}, span[2] = {1, 1}; /* span: the most thresholds of equal 8 upper bits */
+  for (int i = 1, run = 1; i < steps - 1; i++) {
+    run = p->keeps[i] >> 24 == p->keeps[i - 1] >> 24 ? run + 1 : 1;
+    if (run > span[i > p->mine_keeps]) span[i > p->mine_keeps] = run;
+  }
+#endif
   memset(to, 0, (size_t)(2 * steps + 2) * k * sizeof *to);
   for (i32 f = 0; f < p->priors; f++) {
     const Prior *prior = p->prior + f;
@@ -481,26 +552,24 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
     memset(sent, 0, (size_t)k * sizeof *sent);
     for (i64 g = 0; g < groups; g++) {
       V codes[PARTS];
+      V *const drawn = words + g % LISTED * 4 * PARTS;
       if (g % TOGETHER == 0) {
-        if (f || p > a->sent) memcpy(&words, s->words + 64 * g, sizeof words);
+        if (f || p > a->sent) memcpy(drawn, s->words + 64 * g, TOGETHER * 4 * PARTS * sizeof *drawn);
         else {
           for (int part = 0; part < TOGETHER * PARTS; part += 4)
-            draw(job->seed, VALUE, s->value + PARTS * g + part, column, 4, words.v[part]);
-          if (shared) memcpy(s->words + 64 * g, &words, sizeof words);
+            draw(job->seed, VALUE, s->value + PARTS * g + part, column, 4, drawn + 4 * part);
+          if (shared) memcpy(s->words + 64 * g, drawn, TOGETHER * 4 * PARTS * sizeof *drawn);
         }
       }
-      V(*const drawn)[4] = words.v + g % TOGETHER * PARTS;
-      const u64 *const word_of = words.w + g % TOGETHER * 64;
       for (int part = 0; part < PARTS; part++) {
         V y[4];
-        for (int j = 0; j < 4; j++) y[j] = scaled(drawn[part][j], (u64)k);
+        for (int j = 0; j < 4; j++) y[j] = scaled(drawn[4 * part + j], (u64)k);
         codes[part] = codes_of(y);
       }
-#define WORD(u) word_of[(u) / (4 * W) * 4 * W + (u) % 4 * W + (u) / 4 % W]
       if (k <= BY_DIGITS || prior->encoded || sliced) pack(codes, p->digits, CHUNK, s->y + g);
       if (prior->thresholds) {
         u16 fakes[64];
-        for (int u = 0; u < 64; u++) fakes[u] = (u16)reached_of(prior->thresholds, (u32)k - 1, WORD(u) >> 32);
+        for (int u = 0; u < 64; u++) fakes[u] = (u16)reached_of(prior->thresholds, (u32)k - 1, word_of(drawn, (u32)u) >> 32);
         memcpy(codes, fakes, sizeof codes);
         pack(codes, a->digits, CHUNK, s->fake + g);
       }
@@ -510,7 +579,7 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
         memcpy(fakes, codes, sizeof codes);
         for (u64 left = s->valid[g]; left; left &= left - 1) {
           const int u = __builtin_ctzll(left);
-          sent[uniform >> u & 1 ? (WORD(u) >> 32) * (u64)k >> 32 : fakes[u]]++;
+          sent[uniform >> u & 1 ? (word_of(drawn, (u32)u) >> 32) * (u64)k >> 32 : fakes[u]]++;
         }
       }
       if (f) continue;
@@ -518,28 +587,34 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
       if (p->all_keeps && !sliced) {
         for (int part = 0; part < PARTS; part++) {
           V below[4];
-          for (int j = 0; j < 4; j++) below[j] = (V)((drawn[part][j] & 0xffffffffu) < all(largest)) & 1;
+          for (int j = 0; j < 4; j++) below[j] = (V)((drawn[4 * part + j] & 0xffffffffu) < all(largest)) & 1;
           codes[part] = codes_of(below);
         }
         pack(codes, 1, 0, &may_keep);
       }
-      for (int everyone = 0; everyone < 2; everyone++) /* those who keep move from y to x */
-        if (everyone || p->mine_keeps)
-          for (u64 left = everyone ? may_keep & s->valid[g] : s->mine[g]; left; left &= left - 1) {
-            const int u = __builtin_ctzll(left);
-            const u64 word = WORD(u), h = (u32)word;
-            u32 step = p->least[256 * everyone + (h >> 24)];
-            while (h >= p->keeps[step]) step++;
-            to[(size_t)step * k + message_of(p, code_of(a, (first - job->held + g) * 64 + u), word)]++;
-            from[(size_t)step * k + ((word >> 32) * (u64)k >> 32)]++;
-          }
+      for (int everyone = p->mine_keeps ? 0 : 1; everyone < 2; everyone++) { /* those who keep move from y to x */
+        const u64 who = everyone ? may_keep & s->valid[g] : s->mine[g];
+#if AVX512
+        const i64 back = g % LISTED;
+        listed[everyone] = list(who, (int)back * 64, s->listed[everyone], listed[everyone]);
+        if (back < LISTED - 1 && g < groups - 1) continue;
+        move_all(a, p, everyone, s->listed[everyone], listed[everyone], words, (first - job->held + g - back) * 64, to, from,
+                 span[everyone]);
+        listed[everyone] = 0;
+#else
+        for (u64 left = who; left; left &= left - 1) {
+          const int u = __builtin_ctzll(left);
+          move(a, p, everyone, (first - job->held + g) * 64 + u, word_of(drawn, (u32)u), to, from, 0);
+        }
+#endif
+      }
       if (sliced) {
         for (int part = 0; part < PARTS; part++) {
           V step[4];
           for (int j = 0; j < 4; j++) {
             step[j] = all(0);
             for (int i = 0; i < p->all_keeps; i++)
-              step[j] -= (V)((drawn[part][j] & 0xffffffffu) >= all(p->keeps[p->mine_keeps + 1 + i]));
+              step[j] -= (V)((drawn[4 * part + j] & 0xffffffffu) >= all(p->keeps[p->mine_keeps + 1 + i]));
           }
           codes[part] = codes_of(step);
         }
@@ -720,20 +795,58 @@ INLINE void reach_by_tables(const Attribute *a, const V *w, V (*reached)[BATCH],
     reached[t][at] = x;
   }
 }
-/* The same for few thresholds, by the upper 16 digits.  `undecided`: who has those of a threshold.  A jump takes longer
-   than a case, so a case is done for several vectors of groups. */
+/* The same for few thresholds, by the upper 16 digits.  `undecided`: who has all those of a threshold. */
 #define EVERY _Pragma("GCC unroll 4") for (int i = 0; i < many; i++)
+#define STEP(t, x, e, d)                                                                                       \
+  x = PAIR_X(t & 3, x, (d)[0], (d)[1]);                                                                        \
+  x = PAIR_X(t >> 2, x, (d)[2], (d)[3]);                                                                       \
+  e = PAIR_EQUAL(t & 3, e, (d)[0], (d)[1]);                                                                    \
+  e = PAIR_EQUAL(t >> 2, e, (d)[2], (d)[3]);
+#if AVX512
+/* The cases are a program of addresses, so that finding the next one is no work and all words stay in registers.  Only
+   this function has the addresses: without words it writes the program. */
+static V reach(const Attribute *a, const void **program, const V *words, V mine, V (*reached)[BATCH]) {
+  V w[FIRST], x = all(0), e = all(0), undecided = all(0);
+#define LABEL_ALL(t) &&all_##t,
+#define LABEL_MINE(t) &&mine_##t,
+#define LABEL_0(t) &&first_##t,
+#define LABEL_1(t) &&second_##t,
+#define LABEL_2(t) &&third_##t,
+#define LABEL_3(t) &&last_##t,
+  static const void *const step[6][16] = {{SIXTEEN(LABEL_0)}, {SIXTEEN(LABEL_1)}, {SIXTEEN(LABEL_2)}, {SIXTEEN(LABEL_3)},
+                                          {SIXTEEN(LABEL_ALL)}, {SIXTEEN(LABEL_MINE)}};
+  if (!words) {
+    for (i32 t = 0; t < a->thresholds; t++) {
+      const u32 upper = a->threshold[t] >> (LEVELS - FIRST);
+      const int exact = from_above(a->threshold[t])[0] != 0;
+      if (exact) *program++ = &&exact;
+      *program++ = step[exact ? 0 : a->partial[t] ? 5 : 4][upper & 15];
+      for (int b = 1; b < FIRST / 4; b++) *program++ = step[b][upper >> 4 * b & 15];
+    }
+    *program = &&done;
+    return mine;
+  }
+#pragma GCC unroll 16
+  for (int l = 0; l < FIRST; l++) w[l] = words[l];
+#define NEXT goto *(*program++);
+  NEXT
+#define FROM_ALL(t) all_##t: x = all(0); e = all(~0ull); STEP(t, x, e, w) NEXT
+#define FROM_MINE(t) mine_##t: x = all(0); e = mine; STEP(t, x, e, w) NEXT
+#define STEP_0(t) first_##t: STEP(t, x, e, w) NEXT
+#define STEP_1(t) second_##t: STEP(t, x, e, w + 4) NEXT
+#define STEP_2(t) third_##t: STEP(t, x, e, w + 8) NEXT
+#define STEP_3(t) last_##t: STEP(t, x, e, w + 12) (*reached++)[0] = x; undecided |= e; NEXT
+  SIXTEEN(FROM_ALL) SIXTEEN(FROM_MINE) SIXTEEN(STEP_0) SIXTEEN(STEP_1) SIXTEEN(STEP_2) SIXTEEN(STEP_3)
+exact: /* nobody is undecided */
+  x = all(~0ull);
+  e = all(0);
+  NEXT
+done:
+  return undecided;
+}
+#else
 INLINE void reach(const Attribute *a, V (*w)[LEVELS], const V *mine, V (*reached)[BATCH], V *undecided, const int many) {
-#define NIBBLE_OF_EACH(t)                                                                                      \
-  case t:                                                                                                      \
-    EVERY {                                                                                                    \
-      const V *const d = w[i] + 4 * b;                                                                         \
-      x[i] = PAIR_X(t & 3, x[i], d[0], d[1]);                                                                  \
-      x[i] = PAIR_X(t >> 2, x[i], d[2], d[3]);                                                                 \
-      e[i] = PAIR_EQUAL(t & 3, e[i], d[0], d[1]);                                                              \
-      e[i] = PAIR_EQUAL(t >> 2, e[i], d[2], d[3]);                                                             \
-    }                                                                                                          \
-    break;
+#define STEP_OF(t) case t: EVERY { STEP(t, x[i], e[i], w[i] + 4 * b) } break;
   EVERY undecided[i] = all(0);
   for (i32 t = 0; t < a->thresholds; t++) {
     const u32 upper = a->threshold[t] >> (LEVELS - FIRST);
@@ -741,12 +854,13 @@ INLINE void reach(const Attribute *a, V (*w)[LEVELS], const V *mine, V (*reached
     V x[BATCH], e[BATCH];
     EVERY x[i] = from;
     EVERY e[i] = a->partial[t] ? mine[i] : all(~0ull); /* nobody's lanes count, too */
-#pragma GCC unroll(BATCH > 1 ? 1 : 4)
-    for (int b = 0; b < FIRST / 4; b++) switch (upper >> 4 * b & 15) { SIXTEEN(NIBBLE_OF_EACH) }
+#pragma GCC unroll 4
+    for (int b = 0; b < FIRST / 4; b++) switch (upper >> 4 * b & 15) { SIXTEEN(STEP_OF) }
     EVERY reached[t][i] = x[i];
     EVERY undecided[i] |= e[i] & ~from;
   }
 }
+#endif
 
 /* One value of some vectors of groups. */
 INLINE void count_batch(const Job *job, const Attribute *a, i64 row, i64 first, u32 v, Column column, i64 o, i64 octets,
@@ -761,9 +875,14 @@ INLINE void count_batch(const Job *job, const Attribute *a, i64 row, i64 first, 
     if (o + i == octets - 1)
       for (int l = 0; l < levels; l++) w[i][l] |= ~valid[i]; /* nobody's U is the largest */
     if (levels == LEVELS) reach_by_tables(a, w[i], reached, i);
+#if AVX512
+    else undecided[i] = reach(a, s->program, w[i], mine[i], (V(*)[BATCH])&reached[0][i]);
+#endif
     hold[i] = match(s->x + W * (o + i), CHUNK, a->digits, v, valid[i]);
   }
+#if !AVX512
   if (levels < LEVELS) reach(a, w, mine, reached, undecided, many);
+#endif
   for (i32 r = 0, j = 0; r < a->runs; r++) {
     const Run run = a->run[r];
     V who[BATCH];
@@ -794,6 +913,9 @@ INLINE void count_bits(const Job *job, const Attribute *a, i64 row, i64 first, i
   i64 reporters = 0;
   int pending = 0;
   for (i64 g = 0; g < groups; g++) reporters += __builtin_popcountll(s->mine[g]);
+#if AVX512
+  if (levels < LEVELS) reach(a, s->program, NULL, all(0), NULL);
+#endif
   for (int i = 0; i < BATCH; i++) s->batch[a->thresholds][i] = all(0);
   s->reached[a->thresholds] = s->right[a->thresholds] = all(0);
   for (i32 v = 0; v < a->k && !*job->stop; v++) {
@@ -912,6 +1034,7 @@ int rsfd_count(const Job *job) {
     layout.right = room(base, &used, (thresholds + 1) * sizeof(V));
     layout.acc = room(base, &used, slots * sizeof(V));
     layout.batch = room(base, &used, (thresholds + 1) * BATCH * sizeof(V));
+    layout.program = room(base, &used, (5 * thresholds + 1) * sizeof(void *));
     layout.moves = room(base, &used, moves * sizeof(i64));
     s = in;
   }
@@ -921,6 +1044,7 @@ int rsfd_count(const Job *job) {
   s->right = layout.right;
   s->acc = layout.acc;
   s->batch = layout.batch;
+  s->program = layout.program;
   s->moves = layout.moves;
   for (i64 g = 0; g < job->groups && !*job->stop; g += CHUNK)
     chunk(job, job->first + g, job->groups - g < CHUNK ? job->groups - g : CHUNK, s);
