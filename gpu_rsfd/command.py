@@ -43,10 +43,13 @@ def command_of(spec: Mapping[str, Any], command: str = "", output: str | os.Path
     known = kind is not None and datasets and isinstance(spec.get("prior", ""), str)
     if kind is None or not known or (first, step) != (0, 1) or not set(spec["protocols"]) <= set(REGISTRY):
         return None
-    data = _size_words(datasets) if _distribution(datasets[0]) is not None else _data_words(datasets)
+    sized = [d for d in datasets if _distribution(d) is not None]
+    named = [d for d in datasets if d not in sized]
+    by_name, by_size = _data_words(named), _size_words(sized) if sized else []
     seeds = {d["seed"] for d in datasets if "seed" in d}
-    if data is None or len(seeds) > 1:
+    if by_name is None or by_size is None or datasets != [*named, *sized] or len(seeds) > 1:
         return None
+    data = [*by_name, *by_size]
     words = ["gpu-rsfd", command or kind.command, *data, *(["--data-seed", str(min(seeds))] if seeds - {0} else [])]
     plain = {**spec, "repetitions": stop, "epsilons": [_epsilon(e) for e in spec["epsilons"]]}
     for option in sorted((*FIELDS, *options_of(kind)), key=lambda o: o.name not in ALWAYS):
@@ -74,8 +77,8 @@ def _data_words(datasets: Sequence[Mapping[str, Any]]) -> list[str] | None:
         name = d["name"]
         if name not in available():
             file = str(d.get("loaded", {}).get("file", d.get("source")))
-            if _distribution(d) is not None or not file.startswith(f"{name}."):
-                return None  # made by size, in Python, or given a name of its own
+            if not file.startswith(f"{name}."):
+                return None  # made in Python, or given a name of its own
             loaded += [{k: v for k, v in d["loaded"].items() if k != "file"}] if "loaded" in d else []
             name = file
         words += ["--dataset", f'"{name}"' if "," in name else name]

@@ -192,10 +192,9 @@ def with_keywords(
     def named(function: F) -> F:
         signature = inspect.signature(function)
         fixed = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        others = (
-            [] if like is None else [p for p in inspect.signature(like).parameters.values() if p.kind is p.KEYWORD_ONLY]
-        )
-        named = {p.name: p for p in (*others, *keywords(options, command), *fixed)}
+        others = {} if like is None else inspect.signature(like).parameters
+        passed = (p for p in others.values() if p.kind is p.KEYWORD_ONLY)
+        named = {p.name: p for p in (*passed, *keywords(options, command), *fixed)}
         parameters = [*fixed, *(p for name, p in named.items() if p not in fixed)]
         function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         if function.__doc__ is not None:  # not with python -OO
@@ -272,10 +271,10 @@ def whole(name: str, text: object) -> int:
     try:
         number = float(plain)
         value = int(plain) if plain.lstrip("+-").isdigit() else int(number)
+        if value != number and not plain.lstrip("+-").isdigit():
+            raise ValueError
     except (ValueError, OverflowError):
         raise InputError(f"{name}={text} must be a whole number, such as 1000, 1e6 or 1_000_000") from None
-    if value != number and not plain.lstrip("+-").isdigit():
-        raise InputError(f"{name}={text} must be a whole number, such as 1000, 1e6 or 1_000_000")
     return value
 
 
@@ -285,8 +284,17 @@ def read_whole(name: str) -> Callable[[Any, Container[str]], int]:
 
 
 def read_epsilons(value: Any, names: Container[str] = ()) -> list[float]:
-    """Numbers and logarithms: 0.5, ln2, ln(2)."""
-    return [_epsilon(text) for text in split_list(entries(value), "epsilon")]
+    """Numbers, logarithms and ranges: 0.5, ln2, ln(2), 0.5:5:0.5."""
+    return [epsilon for text in split_list(entries(value), "epsilon") for epsilon in _epsilons(text)]
+
+
+def _epsilons(text: str) -> list[float]:
+    parts = [_epsilon(part) for part in text.split(":")]
+    if len(parts) == 3 and 0 <= (number := (parts[1] - parts[0]) / parts[2]) < 1000:
+        return [round(parts[0] + i * parts[2], 12) for i in range(int(number + 1e-9) + 1)]
+    if len(parts) > 1:
+        raise InputError(f"epsilon={text} must be first:last:step, of at most 1000 numbers, such as 0.5:5:0.5")
+    return parts
 
 
 def _epsilon(text: str) -> float:

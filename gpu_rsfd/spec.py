@@ -6,6 +6,7 @@ it and the table in the docs all follow from these declarations.  They import no
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -72,28 +73,9 @@ def _check_prior(value: Any) -> Prior:
     return Prior.of(value)
 
 
-def _protocols() -> tuple[str, ...]:
-    from gpu_rsfd.protocols import PROTOCOLS
-
-    return PROTOCOLS
-
-
-def _paper() -> tuple[str, ...]:
-    from gpu_rsfd.protocols import PAPER
-
-    return PAPER
-
-
-def _guarantees() -> tuple[str, ...]:
-    from gpu_rsfd.protocols.budgets import GUARANTEES
-
-    return GUARANTEES
-
-
-def _assignments() -> tuple[str, ...]:
-    from gpu_rsfd.tape import ASSIGNMENTS
-
-    return ASSIGNMENTS
+def _late(module: str, name: str) -> Any:
+    """What a module has, which is imported when it is asked for."""
+    return lambda: getattr(importlib.import_module(f"gpu_rsfd.{module}"), name)
 
 
 def _protocols_with(feature: str) -> str:
@@ -122,16 +104,16 @@ class Spec:
         many=True,
         check=_check_protocols,
         read=read_list("protocol"),
-        default=_paper,
+        default=_late("protocols", "PAPER"),
         default_text="the paper's six",
-        known=_protocols,
+        known=_late("protocols", "PROTOCOLS"),
         plain=lambda protocols: [protocol.name for protocol in protocols],
         shared=False,
         type_text="str, Protocol, or list of them, optional",
     )
     epsilons: tuple[float, ...] = option_field(
         "LIST",
-        "Privacy budgets.",
+        "Privacy budgets; 0.5:5:0.5 is a range.",
         "0.5,1,ln2",
         option="epsilon",
         many=True,
@@ -158,7 +140,7 @@ class Spec:
     )
     seed: int = option_field(
         "N",
-        "Seed of the simulation, 0 … 2**64 - 1.",
+        "Seed of the simulation, 0 … 2**64 - 1; runs with the same seed read the same random words.",
         "42",
         check=check_seed,
         read=read_whole("seed"),
@@ -171,11 +153,11 @@ class Spec:
         "NAME",
         "How users sample an attribute: uniform, or balanced (groups of equal size, as in the authors' experiments).",
         "balanced",
-        check=one_of("assignment", _assignments),
+        check=one_of("assignment", _late("tape", "ASSIGNMENTS")),
         default="uniform",
         default_text="uniform",
         defaults={"paper": "balanced"},
-        known=_assignments,
+        known=_late("tape", "ASSIGNMENTS"),
         type_text="{'uniform', 'balanced'}, optional",
     )
     sampler: str = option_field(
@@ -205,11 +187,11 @@ class Spec:
         "NAME",
         "What epsilon bounds: paper, user (any two users) or attribute (two users who differ in one attribute).",
         "user",
-        check=one_of("guarantee", _guarantees),
+        check=one_of("guarantee", _late("protocols.budgets", "GUARANTEES")),
         default="paper",
         default_text="paper",
         defaults={"plan": "user"},
-        known=_guarantees,
+        known=_late("protocols.budgets", "GUARANTEES"),
         brief=True,
         type_text="{'paper', 'user', 'attribute'}, optional",
     )

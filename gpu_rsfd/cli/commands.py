@@ -99,7 +99,10 @@ class _Help:
 
 
 class Command(_Help, TyperCommand):
-    """A command with such a help."""
+    """A command with such a help; `--eps` means `--epsilon`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [re.sub(r"^--eps(?==|$)", "--epsilon", argument) for argument in args])
 
 
 class Group(_Help, TyperGroup):

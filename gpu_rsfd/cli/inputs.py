@@ -26,7 +26,6 @@ from gpu_rsfd.options import entries, expanded, read_domain, read_sizes, read_us
 from gpu_rsfd.spec import FIELDS, Spec
 from gpu_rsfd.textfiles import toml_loads
 
-DEFAULT_DATASET = "syn1"
 BY_SIZE = ("users", "domain", "attributes", "values", "distribution")  # options of a synthetic data set
 OF_TABLES = tuple(option.key for option in TABLE)  # options of tables
 
@@ -108,14 +107,21 @@ def measurement_of(options: Mapping[str, Any], kind: type[Measurement]) -> Measu
 
 
 def datasets_of(options: Mapping[str, Any], quiet: bool) -> list[Dataset]:
-    """Named data sets and files, or synthetic ones by size.
+    """Named data sets and files, then synthetic ones by size.
 
     What is in a file is said on standard error, unless `quiet`.
     """
-    by_size = [key for key in BY_SIZE if key in options]
-    if by_size and "dataset" in options:
-        raise InputError(f"--dataset and --{by_size[0]} exclude each other; give a name, or a size")
-    return _synthetic(options) if by_size else _named(options, quiet)
+    by_size = any(key in options for key in BY_SIZE)
+    texts = [str(text) for text in entries(options.get("dataset", [] if by_size else "syn1"))]
+    # a file may have a comma in its name
+    names = [name for text in texts for name in ([text] if Path(text).is_file() else split_list([text], "dataset"))]
+    of_tables = () if any(map(is_table, names)) else OF_TABLES
+    _refuse(options, of_tables, "needs a file of data (--dataset people.csv)")
+    if not {*PUBLISHED} & {*names}:
+        _refuse(options, ["data-dir"], "needs a data set with original files (--dataset adult)")
+    if not {*PAPER_SYNTHETIC} & {*names} and not by_size:
+        _refuse(options, ["data-seed"], "needs synthetic data (--dataset syn1, or --users and --domain)")
+    return [*_named(names, options, quiet), *(_synthetic(options) if by_size else [])]
 
 
 def _data_seed(options: Mapping[str, Any]) -> int:
@@ -131,18 +137,13 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
         if key not in options:
             listed = f"{', '.join(f'--{other}' for other in needed[:-1])} and --{needed[-1]}"
             raise InputError(f"a synthetic data set needs {listed}; --{key} is missing")
-    _refuse(options, OF_TABLES, "needs a file of data (--dataset people.csv)")
-    _refuse(options, ["data-dir"], "needs a data set of the paper (--dataset adult)")
-    if options.get("sampler") == "marginals":
+    if options.get("sampler") == "marginals" and "dataset" not in options:
         _refuse(options, ["data-seed"], "has no use with --sampler marginals, which takes expected counts")
-    domains: list[tuple[Domain, int | None]]
+    domains: list[Any] = [] if grid else [(Domain.of(read_domain(options["domain"])), None)]
     if grid:
         ds = read_sizes("attributes", options["attributes"], 1, MAX_ATTRIBUTES)
-        domains = [
-            (Domain.of([k] * d), k) for d in ds for k in read_sizes("values", options["values"], MIN_DOMAIN, MAX_DOMAIN)
-        ]
-    else:
-        domains = [(Domain.of(read_domain(options["domain"])), None)]
+        ks = read_sizes("values", options["values"], MIN_DOMAIN, MAX_DOMAIN)
+        domains = [(Domain.of([k] * d), k) for d, k in product(ds, ks)]
     distribution, seed = str(options.get("distribution", "uniform")), _data_seed(options)
     found: list[Dataset] = []
     for n, (domain, k) in product(read_users(options["users"]), domains):
@@ -154,26 +155,14 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
     return found
 
 
-def _named(options: Mapping[str, Any], quiet: bool) -> list[Dataset]:
-    texts = [str(text) for text in entries(options.get("dataset", DEFAULT_DATASET))]
-    # a file may have a comma in its name
-    names = [name for text in texts for name in ([text] if Path(text).is_file() else split_list([text], "dataset"))]
-    if not any(is_table(name) for name in names):
-        _refuse(options, OF_TABLES, "needs a file of data (--dataset people.csv)")
-    if not any(name in PUBLISHED for name in names):
-        _refuse(options, ["data-dir"], "needs a data set with original files (--dataset adult)")
-    if not any(name in PAPER_SYNTHETIC for name in names):
-        _refuse(options, ["data-seed"], "needs synthetic data (--dataset syn1, or --users and --domain)")
+def _named(names: Sequence[str], options: Mapping[str, Any], quiet: bool) -> list[Dataset]:
     seed, folder = _data_seed(options), str(options["data-dir"]) if "data-dir" in options else None
     known = iter(load_datasets([name for name in names if not is_table(name)], seed=seed, data_dir=folder))
     found = []
     for name in names:
-        if not is_table(name):
-            found.append(next(known))
-            continue
-        report = describe(name, **parse_options(options))
-        found.append(report.dataset())
-        if not quiet:
+        report = describe(name, **parse_options(options)) if is_table(name) else None
+        found.append(next(known) if report is None else report.dataset())
+        if report is not None and not quiet:
             print(escaped(f"{report}\n"), file=sys.stderr)
     return found
 

@@ -63,7 +63,7 @@ def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, file: File = 
     free = "epsilon" not in given
     if "dataset" not in given:  # any n will do: no user is needed
         given = {"users": "10000", **given, "sampler": "marginals"}
-    elif "users" in given:  # these frequencies, another n
+    elif "users" in given and not {"domain", "attributes"} & {*given}:  # these frequencies, another n
         users = list(dict.fromkeys(read_users(given.pop("users"))))
     errors = options["against"], options["postprocess"]
     asked = Question(users, options["target"], options["target_rmse"], *errors, attack, free, options["survey"],

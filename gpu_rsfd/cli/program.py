@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from gpu_rsfd.cli.commands import Group
+from gpu_rsfd.cli.commands import COMMANDS, Group, load
 from gpu_rsfd.cli.terminal import escaped, guarded
 from gpu_rsfd.errors import InputError, RunError, Terminated
 from gpu_rsfd.version import __version__
@@ -98,13 +98,23 @@ def main() -> None:
             raise SystemExit(getattr(error, "exit_code", 130)) from None
         if not hasattr(error, "format_message"):
             bug(error)
-        if getattr(error, "possibilities", None):
-            near = difflib.get_close_matches(error.option_name, error.possibilities, 1)  # type: ignore[attr-defined]
-            fail(f"no such option: {error.option_name}; did you mean {near[0]}?", 2)  # type: ignore[attr-defined]
+        if hasattr(error, "possibilities"):
+            fail(_no_such_option(error), 2)
         if not error.format_message().strip():  # no command was given, and the help has been printed
             raise SystemExit(2) from None
         fail(f"{error.format_message()} (see gpu-rsfd --help)", 2)
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _no_such_option(error: Any) -> str:
+    """What is said of an option that a command lacks: the nearest that it has, and the commands that have it."""
+    name, near = error.option_name, difflib.get_close_matches(error.option_name, error.possibilities or [], 1)
+    having = [f"gpu-rsfd {c}" for c in COMMANDS if any(name in (*p.opts, *p.secondary_opts) for p in load(c).params)]
+    hints = [
+        *(f"did you mean {one}?" for one in near),
+        *([f"{name} is an option of {', '.join(having)}"] * bool(having)),
+    ]
+    return f"no such option: {name}; {' '.join(hints) or 'see gpu-rsfd --help'}"
 
 
 def _give_up_output() -> None:

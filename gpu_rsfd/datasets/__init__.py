@@ -13,7 +13,7 @@ from gpu_rsfd.datasets.paper import ORIGINALS, PUBLISHED, from_originals, has_or
 from gpu_rsfd.datasets.synthetic import PAPER_SYNTHETIC
 from gpu_rsfd.datasets.synthetic import SyntheticDataset as SyntheticDataset
 from gpu_rsfd.datasets.table import describe as describe
-from gpu_rsfd.datasets.table import is_frame
+from gpu_rsfd.datasets.table import is_frame as is_frame
 from gpu_rsfd.datasets.table import load_table as load_table
 from gpu_rsfd.errors import InputError
 

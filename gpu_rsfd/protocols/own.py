@@ -50,6 +50,7 @@ def protocol(
     colour: str | None = None,
     marker: str | None = None,
     summary: str | None = None,
+    **unknown: object,
 ) -> Protocol:
     """Define a protocol.
 
@@ -116,6 +117,8 @@ def protocol(
     ['grr', 'mine-z']
     """
     _check_name(name)
+    if unknown:
+        raise InputError(f"protocol {name!r} has no {min(unknown)}; other mechanisms: gpu_rsfd.Measurement")
     label, *looks = _looks(name, label, colour, marker)
     if adaptive is not None:
         given = {"solution": solution, "bits": bits, "keep": keep, "sets": sets, "budget": budget, "loss": loss}
@@ -343,12 +346,9 @@ def _pair(name: str, adaptive: object) -> tuple[Protocol, Protocol, Budget]:
         raise InputError(f"protocol {name!r}: adaptive={adaptive!r} must be two protocols")
     a, b = map(as_protocol, adaptive)
     for one in (a, b):
-        if one.adaptive:
-            raise InputError(f"protocol {name!r}: adaptive={one.name!r} is adaptive itself; give two that are not")
-        if one.prior or one.memoised:
-            raise InputError(
-                f"protocol {name!r}: adaptive={one.name!r} is longitudinal or has a prior; give another one"
-            )
+        if one.adaptive or one.prior or one.memoised:
+            why = "adaptive itself" if one.adaptive else "longitudinal or has a prior"
+            raise InputError(f"protocol {name!r}: adaptive={one.name!r} is {why}; give another one")
     families = {v.unsampled if not v.unsampled.hides else Unsampled.FAKE for v in (*a.variants, *b.variants)}
     if len(families) > 1:
         raise InputError(f"protocol {name!r}: {a.name} and {b.name} are of different solutions; both must be of one")

@@ -77,6 +77,11 @@ def mse(truth: Floats, estimate: Floats) -> Floats:
     return ((estimate - truth) ** 2).mean(axis=-1)
 
 
+def rmse(truth: Floats, estimate: Floats) -> Floats:
+    """The root of the mean over values of the squared error."""
+    return np.sqrt(mse(truth, estimate))
+
+
 def nmse(truth: Floats, estimate: Floats, n: int) -> Floats:
     """The mean squared error times the number of users; of unbiased estimates it hardly depends on that number."""
     return n * mse(truth, estimate)
@@ -167,6 +172,7 @@ def _chosen(numbers: Floats, top: int) -> Floats:
 TOP = 10
 METRICS: dict[str, Metric] = {
     "mse": Metric(mse, label="MSE_avg"),
+    "rmse": Metric(rmse, label="RMSE_avg"),
     "nmse": Metric(nmse, label="nMSE_avg"),
     "mae": Metric(mae, label="MAE_avg"),
     "max": Metric(largest),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -70,6 +70,11 @@ class Layout(NamedTuple):
         """The shape of an array after protocol, epsilon and repetition."""
         known = {"value": header.plan.values, "attribute": len(header.domain)}
         return tuple(known[d] if d in known else len(self.coords[d]) for d in self.arrays[array])
+
+
+def read_only(array: Any) -> Any:
+    """A view through which nothing can be changed: errors that were computed before would no longer agree."""
+    return np.broadcast_to(array, np.shape(array))
 
 
 class Viewed:
@@ -172,20 +177,30 @@ class Result(Header, Viewed):
         Of an attack, the share of (user, attribute) pairs whose value is guessed correctly.
     protocols, epsilons, repetitions
         The coordinates of these arrays.
+    title : str
+        The name of the data set.
+
+    Notes
+    -----
+    Its arrays are read-only: `result.counts.copy()` can be changed.
     """
 
     repetitions: range = range(0)
     spec: Mapping[str, Any] = field(default_factory=dict)  # what was run, as plain data, the data sets aside
     layout: Layout = field(default_factory=lambda: Layout("", "", {}, {}, {}))
     kept: Mapping[str, Any] = field(default_factory=dict)  # arrays, or functions that give them
+    title: str = ""
 
     @classmethod
-    def made(
-        cls, header: Header, repetitions: range, spec: Mapping[str, Any], layout: Layout, arrays: Mapping[str, Any]
-    ) -> Result:
+    def made(cls, header: Header, repetitions: range, spec: Any, layout: Layout, arrays: Any, title: str) -> Result:
         """A result from a header and arrays, or functions that give them."""
-        common = {f.name: getattr(header, f.name) for f in fields(Header)}
-        return cls(**common, repetitions=repetitions, spec=spec, layout=layout, kept=dict(arrays))
+        return cls(**vars(header), repetitions=repetitions, spec=spec, layout=layout, kept=dict(arrays), title=title)
+
+    @property
+    def size(self) -> dict[str, Any]:
+        """What a row says of the data set: its name, n, d, and k if all attributes have equally many values."""
+        ks = set(self.domain)
+        return {"dataset": self.title, "users": self.n, "d": len(self.domain), "k": ks.pop() if len(ks) == 1 else None}
 
     def __getattr__(self, name: str) -> Any:
         """An array, which is read when it is first used."""
@@ -202,7 +217,7 @@ class Result(Header, Viewed):
             raise InputError(f"no array {name!r} in the result; arrays: {', '.join(self.kept)}")
         read = self.__dict__.setdefault("_read", {})
         if name not in read:
-            read[name] = self.kept[name]() if callable(self.kept[name]) else self.kept[name]
+            read[name] = read_only(self.kept[name]() if callable(self.kept[name]) else self.kept[name])
         return read[name]
 
     @property
@@ -308,7 +323,7 @@ class Result(Header, Viewed):
         function = estimate.function_of(postprocess)
         if missing := [metric for metric in wanted if (metric, function) not in known]:
             for metric, each in zip(missing, self._per_attribute(missing, postprocess), strict=True):
-                known[metric, function] = each.mean(axis=-1)
+                known[metric, function] = read_only(each.mean(axis=-1))
         return known
 
     def error_per_attribute(
@@ -348,25 +363,21 @@ class Results(Viewed, dict[str, Any]):
         Tables and figures show no number of a value of one's own table that fewer users hold.
     """
 
-    def __init__(
-        self,
-        results: Mapping[str, Any] = MappingProxyType({}),
-        *,
-        spec: Mapping[str, Any] = MappingProxyType({}),
-        complete: bool = True,
-        package_version: str = "",
-        backend: str = "",
-        device: str = "",
-        seconds: Mapping[str, float] = MappingProxyType({}),
-        computed: int = 0,
-        min_count: int = MIN_COUNT,
-    ) -> None:
+    spec: dict[str, Any]
+    complete: bool = True
+    package_version: str = ""
+    backend: str = ""
+    device: str = ""
+    seconds: Mapping[str, float] = MappingProxyType({})
+    computed: int = 0
+    min_count: int = MIN_COUNT
+
+    def __init__(self, results: Mapping[str, Any] = MappingProxyType({}), **about: Any) -> None:
         super().__init__(results)
-        self.spec, self.complete = dict(spec), complete
-        self.package_version, self.backend, self.device = package_version, backend, device
-        self.seconds = dict(seconds)  # simulated, per data set
-        self.computed = computed  # repetitions that the call which gave these results has simulated
-        self.min_count = min_count
+        vars(self).update({"spec": {}, **about})
+
+    def __missing__(self, name: object) -> NoReturn:
+        raise InputError(f"no data set {name!r} in the results; data sets: {', '.join(self)}")
 
     @property
     def measurement(self) -> str:
@@ -380,8 +391,7 @@ class Results(Viewed, dict[str, Any]):
 
     def changed(self, results: Mapping[str, Any]) -> Results:
         """Other results with what is known about this run."""
-        known = {k: v for k, v in vars(self).items() if k in Results.__init__.__kwdefaults__}  # type: ignore[operator]
-        return Results(results, **known)
+        return Results(results, **vars(self))
 
     def only(self, names: Sequence[str]) -> Results:
         """Select data sets.

@@ -106,7 +106,7 @@ def in_memory(run: Run, engine: Engine, progress: Any = None) -> Results:
         block = Block(0, 0, len(run.spec.repetitions), plan)
         arrays, _ = measured(engine, data, run.measurement, block, run.spec.seed, run.spec.repetitions, progress)
         header, layout = want.headers[data.name], want.layouts[data.name]
-        results[data.name] = Result.made(header, run.spec.repetitions, plain, layout, arrays)
+        results[data.name] = Result.made(header, run.spec.repetitions, plain, layout, arrays, data.name)
     return results
 
 

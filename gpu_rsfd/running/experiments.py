@@ -11,7 +11,7 @@ import numpy as np
 
 from gpu_rsfd.backends.base import Backend, Progress, noises_of
 from gpu_rsfd.backends.engine import Local
-from gpu_rsfd.datasets import as_dataset
+from gpu_rsfd.datasets import as_dataset, is_frame
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
@@ -36,7 +36,7 @@ KEYWORDS = (  # of every run, in Python or on the command line, which no field o
 
 def check_datasets(datasets: object, sampler: str) -> list[Dataset]:
     """One data set or several, each as such, by its name or as a table's path; with different names."""
-    single = isinstance(datasets, (str, os.PathLike, Dataset, np.ndarray)) or not isinstance(datasets, Iterable)
+    single = is_frame(datasets) or isinstance(datasets, (str, np.ndarray)) or not isinstance(datasets, Iterable)
     found = [as_dataset(datasets)] if single else [as_dataset(data) for data in datasets]  # type: ignore[attr-defined]
     if not found:
         raise InputError("no data set given; at least one is needed")
@@ -96,7 +96,7 @@ def run(
     ----------
     measurement : Measurement
         What is recorded for each repetition: one of your own (docs/own-measurement.md).
-    data : Dataset, str, path, or a list of them
+    data : Dataset, str, path, data frame, or a list of them
         As in `simulate`.
     spec : Spec, optional
         What to run.  Fields that are given as keywords replace its own.
@@ -155,8 +155,8 @@ def simulate(
 
     Parameters
     ----------
-    data : Dataset, str or path
-        A data set; the name of one, as in `load_dataset`; or the path of a table, as in `load_table`.
+    data : Dataset, str, path or data frame
+        A data set; the name of one, as in `load_dataset`; or a table or its path, as in `load_table`.
     spec : Spec, optional
         What to run.  Fields that are given as keywords replace its own.
     backend : str
@@ -176,6 +176,11 @@ def simulate(
     -------
     Result
         Counts of each protocol, epsilon and repetition; estimates and errors follow from them.
+
+    Notes
+    -----
+    Two calls with the same seed read the same random words, user by user, so their errors are correlated.  Where they
+    must be independent, as the two phases of an adaptive collection, give each its own seed: `seed=0` and `seed=1`.
     """
     spec, measurement = Spec.of_command("simulate", spec, fields), Frequencies()
     what = Run.of(measurement, spec, check_datasets(as_dataset(data), spec.sampler))
@@ -186,7 +191,7 @@ def simulate(
     arrays: dict[str, Any] = {"counts": plan.expand(counts), "reporters": plan.reporters(found.n, sampled)}
     arrays["mse"] = lambda: errors_of(plan, header.frequencies, arrays["counts"], arrays["reporters"])
     plain = {key: value for key, value in what.want.spec.items() if key != "datasets"}
-    return Result.made(header, spec.repetitions, plain, measurement.layout(header), arrays)
+    return Result.made(header, spec.repetitions, plain, measurement.layout(header), arrays, found.name)
 
 
 def _measured(kind: type[Measurement], data: Any, spec: Spec | None, options: dict[str, Any]) -> Any:
@@ -208,7 +213,7 @@ def sweep(
 
     Parameters
     ----------
-    data : Dataset, str, path, or a list of them
+    data : Dataset, str, path, data frame, or a list of them
         As in `simulate`.
     spec : Spec, optional
         What to run.  Fields that are given as keywords replace its own.

@@ -21,7 +21,7 @@ PER = ("cell", "repetition", "attribute", "value")
 
 
 def _several(results: Results | Result) -> Results:
-    return results if isinstance(results, Results) else Results({"result": results})
+    return results if isinstance(results, Results) else Results({results.title or "result": results})
 
 
 def few(names: Sequence[str]) -> str:
@@ -57,7 +57,7 @@ def to_dataframe(results: Results | Result, per: str, postprocess: PostprocessLi
     else:
         rows = tables.detail_rows(several, per, how)
     found = frame(rows)
-    return found.drop(columns=["dataset", "source"], errors="ignore") if isinstance(results, Result) else found
+    return found.drop(columns="source", errors="ignore") if isinstance(results, Result) else found
 
 
 def frame(rows: Iterable[Row]) -> Any:
@@ -74,6 +74,7 @@ def to_xarray(results: Results | Result) -> Any:
     mechanisms = [[[m.name for m in row] for row in table] for table in result.plan.mechanisms]
     variables = {
         **{name: (result.dims(name), result[name]) for name in result.arrays},
+        "protocol_label": (("protocol",), [look.label for look in result.plan.looks]),
         "mechanism": (("protocol", "epsilon", "attribute"), mechanisms),
         "frequency": (("value",), result.frequencies),
         "value_attribute": (("value",), attributes.astype(np.int32)),
@@ -88,7 +89,7 @@ def to_xarray(results: Results | Result) -> Any:
         "attribute": list(result.names),
         "value": value_names(result),
     }
-    return xarray.Dataset(variables, scales, {"users": result.n})
+    return xarray.Dataset(variables, scales, {key: value for key, value in result.size.items() if value is not None})
 
 
 def plot(results: Any, postprocess: PostprocessLike, x: str, attribute: str | None, metric: MetricLike) -> Any:

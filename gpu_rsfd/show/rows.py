@@ -225,8 +225,8 @@ def tidy_rows(results: Results, how: How, repetitions: bool = False) -> Iterator
             range(len(result.protocols)), range(len(result.epsilons)), *[range(count)][:repetitions]
         )
         for (p, e, *r), (place, some) in itertools.product(every, found.items()):
-            row = {"dataset": dataset, "users": result.n, "attributes": len(result.domain)}
-            row |= {"protocol": result.protocols[p], "epsilon": result.epsilons[e], **own}
+            row = {**result.size, "dataset": dataset, "protocol": result.protocols[p]}
+            row |= {"label": result.plan.looks[p].label, "epsilon": result.epsilons[e], **own}
             row |= {per: result.repetitions[r[0]] if r else count, **blank, **dict(place)}
             for cells in some:
                 row |= cells.numbers(p, e, *r)
@@ -300,9 +300,7 @@ def select(
     results: Results, datasets: Sequence[str] = (), protocols: Sequence[str] = (), epsilons: Sequence[float] = ()
 ) -> Results:
     """The results of these data sets, protocols and epsilons, in the order in which they are stored; () is all."""
-    for name in datasets:
-        if name not in results:
-            raise InputError(f"no data set {name!r} in the results; data sets: {', '.join(results)}")
+    results.only(datasets)  # an unknown one is named
     chosen = {name: result for name, result in results.items() if not datasets or name in datasets}
     if protocols or epsilons:
         chosen = {name: part_of(result, protocols, epsilons) for name, result in chosen.items()}

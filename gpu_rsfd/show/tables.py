@@ -405,8 +405,7 @@ def _compared(results: Results, first: str, second: str, how: How) -> Iterator[R
             found = differences(cells.means, a, b, cells.column.discrete)
             for e, epsilon in enumerate(result.epsilons):
                 yield {
-                    **{"dataset": name, "users": result.n, "attributes": len(result.domain), "protocol": first},
-                    **{"against": second, "epsilon": epsilon},
+                    **{**result.size, "dataset": name, "protocol": first, "against": second, "epsilon": epsilon},
                     **({"column": cells.field} if cells.how is None else cells.how.names),
                     **{"repetitions": len(result.repetitions), **blank, **cells.place},
                     **{key: numbers[e].item() for key, numbers in found.items()},
@@ -529,8 +528,9 @@ def detail_rows(results: Results, what: str, how: How) -> Iterator[Row]:
             words = [{"attribute": result.names[j], "value": rows.value_name(result, j, v)} for j, v in each]
         for i in range(len(each)):
             yield {
-                **{"dataset": name, "users": result.n, **words[i], "protocol": result.protocols[0]},
-                **{"epsilon": result.epsilons[0], **names, "repetitions": len(result.repetitions)},
+                **{**result.size, "dataset": name, **words[i], "protocol": result.protocols[0]},
+                **{"label": result.plan.looks[0].label, "epsilon": result.epsilons[0], **names},
+                **{"repetitions": len(result.repetitions)},
                 "repetitions_with_estimate": int(reported[0, 0, each[i][0]]),
                 **{key: float(found[0, 0, i]) for key, found in numbers.items()},
                 **run_of(result),

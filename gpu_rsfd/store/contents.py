@@ -404,7 +404,7 @@ def results_of(contents: Contents, path: Path) -> Results:
         more = {column: c for column, c in shown.items() if c.of is not None}
         late = {a: functools.partial(_late, path.absolute(), contents.want, name, a, end) for a in layout.arrays}
         own = layout._replace(columns={**layout.columns, **more})
-        result = results[name] = Result.made(header, range(*spec["repetitions"])[:end], plain, own, late)
+        result = results[name] = Result.made(header, range(*spec["repetitions"])[:end], plain, own, late, name)
         if sum(8 * math.prod(contents.empty(name, array, end)[0]) for array in layout.arrays) <= AT_ONCE:
             result.__dict__["_read"] = {array: contents.read(name, array, end) for array in layout.arrays}
             with refusing(path):

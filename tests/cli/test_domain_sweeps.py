@@ -77,7 +77,7 @@ def test_the_page_has_the_same_axes(results):
     (["--users", "9", "--attributes", "0", "--values", "2"], "attributes=0 must be a whole number from 1 to 65,535"),
     (["--users", "9", "--attributes", "1", "--values", "2,x"], "values=x must be a whole number"),
     (["--users", "9", "--attributes", "1,1", "--values", "2"], "data set 'uniform-n9-d1-k2' is given twice"),
-    (["--dataset", "syn1", "--values", "2"], "--dataset and --values exclude each other"),
+    (["--dataset", "syn1", "--values", "2"], "--attributes and --values; --users is missing"),
 ])  # fmt: skip
 def test_bad_input(words, message, monkeypatch, capsys, tmp_path):
     (line,) = refusal(monkeypatch, capsys, tmp_path, ["sweep", *words])

@@ -194,7 +194,7 @@ def test_rough_errors_are_marked(monkeypatch, capsys, tmp_path):
     (["--domain", "3", "--users", "10,20", "--plot", "plan.png"], "--plot draws one data set and one number of users"),
     (["--domain", "3", "--against", "all"], "unknown against 'all'; available: users, population"),
     (["--dataset", "adult", "--users", "0"], "users=0 must be a whole number >= 1 and <= 2**53"),
-    (["--dataset", "adult", "--domain", "3"], "--dataset and --domain exclude each other"),
+    (["--dataset", "adult", "--domain", "3"], "a synthetic data set needs --users and --domain; --users is missing"),
     (["--dataset", "adult", "--columns", "sex"], "--columns needs a file of data"),
     (["--domain", "3", "--bins", "a=3"], "--bins needs a file of data"),
 ])  # fmt: skip

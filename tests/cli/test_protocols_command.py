@@ -104,6 +104,6 @@ def test_families_from_a_sweep_to_its_table(tmp_path, monkeypatch, capsys):
     assert result.protocols == ("smp-grr", "smp-oue", "smp-sue", "smp-rue", "rsfd-grr")
     assert call(monkeypatch, "show", "results.h5", "--protocol", "rsfd-*,smp-[or]*", "--csv") == 0
     lines = capsys.readouterr().out.splitlines()[1:]
-    assert [line.split(",")[3] for line in lines] == ["smp-oue", "smp-rue", "rsfd-grr"]
+    assert [line.split(",")[4] for line in lines] == ["smp-oue", "smp-rue", "rsfd-grr"]
     (line,) = refusal(monkeypatch, capsys, tmp_path, ["show", "results.h5", "--protocol", "spl-*"])
     assert "protocol=spl-* matches none; available: smp-grr, " in line

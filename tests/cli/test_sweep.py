@@ -151,7 +151,7 @@ SIZE = ["--users", "10", "--domain", "2x2"]
 @pytest.mark.parametrize("arguments,message", [
     (["--dataset", "syn9"], "unknown data set 'syn9'; available: syn1"),
     (["--dataset", "syn1,syn1"], "data set 'syn1' is given twice"),
-    (["--dataset", "syn1", "--users", "5"], "--dataset and --users exclude each other"),
+    (["--dataset", "syn1", "--users", "5"], "a synthetic data set needs --users and --domain; --domain is missing"),
     (["--users", "1e3"], "a synthetic data set needs --users and --domain; --domain is missing"),
     (["--users", "1.5", "--domain", "2"], "users=1.5 must be a whole number, such as 1000, 1e6 or 1_000_000"),
     (["--users", "0", "--domain", "2"], "users=0 must be a whole number >= 1"),
@@ -175,7 +175,7 @@ SIZE = ["--users", "10", "--domain", "2x2"]
     ([*SIZE, "--save-every", "-1"], "save-every=-1.0 must be a number of seconds >= 0"),
     ([*SIZE, "--save-every", "inf"], "save-every=inf must be a number of seconds >= 0"),
     ([*SIZE, "--output", "results.png"], "output=results.png ends like a figure"),
-    ([*SIZE, "--data-dir", "folder"], "--data-dir needs a data set of the paper"),
+    ([*SIZE, "--data-dir", "folder"], "--data-dir needs a data set with original files"),
     ([*SIZE, "--data-seed", "1", "--sampler", "marginals"], "--data-seed has no use with --sampler marginals"),
     (["--dataset", "syn1", "--data-dir", "folder"], "--data-dir needs a data set with original files"),
     (["--dataset", "nursery", "--data-seed", "1"], "--data-seed needs synthetic data"),

@@ -482,3 +482,9 @@ def test_the_docs_page(capsys):
     said = capsys.readouterr().out
     assert "['values', 'mine-z']" in said
     assert "loss: claimed" in said
+
+
+@pytest.mark.parametrize("word", ["channel", "client"])
+def test_what_is_no_protocol_is_a_measurement(word):
+    with pytest.raises(gpu_rsfd.InputError, match=f"has no {word}; other mechanisms: gpu_rsfd.Measurement"):
+        gpu_rsfd.protocol("mine", solution="smp", **{word: lambda e, k: None})

@@ -36,6 +36,8 @@ def literal(metric, truth, estimate):
             return sum(off) / len(off)
         case "max":
             return max(off)
+        case "rmse":
+            return math.sqrt(sum(x * x for x in off) / len(off))
         case "nmse":
             return DATA.n * sum(x * x for x in off) / len(off)
         case "l1":
@@ -171,8 +173,8 @@ def test_larger_may_be_better():
 
 
 def test_what_is_wrong_is_said(result):
-    with pytest.raises(gpu_rsfd.InputError, match=r"unknown metric 'rmse'; available: mse, .*, topk:10, ncr:10"):
-        result.error("rmse")
+    with pytest.raises(gpu_rsfd.InputError, match=r"unknown metric 'rmsd'; available: mse, .*, topk:10, ncr:10"):
+        result.error("rmsd")
     for name in ("mse:3", "topk2"):
         with pytest.raises(gpu_rsfd.InputError, match=f"unknown metric '{name}'"):
             result.error(name)

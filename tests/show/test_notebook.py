@@ -71,7 +71,8 @@ def test_data_frames(result):
     assert frame.error.tolist() == pytest.approx(result.mse().mean(axis=-1).ravel().tolist())
     frame = result.to_dataframe(postprocess="clip", metric="mae")
     assert set(frame.metric) == {"mae"}
-    assert "dataset" not in frame
+    assert set(frame.dataset) == {result.title} == {"a <b>"}
+    assert frame.label.unique().tolist() == [look.label for look in result.plan.looks]
     cell = frame.query("protocol == 'smp-adp' and epsilon == 1.0").iloc[0]
     assert cell.error == pytest.approx(result.error("mae", "clip")[1, 1].mean())
     each = Results({"x": result}).to_dataframe("repetition", "none")

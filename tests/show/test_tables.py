@@ -80,7 +80,7 @@ def test_rows(show, result):
         ("paper", "uniform", "users", "5")
     }
     assert list(rows[0]) == [
-        *("dataset", "users", "attributes", "protocol", "epsilon", "metric", "postprocess", "repetitions"),
+        *("dataset", "users", "d", "k", "protocol", "label", "epsilon", "metric", "postprocess", "repetitions"),
         *("error", "standard_error", "expected_error", "expected_is_rough", "repetitions_with_estimate"),
         *("repetitions_with_every_estimate", "among_best", "source", "guarantee", "assignment", "sampler", "seed"),
     ]
