@@ -93,4 +93,4 @@ def test_constant_values_tell_what_one_report_of_the_whole_budget_tells(protocol
             elif name == "sampled_success":
                 assert z > normal_bound(8), (ours.mean(), theirs.mean())
     first = found["sampled_success"][0, 0, :, :, 0].mean(axis=0)
-    assert found["sampled_success"][0, 0, :, 3, -1].mean() > 0.95 > 0.7 > first.max()
+    assert found["sampled_success"][0, 0, :, 3, -1].mean() > 0.85 > 0.7 > first.max()
