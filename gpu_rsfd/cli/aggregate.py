@@ -37,39 +37,43 @@ COUNT = (
     Option("id", "KEY", "The key of the user's identifier in a line: one report each.", "user", panel=None, kind=str),
     Option("state", "FILE", "Save the counts, to be continued or merged.", "monday.state", panel=None, kind=Path),
 )
+EXAMPLES = (
+    "Examples:  gpu-rsfd aggregate collection.json monday.jsonl.gz --id user --state monday.state  ·  "
+    "gpu-rsfd aggregate monday.state tuesday.state --against population --page shares.html"
+)
 FILES = "A collection (.json) or states (.state), and files of reports; - is standard input."
 
 
-@app.command(
-    rich_help_panel=COLLECT,
-    epilog="Examples:  gpu-rsfd aggregate collection.json monday.jsonl.gz --id user --state monday.state  ·  "
-    "gpu-rsfd aggregate monday.state tuesday.state --against population --page shares.html",
-)
+@app.command(rich_help_panel=COLLECT, epilog=EXAMPLES)
 @with_options("aggregate", *COUNT, *OUT)
-def aggregate(
-    files: Annotated[list[str], typer.Argument(help=FILES, show_default=False, metavar="FILE…")], **how: Any
-) -> None:
+def aggregate(files: Annotated[list[str], typer.Argument(help=FILES, metavar="FILE…")], **how: Any) -> None:
     """Estimate the shares of a collection from its reports; whatever is not of it is left out."""
     from rich import progress
     from rich.console import Console
 
     from gpu_rsfd.collecting.collection import State
+    from gpu_rsfd.results.aggregate import check_told
+    from gpu_rsfd.results.estimate import as_postprocess
+    from gpu_rsfd.show.plots import check_target
 
     known, state, id = {os.path.realpath(file) for file in files}, how.pop("state"), how.pop("id")
     if len(known) < len(files) or not any(file.endswith(ENDS) for file in files):
         raise InputError("a file is given twice, or there is neither a collection (.json) nor a state (.state)")
     if state and (state.suffix != ".state" or (state.exists() and os.path.realpath(state) not in known)):
         raise InputError(f"state={state} must end in .state; it may exist if it is one of the files, and is continued")
-    counted = reduce(
-        add, [State.read(f, id) if f.endswith(".state") else State(f, id) for f in files if f.endswith(ENDS)]
-    )
+    if how["page"]:  # before the work
+        check_target(how["page"], what="page")
+    how["postprocess"] = how["postprocess"] and as_postprocess(how["postprocess"])
+    check_told(how["against"], how["level"])
+    started = [State.read(f, id) if f.endswith(".state") else State(f, id) for f in files if f.endswith(ENDS)]
+    counted = reduce(add, started)
     bar = partial(progress.open, description="", console=Console(stderr=True), disable=not sys.stderr.isatty())
     for file in files:
         if not file.endswith(ENDS):
             counted.add(file, bar)
-    tell(counted, **how)
-    if state:
+    if state and counted.n:
         counted.save(state)
+    tell(counted, **how)
 
 
 def tell(counted: Any, against: str, level: float, postprocess: str | None, page: Path | None, **form: bool) -> Any:

@@ -192,6 +192,9 @@ def test_states_are_saved_merged_and_continued(here, monkeypatch, capsys):
     ]:
         assert why in refusal(monkeypatch, capsys, "aggregate", *words), words
     assert State.read("m.state").n == 500
+    for words in (["--level", "2"], ["--postprocess", "x"], ["--page", "x.txt"], ["--page", "none/x.html"]):
+        refusal(monkeypatch, capsys, "aggregate", "collection.json", "monday.jsonl", "--state", "new.state", *words)
+        assert not (here / "new.state").exists()
     (here / "copy.state").write_bytes((here / "t.state").read_bytes())
     assert "there twice" in refusal(monkeypatch, capsys, "aggregate", "t.state", "copy.state")
 
@@ -328,7 +331,6 @@ def test_from_a_table_to_the_estimates(people, monkeypatch, capsys):
         ([*plan[:-1], "d.json"], "'sex' are what the table holds"),
         ([*plan[:-1], "d.json", "--domain-file", "domain.json", "--bins", "age=5"], "a collection needs edges"),
         ([*plan[:-1], "d.json", "--domain-file", "domain.json", "--bins", "age=5q"], "a collection needs edges"),
-        ([*plan[:-1], "d.json", *declared, "--protocol", "spl-olh"], "sends hashes"),
         ([*plan, *declared, "--guarantee", "attribute"], "c.json exists and is another file"),
         ([*plan, *declared, "--users", "100,200"], "--plot and --save are for one"),
     ]:

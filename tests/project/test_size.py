@@ -23,10 +23,10 @@ LIMITS = {
     "collecting": 368,
     "theory": 1_090,
     "show": 2_022,
-    "cli": 1_409,
+    "cli": 1_413,
     "contract and doctor": 341,
 }
-IN_ALL = 16_669
+IN_ALL = 16_673
 MODULES_AT_THE_TOP = 14
 FILES = 140
 NOT_CODE = {

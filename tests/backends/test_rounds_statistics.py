@@ -1,0 +1,96 @@
+"""Collections over rounds against the one-report protocols, the attack, closed forms, and each other."""
+
+import math
+
+import numpy as np
+import pytest
+from stats import check_means, check_same_moments, normal_bound
+
+import gpu_rsfd
+from gpu_rsfd.measure import Rounds
+
+DATA = gpu_rsfd.SyntheticDataset(60, (3, 2), "zipf:1.2", seed=4, name="few")
+ONE_REPORT = ["rsfd-l-grr", "rsfd-l-sue-r", "smp-biloloha"]
+
+
+def counted(protocols, rounds=1, repetitions=1500, data=DATA, seed=1, epsilons=2.0, **options):
+    """Counts [protocol, repetition, round, value]."""
+    own = {name: options.pop(name) for name in ("fakes", "sampling", "memo", "change") if name in options}
+    spec = {"protocols": protocols, "epsilons": epsilons, "repetitions": repetitions, "seed": seed, "workers": 1}
+    return gpu_rsfd.run(Rounds(rounds=rounds, keep="counts", **own), data, **spec, **options)[data.name].counts[:, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ONE_REPORT)
+def test_one_round_is_one_report(protocol):
+    """The same distribution of counts as in `simulate`, from users and from the distribution; another one is told."""
+    usual = gpu_rsfd.simulate(DATA, protocols=protocol, epsilons=2.0, repetitions=1500, seed=9, workers=1).counts[0, 0]
+    for sampler in ("users", "marginals"):
+        found = counted([protocol], sampler=sampler)[0, :, 0]
+        parts = DATA.domain.slices if sampler == "marginals" else [slice(None)]  # attributes are drawn on their own
+        for part in parts:
+            check_same_moments(found[:, part], usual[:, part], f"{protocol}, {sampler}")
+    other = counted([protocol], first_report=0.7)[0, :, 0]
+    with pytest.raises(AssertionError, match="differs"):
+        check_same_moments(other, usual, "another first report")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["rsfd-l-grr", "rsfd-l-sue-r"])
+def test_a_later_round_has_one_distribution_whoever_draws_it(protocol):
+    users = counted([protocol], rounds=3, change=0.5)[0, :, 2]
+    drawn = counted([protocol], rounds=3, change=0.5, sampler="marginals")[0, :, 2]
+    for part in DATA.domain.slices:
+        check_same_moments(users[:, part], drawn[:, part], protocol)
+    constant = counted([protocol], rounds=3, sampler="marginals")[0, :, 2]
+    with pytest.raises(AssertionError, match="differs"):
+        check_same_moments(users, constant, "the values of round 0")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["spl-l-grr", "spl-l-osue"])
+def test_covariance_over_rounds(protocol):
+    """Of estimates of a value in two rounds: only who holds one value in both counts, and by the memo alone."""
+    n, k, repetitions = 300, 4, 1500
+    rng = np.random.default_rng(2)
+    held = np.stack([rng.integers(k, size=n), rng.integers(k, size=n)], axis=1)
+    held[: n // 2, 1] = held[: n // 2, 0]
+    data = gpu_rsfd.EvolvingDataset(held[:, None], (k,), name="two")
+    noise = gpu_rsfd.mechanisms(protocol, 2.0, (k,), gpu_rsfd.PrivacySettings(memo=True))[0].recipe.noise
+    p1, q1, p2, q2 = noise.steps(k)
+    same = held[:, 0] == held[:, 1]
+    mine = np.array([np.sum(same & (held[:, 0] == v)) for v in range(k)])
+    wanted = (p2 - q2) ** 2 * (mine * p1 * (1 - p1) + (same.sum() - mine) * q1 * (1 - q1))
+
+    def products(counts):
+        away = counts - counts.mean(axis=0)
+        return away[:, 0] * away[:, 1] * repetitions / (repetitions - 1)
+
+    found = products(counted([protocol], 2, repetitions, data)[0])
+    check_means(found, wanted, found.var(axis=0), protocol)
+    fresh = products(counted([protocol], 2, repetitions, data, memo="off")[0])
+    check_means(fresh, np.zeros(k), fresh.var(axis=0), "nothing is remembered")
+    with pytest.raises(AssertionError, match="expected"):
+        check_means(fresh, wanted, fresh.var(axis=0), "nothing is remembered")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol,usual", [("rsfd-l-grr", "rsfd-grr"), ("rsfd-l-osue-z", "rsfd-oue-z")])
+def test_constant_values_tell_what_one_report_of_the_whole_budget_tells(protocol, usual):
+    """Remembered fakes: many rounds are `attack` at epsilon.  Fresh fakes give the sampled attribute away."""
+    data, spec = gpu_rsfd.SyntheticDataset(1000, (4, 3, 3), "zipf:1.1", seed=2, name="x"), {"epsilons": 1.5, "seed": 3}
+    ways = ["memo", "independent", "fixed", "fresh"]
+    found = gpu_rsfd.rounds(data, protocols=protocol, rounds=30, fakes=ways, attack=True, repetitions=8, **spec)
+    once = gpu_rsfd.attack(data, protocols=usual, repetitions=100, **spec)
+    for name in ("sampled_success", "value_success"):
+        users = data.n * (1 if name == "sampled_success" else data.d)
+        for f, way in enumerate(ways):
+            ours, theirs = found[name][0, 0, :, f, -1], once[name][0, 0]
+            error = math.sqrt(0.25 / users * (1 / len(ours) + 1 / len(theirs)))
+            z = (ours.mean() - theirs.mean()) / error
+            if way != "fresh":
+                assert abs(z) < normal_bound(8), (name, way, ours.mean(), theirs.mean())
+            elif name == "sampled_success":
+                assert z > normal_bound(8), (ours.mean(), theirs.mean())
+    first = found["sampled_success"][0, 0, :, :, 0].mean(axis=0)
+    assert found["sampled_success"][0, 0, :, 3, -1].mean() > 0.85 > 0.7 > first.max()

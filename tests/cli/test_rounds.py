@@ -1,0 +1,129 @@
+"""`gpu-rsfd rounds`: its data, its files, and what it says to bad input."""
+
+import numpy as np
+import pytest
+from command import call, refusal
+
+import gpu_rsfd
+from gpu_rsfd.datasets.evolving import ChangingDataset
+
+SMALL = ["--users", "200", "--domain", "3,4", "--epsilon", "1", "--protocol", "rsfd-l-grr,smp-l-osue", "--no-plot"]
+WIDE = "id,h_1,m_1,h_2,m_2,h_3,m_3\n" + "".join(
+    f"{i},{i % 4},{'abc'[i % 3]},{(i + i // 7) % 4},{'abc'[i % 3]},{(i * i) % 5},{'ab'[i % 2]}\n" for i in range(60)
+)
+ROUNDS_IN = ["--rounds-in", "hours=h_*,mood=m_*"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wide.csv").write_text(WIDE)
+    (tmp_path / "gaps.csv").write_text(WIDE.replace("7,3,b,0", "7,3,b,"))
+    return tmp_path
+
+
+def test_a_file_is_resumed_extended_and_shown(monkeypatch, capsys):
+    made = ["rounds", *SMALL, "--rounds", "4", "--change", "0.3", "--keep", "counts", "--attack"]
+    assert call(monkeypatch, *made, "--repetitions", "2", "--output", "a.h5") == 0
+    assert call(monkeypatch, *made, "--repetitions", "3", "--output", "a.h5") == 0
+    assert call(monkeypatch, *made, "--repetitions", "3", "--output", "b.h5") == 0
+    a, b = (next(iter(gpu_rsfd.open_results(f"{name}.h5").values())) for name in "ab")
+    assert {"counts", "mse", "mse_mean", "spent", "spent_published", "spent_any", "claim_success"} <= set(a.arrays)
+    for name in a.arrays:
+        assert np.array_equal(a[name], b[name], equal_nan=True), name
+    assert a.counts.shape == (2, 1, 3, 4, 7)
+    assert a["mse"].shape == (2, 1, 3, 4, 4)
+    data = gpu_rsfd.SyntheticDataset(200, (3, 4), name="uniform-n200-d2")
+    result = gpu_rsfd.rounds(
+        data, rounds=4, change=0.3, protocols=["rsfd-l-grr"], epsilons=1.0, repetitions=3, keep="counts"
+    )
+    assert np.array_equal(result.counts[0], a.counts[0])
+    capsys.readouterr()
+    assert call(monkeypatch, "show", "a.h5") == 0
+    shown = capsys.readouterr().out
+    for words in (
+        "MSE_avg of a round",
+        "epsilon spent, worst user",
+        "value is guessed",
+        "sampled attribute is guessed",
+    ):
+        assert words in shown or words.replace("value is", "values that are") in shown, words
+    lines = refusal(monkeypatch, capsys, ".", [*made, "--rounds", "5", "--quiet", "--output", "a.h5"], last=False)
+    assert "  rounds: 4 in the file, 5 asked for" in lines
+
+
+def test_spent_is_what_the_values_say():
+    """One value for ever: the loss of so many reports of one memo, whoever the user is; at most epsilon."""
+    data = gpu_rsfd.EvolvingDataset(np.zeros((5, 1, 40), int), (4,))
+    result = gpu_rsfd.rounds(data, protocols=["spl-l-grr", "spl-l-osue"], epsilons=2.0, repetitions=1)
+    spent = result.spent[:, 0, 0, :, 0]
+    assert spent[:, 0] == pytest.approx(1.0, abs=1e-6)
+    assert spent[:, -1] == pytest.approx(2.0, abs=1e-2)
+    assert (np.diff(spent, axis=1) > -1e-12).all()
+    assert spent.max() <= 2.0 + 1e-6
+    assert result.spent_published[:, 0, 0, -1] == pytest.approx(2.0)
+    codes = np.arange(40)[None, None] % 2 * np.ones((5, 1, 1), int)
+    both = gpu_rsfd.rounds(gpu_rsfd.EvolvingDataset(codes, (4,)), protocols="spl-l-grr", epsilons=2.0, repetitions=1)
+    assert both.spent[0, 0, 0, -1, 3] == pytest.approx(2 * result.spent[0, 0, 0, 19, 3])
+
+
+def test_a_wide_table_is_an_array(monkeypatch):
+    assert call(monkeypatch, "rounds", "--dataset", "wide.csv", *ROUNDS_IN, *SMALL[4:], "--repetitions", "1") == 0
+    result = gpu_rsfd.open_results("rounds.h5")["wide"]
+    assert result.spec["rounds"] == 3
+    assert result.labels == (("0", "1", "2", "3", "4"), ("a", "b", "c"))
+    rows = [line.split(",") for line in WIDE.splitlines()[1:]]
+    codes = [[[int(row[1 + 2 * r]), "abc".index(row[2 + 2 * r])] for r in range(3)] for row in rows]
+    data = gpu_rsfd.EvolvingDataset(np.array(codes).swapaxes(1, 2), (5, 3), ("hours", "mood"))
+    loaded = gpu_rsfd.load_table("wide.csv", rounds_in={"hours": "h_*", "mood": "m_*"})
+    for r in range(3):
+        assert np.array_equal(loaded.counts_of_rounds[r], data.counts_of_rounds[r])
+        assert np.array_equal(loaded.column(0, 5, 50, r), data.column(0, 5, 50, r))
+    again = gpu_rsfd.rounds(data, protocols=["rsfd-l-grr", "smp-l-osue"], epsilons=1.0, repetitions=1)
+    assert np.array_equal(again["mse"], result["mse"])
+    last = gpu_rsfd.load_table("gaps.csv", rounds_in="h_*", missing_rounds="last")
+    assert last.column(0, 7, 8, 1) == last.column(0, 7, 8, 0) == 3
+
+
+def test_values_change_as_often_as_asked():
+    base = gpu_rsfd.SyntheticDataset(4000, (5,), "zipf:1", seed=3)
+    data = ChangingDataset(base, 9, 0.25)
+    each = np.stack([data.column(0, 0, 4000, r) for r in range(9)])
+    moved = (each[1:] != each[:-1]).mean()
+    wanted = 0.25 * (1 - (base.frequencies**2).sum())
+    assert abs(moved - wanted) < 5 * np.sqrt(wanted / 32_000)
+    assert np.array_equal(data.column(0, 64, 128, 8), each[8, 64:128])  # in any order
+    assert np.array_equal(data.counts_of_rounds[8], np.bincount(each[8], minlength=5))
+    assert np.array_equal(ChangingDataset(base, 3, 0.25).column(0, 0, 4000, 2), each[2])
+
+
+@pytest.mark.parametrize("arguments,words", [
+    (["--protocol", "smp-adp"], "smp-adp has no second step"),
+    (["--first-report", "1.5"], "first_report=1.5 must be > 0 and <= 1"),
+    (["--sampler", "counts"], "sampler='counts' can't be used in rounds; available: users, marginals"),
+    (["--sampler", "marginals", "--attack"], "attack=True needs sampler=users"),
+    (["--backend", "native"], "backend=native can't be used in rounds; available: auto, numpy"),
+    (["--fakes", "memo,new"], "unknown fakes 'new'; available: memo, independent, fixed, fresh"),
+    (["--memo", "off", "--fakes", "fixed"], "fakes=fixed needs --memo on"),
+    (["--change", "1.5"], "change=1.5 must be > 0 and <= 1"),
+    (["--rounds", "99999"], "rounds=99999 must be a whole number from 0 to 65,536"),
+    (["--dataset", "wide.csv", *ROUNDS_IN, "--rounds", "4"], "rounds=4, but 'wide' has 3"),
+    (["--dataset", "wide.csv", *ROUNDS_IN, "--change", "0.1"], "whose values have rounds already"),
+    (["--dataset", "wide.csv", "--rounds-in", "h_*,m_[12]"], "fits 3 of 5 columns"),
+    (["--dataset", "gaps.csv", "--rounds-in", "h_*"], "column 'h_2' has missing values in a round"),
+])  # fmt: skip
+def test_bad_input_is_one_line(monkeypatch, capsys, here, arguments, words):
+    size = [] if "--dataset" in arguments else SMALL[:4]
+    assert words in refusal(monkeypatch, capsys, here, ["rounds", *size, "--epsilon", "1", *arguments, "--no-plot"])[-1]
+    assert not list(here.glob("rounds.h5*"))
+
+
+def test_bad_arrays_are_one_line():
+    codes = np.zeros((4, 1, 3), int)
+    codes[2, 0, 1] = 5
+    with pytest.raises(gpu_rsfd.InputError, match=r"codes\[:, 0, 1\] holds 5, outside 0 … 2"):
+        gpu_rsfd.EvolvingDataset(codes, (3,))
+    with pytest.raises(gpu_rsfd.InputError, match=r"an array \[users, attributes, rounds\] is needed"):
+        gpu_rsfd.EvolvingDataset(codes[:, :, 0], (3,))
+    with pytest.raises(gpu_rsfd.InputError, match="masked"):
+        gpu_rsfd.EvolvingDataset(np.ma.masked_equal(codes, 5), (3,))
