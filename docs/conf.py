@@ -9,6 +9,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from latex2mathml.converter import convert
+from sphinx import addnodes
+
+from gpu_rsfd import __all__ as PUBLIC  # noqa: N812
 from gpu_rsfd import __version__
 
 HERE = Path(__file__).parent
@@ -16,8 +21,14 @@ COMMANDS = ("sweep", "attack", "run", "paper", "merge", "show", "plot", "page", 
             "aggregate", "rehearse", "doctor")  # fmt: skip
 
 project, author, release = "gpu-rsfd", "The gpu-rsfd authors", __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"  # which browsers draw by themselves: no script, nothing from a network
+napoleon_google_docstring = False
+napoleon_preprocess_types = True
+napoleon_use_rtype, napoleon_use_ivar = False, True
 html_theme = "furo"
+html_static_path, html_css_files = ["static"], ["site.css"]
 html_title = f"gpu-rsfd {release}"
 exclude_patterns = ["_build", "pypi.md"]
 myst_heading_anchors = 4
@@ -45,30 +56,41 @@ def take_in(_app: Any, _page: str, source: list[str]) -> None:
     source[0] = re.sub(r"<<([\w/.]+)>>", text, source[0])
 
 
-def plain(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text with `code`: nothing else of them is markup, and what is indented stays as it is."""
-    shown: list[str] = []
-    paragraphs = "\n".join(lines).split("\n\n")
-    for paragraph in paragraphs:
-        rows = [row for row in paragraph.splitlines() if row.strip()]
-        if rows and (any(row.startswith(" ") for row in rows) or any(re.search(r"\S {3,}\S", row) for row in rows)):
-            shown += ["::", "", *(f"    {row}" for row in rows), ""]
-        else:
-            shown += [*map(_escaped, rows), ""]
-    lines[:] = shown
+def escaped(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
+    """Docstrings are plain text with `code` and sections: stars and bars are no markup, public names are links."""
+
+    def shown(part: str) -> str:
+        if not part.startswith("`"):
+            return re.sub(r"([\\*|])", r"\\\1", part)
+        name = part.strip("`")
+        return f":py:obj:`{name} <gpu_rsfd.{name}>`" if name.partition(".")[0] in PUBLIC else f"``{name}``"
+
+    for i, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            parts = re.split(r"(``[^`]+``|`[^`]+`)", line)
+            lines[i] = "".join(map(shown, parts))
 
 
-def _escaped(line: str) -> str:
-    parts = re.split(r"(`[^`]+`)", line)
-    return "".join(
-        f"`{part}`" if part.startswith("`") and part.endswith("`") else re.sub(r"([\\*|_`])", r"\\\1", part)
-        for part in parts
-    )
+def linked(_app: Any, document: Any) -> None:
+    """Types are links; words that describe one, such as `[protocol, epsilon]`, are not."""
+    for node in list(document.findall(addnodes.pending_xref)):
+        name = node.get("reftarget", "")
+        if node.get("refdomain") == "py" and not name.startswith("gpu_rsfd.") and not name[:1].isupper():
+            node.replace_self(node.children)
+
+
+def mathml(translator: Any, node: Any) -> None:
+    """A formula as MathML, made when the site is built."""
+    block = not isinstance(node, nodes.math)
+    text = re.sub(r"\\mathrm\{(\w)\}", r"\\text{\1}", node.astext())  # a letter alone would be slanted
+    formula = convert(text, display="block" if block else "inline")
+    translator.body.append(f'<div class="math">{formula}</div>' if block else formula)
+    raise nodes.SkipNode
 
 
 def write_commands(_app: Any) -> None:
     """Every command's --help, as it is."""
-    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    environment = {**os.environ, "COLUMNS": "86", "NO_COLOR": "1", "TERM": "dumb"}
     parts = ["# Commands\n"]
     for command in COMMANDS:
         words = [sys.executable, "-m", "gpu_rsfd", command, "--help"]
@@ -82,6 +104,8 @@ def write_commands(_app: Any) -> None:
 
 
 def setup(app: Any) -> None:
-    app.connect("autodoc-process-docstring", plain)
+    app.connect("autodoc-process-docstring", escaped, priority=100)  # before the sections are read
+    app.add_html_math_renderer("mathml", (mathml, None), (mathml, None))
+    app.connect("doctree-read", linked)
     app.connect("builder-inited", write_commands)
     app.connect("source-read", take_in)

@@ -130,7 +130,7 @@ def sentences() -> str:
 
 
 def figure() -> Any:
-    """Expected errors of the best protocol of each family: a column for each axis, a line for each guarantee."""
+    """Expected errors of the best protocol of each family: a line for each axis, a column for each guarantee."""
     from matplotlib.lines import Line2D
 
     drawn = palette(tuple(Look.of(first) for first, *_ in families().values()))
@@ -138,8 +138,10 @@ def figure() -> Any:
     at = Point()
     note = f"where it is not on the axis: ε = {at.epsilon:g}, d = {at.d}, k = {at.k}, n = {at.n:,}"
     legend = {family: Line2D([], [], **look) for family, look in looks.items()}
-    page = Page(len(GUARANTEES) * len(AXES), legend, ["the best protocol of each family", note], columns=len(AXES))
-    panels = [(guarantee, axis) for guarantee in GUARANTEES for axis in AXES]
+    page = Page(
+        len(GUARANTEES) * len(AXES), legend, ["the best protocol of each family", note], columns=len(GUARANTEES)
+    )
+    panels = [(guarantee, axis) for axis in AXES for guarantee in GUARANTEES]
     for axes, (guarantee, axis) in zip(page.axes, panels, strict=True):
         xs, errors = AXES[axis][1], []
         for family, look in looks.items():
@@ -154,8 +156,8 @@ def figure() -> Any:
             size_ticks(axes, [int(x) for x in xs])
         axes.grid(True, which="major", linewidth=0.4, alpha=0.6)
         axes.tick_params(which="both", labelsize=8)
-        axes.set_title(f"guarantee: {GUARANTEES[guarantee]}", fontsize=9)
-    page.name_axes([title for title, _ in AXES.values()], ["expected RMSE"])
+        axes.set_title(f"{AXES[axis][0]}: {GUARANTEES[guarantee]}", fontsize=9)
+    page.name_axes([""], ["expected RMSE"])
     return page.figure
 
 

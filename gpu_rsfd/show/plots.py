@@ -106,7 +106,7 @@ def save_figure(figure: Any, path: Path, overwrite: bool = False) -> None:
     target = Path(os.path.realpath(path)) if path.is_symlink() else path
     form = path.suffix[1:].lower()
     image = io.BytesIO()
-    with rc_context({"svg.hashsalt": "gpu-rsfd"}):
+    with rc_context({"svg.hashsalt": "gpu-rsfd", "pdf.fonttype": 42}):
         options = {"pil_kwargs": {"compress_level": 4}} if form == "png" else {}  # half the time, a tenth larger
         figure.savefig(image, format=form, dpi=200, metadata=_METADATA[form], **options)
     replace_file(target, image.getbuffer())
