@@ -32,6 +32,7 @@ html_static_path, html_css_files = ["static"], ["site.css"]
 html_title = f"gpu-rsfd {release}"
 exclude_patterns = ["_build", "pypi.md"]
 myst_heading_anchors = 4
+smartquotes_action = "q"  # quotation marks alone: --option has two hyphens
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "undoc-members": False}
