@@ -17,7 +17,7 @@ from gpu_rsfd import __all__ as PUBLIC  # noqa: N812
 from gpu_rsfd import __version__
 
 HERE = Path(__file__).parent
-COMMANDS = ("sweep", "attack", "run", "paper", "merge", "show", "plot", "page", "plan", "data", "protocols",
+COMMANDS = ("sweep", "attack", "rounds", "run", "paper", "merge", "show", "plot", "page", "plan", "data", "protocols",
             "aggregate", "rehearse", "doctor")  # fmt: skip
 
 project, author, release = "gpu-rsfd", "The gpu-rsfd authors", __version__
