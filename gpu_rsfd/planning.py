@@ -16,17 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.domain import Domain
-from gpu_rsfd.protocols import (
-    DEFAULT_SETTINGS,
-    Mechanism,
-    PrivacySettings,
-    Protocol,
-    Recipe,
-    Unsampled,
-    as_protocol,
-    mechanisms,
-)
-from gpu_rsfd.protocols.form import prior_frequencies
+from gpu_rsfd.protocols import DEFAULT_SETTINGS, Mechanism, PrivacySettings, Protocol, as_protocol, mechanisms
+from gpu_rsfd.protocols.form import Recipe, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.mechanism import support
 from gpu_rsfd.tape import LANES, LEVELS
 

@@ -17,20 +17,8 @@ from gpu_rsfd.checks import check_epsilon, check_seed, integer
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.domain import Domain
-from gpu_rsfd.protocols import (
-    DEFAULT_SETTINGS,
-    Bits,
-    Keep,
-    Mechanism,
-    PrivacySettings,
-    Protocol,
-    Recipe,
-    Sets,
-    Subsets,
-    Unsampled,
-    mechanisms,
-)
-from gpu_rsfd.protocols.form import implementation
+from gpu_rsfd.protocols import DEFAULT_SETTINGS, Mechanism, PrivacySettings, Protocol, mechanisms
+from gpu_rsfd.protocols.form import Bits, Keep, Recipe, Sets, Subsets, Unsampled, implementation
 from gpu_rsfd.tape import LEVELS, Codes, Tape, Words, check_assignment, fake_values, keep_draw
 
 _BLOCK = 4096  # users whose words are drawn together

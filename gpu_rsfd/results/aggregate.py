@@ -21,18 +21,8 @@ from gpu_rsfd.datasets.base import Labels, check_labels
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.late import provided
-from gpu_rsfd.protocols import (
-    DEFAULT_SETTINGS,
-    Keep,
-    Mechanism,
-    PrivacySettings,
-    Protocol,
-    Sets,
-    Subsets,
-    Unsampled,
-    as_protocol,
-    mechanisms,
-)
+from gpu_rsfd.protocols import DEFAULT_SETTINGS, Mechanism, PrivacySettings, Protocol, as_protocol, mechanisms
+from gpu_rsfd.protocols.form import Keep, Sets, Subsets, Unsampled
 from gpu_rsfd.results.estimate import PostprocessLike, postprocess, why_undefined
 from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.postprocessing import Context

@@ -273,8 +273,6 @@ def _forecast(candidates: Candidates, j: int, risk: Guessed | None) -> Forecast:
         plan.mechanism(p, e, j).name,
         accuracy.margin,
         accuracy.rmse,
-        truth.uniform_error,
-        truth.sample_error(candidates.terms.n),
         accuracy.hidden,
         truth.held,
         plan.protocols[candidates.smallest(e, range(len(plan.looks)), [j])],
