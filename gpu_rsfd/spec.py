@@ -17,6 +17,7 @@ from gpu_rsfd.checks import check_epsilon, check_repetitions, check_seed, check_
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import (
     Option,
+    distinct,
     expanded,
     one_of,
     option_field,
@@ -45,26 +46,16 @@ def _entries(values: Any) -> list[Any]:
     return [value.item() if getattr(value, "ndim", None) == 0 else value for value in entries]
 
 
-def _distinct(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
-    result = tuple(values)
-    if not result:
-        raise InputError(f"no {name} given; at least one is needed")
-    for i, value in enumerate(result):
-        if value in result[:i]:
-            raise InputError(f"{name} {value!r} is given twice")
-    return result
-
-
 def _check_protocols(values: Any) -> tuple[Protocol, ...]:
     from gpu_rsfd.protocols import PROTOCOLS, as_protocol
 
     chosen = tuple(as_protocol(value) for value in expanded(_entries(values), PROTOCOLS, "protocol"))
-    _distinct("protocol", (protocol.name for protocol in chosen))
+    distinct("protocol", (protocol.name for protocol in chosen))
     return chosen
 
 
 def _check_epsilons(values: Any) -> tuple[float, ...]:
-    return _distinct("epsilon", (check_epsilon(value) for value in _entries(values)))
+    return distinct("epsilon", (check_epsilon(value) for value in _entries(values)))
 
 
 def _check_prior(value: Any) -> Prior:

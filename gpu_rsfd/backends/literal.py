@@ -161,11 +161,6 @@ def subset(user: User, j: int, v: int, k: int, noise: Subsets) -> npt.NDArray[np
     return bits
 
 
-def _fake_value(user: User, i: int, k: int, recipe: Recipe) -> int:
-    """Algorithm 1, line 6"""
-    return user.fake_value(i)
-
-
 def _fake_message(user: User, i: int, k: int, recipe: Recipe) -> int:
     assert isinstance(recipe.noise, Sets)
     return user.uniform(i, recipe.noise.design.messages)
@@ -184,7 +179,7 @@ def _no_fake(user: User, i: int, k: int, recipe: Recipe) -> Any:
 
 # noise class -> (what is sent for the sampled attribute, what for one that was not sampled)
 LITERAL: dict[type, tuple[Callable[[User, int, int, int, Any], Any], Callable[[User, int, int, Recipe], Any]]] = {
-    Keep: (grr, _fake_value),
+    Keep: (grr, lambda user, i, k, recipe: user.fake_value(i)),  # Algorithm 1, line 6
     Sets: (lambda user, j, v, k, noise: message(user, j, v, noise), _fake_message),
     Bits: (lambda user, j, v, k, noise: unary(user, j, encode(v, k), noise), _fake_bits),
     Subsets: (subset, _no_fake),

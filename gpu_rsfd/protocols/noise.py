@@ -142,12 +142,7 @@ def _hadamard_shape(e: float, k: int) -> Shape:
 
 
 HR = message_sets(
-    "hr",
-    _hadamard_shape,
-    _hadamard,
-    "e^e / (e^e + 1)",
-    "1/2",
-    "Acharya et al., AISTATS 2019 (one block)",
+    "hr", _hadamard_shape, _hadamard, "e^e / (e^e + 1)", "1/2", "Acharya et al., AISTATS 2019 (one block)"
 )
 
 

@@ -267,24 +267,14 @@ def _forecast(candidates: Candidates, j: int, risk: Guessed | None) -> Forecast:
     (p, e), plan, truth, target = candidates.cell, candidates.plan, candidates.truths[j], candidates.targets.get(j)
     accuracy = candidates.accuracy(p, e, j)
     useful = accuracy.useful or (target is not None and accuracy.margin <= target)
-    return Forecast(
-        candidates.names[j],
-        truth.k,
-        plan.mechanism(p, e, j).name,
-        accuracy.margin,
-        accuracy.rmse,
-        accuracy.hidden,
-        truth.held,
-        plan.protocols[candidates.smallest(e, range(len(plan.looks)), [j])],
-        useful,
-        None if useful else candidates.users_to_be_useful(p, e, j),
-        target,
-        *((float(risk.values[j]), float(risk.baselines[j])) if risk else (math.nan, math.nan)),
-        accuracy.survey,
-        accuracy.seen,
-        accuracy.silent,
-        _lie(candidates, j),
-    )
+    best = plan.protocols[candidates.smallest(e, range(len(plan.looks)), [j])]
+    needed = None if useful else candidates.users_to_be_useful(p, e, j)
+    guesses = (float(risk.values[j]), float(risk.baselines[j])) if risk else (math.nan, math.nan)
+    errors = accuracy.margin, accuracy.rmse, accuracy.hidden, truth.held
+    told = accuracy.survey, accuracy.seen, accuracy.silent, _lie(candidates, j)
+    about = candidates.names[j], truth.k, plan.mechanism(p, e, j).name
+    every: Any = *about, *errors, best, useful, needed, target, *guesses, *told
+    return Forecast(*every)
 
 
 def _lie(candidates: Candidates, j: int) -> float:
