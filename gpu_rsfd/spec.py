@@ -278,6 +278,3 @@ class Spec:
 
 
 FIELDS: tuple[Option, ...] = options_in(Spec)
-
-
-__all__ = ["FIELDS", "PAPER_EPSILONS", "SAMPLERS", "Spec"]
