@@ -262,6 +262,11 @@ class Plan:
                         out[p, e, :, attribute.columns] = table[cell[attribute.index]]
         return out
 
+    def zeros(self, repetitions: range) -> tuple[list[Counts], Counts]:
+        """What backends fill: counts of each attribute, [recipe, repetition, value]; and who sampled it."""
+        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in self.attributes]
+        return counts, np.zeros((len(repetitions), self.d), np.int64)
+
     def reporters(self, n: int, sampled: Counts) -> Counts:
         """[protocol, epsilon, repetition, attribute]: n, or n_j from `sampled` [repetition, attribute] for Smp."""
         out = np.full((len(self.looks), len(self.epsilons), *sampled.shape), n, np.int64)
