@@ -177,10 +177,8 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
         wanted = data.names, targets, asked.target_rmse, found
         candidates.append(Candidates(compiled, frequencies, terms, *wanted))
         specs.append(used)
-    every = candidates[0].plan
-    if searched and len(sizes) > 1:  # an epsilon of its own for each
-        epsilons = dict.fromkeys(e for each in candidates for e in each.plan.epsilons)
-        every = Plan.of(data.domain, spec.protocols, tuple(epsilons), spec.assignment, settings)
+    epsilons = dict.fromkeys(e for each in candidates for e in each.plan.epsilons)  # each may have one of its own
+    every = Plan.of(data.domain, spec.protocols, tuple(epsilons), spec.assignment, settings)
     guesses = _attacked(every, frequencies, rows, reporter or Silent()) if asked.attack else None
     found_rows, decisions = [], []
     for each, used in zip(candidates, specs, strict=True):
