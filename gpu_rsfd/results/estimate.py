@@ -24,6 +24,8 @@ Contexts: TypeAlias = Callable[[int, int, int], Context]  # of a protocol, epsil
 
 def estimates(plan: Plan, counts: Counts, reporters: Counts) -> Floats:
     """Unbiased estimates, [protocol, epsilon, repetition, value].  NaN where nobody reported an attribute (Smp)."""
+    if counts.ndim != 4:  # of rounds, whose estimates are not kept
+        raise InputError("the counts of several rounds give no estimates; result['mse'] has the errors of each round")
     out = np.full(counts.shape, np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         for p, row in enumerate(plan.cells):

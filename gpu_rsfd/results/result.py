@@ -257,8 +257,8 @@ class Result(Header, Viewed):
 
     @property
     def has_counts(self) -> bool:
-        """Whether counts are available: not in a file made with `--keep mse`, nor in one of another measurement."""
-        return "counts" in self.kept and "reporters" in self.kept
+        """Whether there are counts to estimate from: not with `--keep mse`, nor in a file of another measurement."""
+        return {"counts", "reporters"} <= {*self.kept} and self.dims("counts") == (*CELL, "value")
 
     @property
     def has_errors(self) -> bool:
@@ -303,12 +303,13 @@ class Result(Header, Viewed):
         Returns
         -------
         ndarray
-            [protocol, epsilon, repetition].  NaN where an attribute has no estimate.
+            [protocol, epsilon, repetition]; of `rounds`, also by round.  NaN where an attribute has no estimate.
 
         Raises
         ------
         InputError
-            If a name is unknown; or if a file made with ``--keep mse`` is asked for more than the errors it holds.
+            If a name is unknown; or if a file made with ``--keep mse``, or by `rounds`, is asked for more than the
+            errors it holds.
         """
         how, kind = as_metric(metric), estimate.as_postprocess(postprocess)
         if "mse" in self.kept and how.function is metrics.mse and kind in estimate.STORED:

@@ -6,6 +6,7 @@ from command import call, refusal
 
 import gpu_rsfd
 from gpu_rsfd.datasets.evolving import ChangingDataset
+from gpu_rsfd.results.estimate import DEFAULT, STORED
 
 SMALL = ["--users", "200", "--domain", "3,4", "--epsilon", "1", "--protocol", "rsfd-l-grr,smp-l-osue", "--no-plot"]
 WIDE = "id,h_1,m_1,h_2,m_2,h_3,m_3\n" + "".join(
@@ -38,6 +39,10 @@ def test_a_file_is_resumed_extended_and_shown(monkeypatch, capsys):
         data, rounds=4, change=0.3, protocols=["rsfd-l-grr"], epsilons=1.0, repetitions=3, keep="counts"
     )
     assert np.array_equal(result.counts[0], a.counts[0])
+    assert np.array_equal(a.error(), a["mse"][..., STORED.index(DEFAULT)])
+    for asked in (a.estimates, lambda: a.error("mae"), lambda: a.to_dataframe("value")):
+        with pytest.raises(gpu_rsfd.InputError, match="^the counts of several rounds give no estimates"):
+            asked()
     capsys.readouterr()
     assert call(monkeypatch, "show", "a.h5") == 0
     shown = capsys.readouterr().out
