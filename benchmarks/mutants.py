@@ -435,7 +435,7 @@ HOST = [  # each of these once passed every test
         "    array = cupy.asarray(values)\n",
     ),
     Mutant("devices.py", "needs {runtime // 1000}.0", "needs {version(runtime)}"),
-    Mutant("runner.py", "                traceback.clear_frames(held.__traceback__)\n", ""),
+    Mutant("runner.py", "            traceback.clear_frames(error.__traceback__)  #", "            #"),
     Mutant("runner.py", "from error.with_traceback(None)", "from error"),
     Mutant("runner.py", ' or getattr(error, "status", None) == OUT_OF_MEMORY', ""),
     Mutant("backend.py", "if not runner.lost] or self._runners", "] or self._runners"),

@@ -17,7 +17,7 @@ from gpu_rsfd import __all__ as PUBLIC  # noqa: N812
 from gpu_rsfd import __version__
 
 HERE = Path(__file__).parent
-COMMANDS = ("sweep", "attack", "run", "paper", "merge", "show", "plot", "page", "plan", "data", "protocols",
+COMMANDS = ("sweep", "attack", "rounds", "run", "paper", "merge", "show", "plot", "page", "plan", "data", "protocols",
             "aggregate", "rehearse", "doctor")  # fmt: skip
 
 project, author, release = "gpu-rsfd", "The gpu-rsfd authors", __version__
@@ -32,6 +32,7 @@ html_static_path, html_css_files = ["static"], ["site.css"]
 html_title = f"gpu-rsfd {release}"
 exclude_patterns = ["_build", "pypi.md"]
 myst_heading_anchors = 4
+smartquotes_action = "q"  # quotation marks alone: --option has two hyphens
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "undoc-members": False}

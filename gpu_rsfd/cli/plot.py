@@ -10,14 +10,18 @@ import typer
 
 from gpu_rsfd.cli import render
 from gpu_rsfd.cli.commands import LOOK
-from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, SHOWN_POSTPROCESS, option, with_options
+from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, SHOWN_POSTPROCESS, option, switch, with_options
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import split_list
+from gpu_rsfd.options import Option, split_list
 from gpu_rsfd.results.estimate import as_postprocess
 from gpu_rsfd.results.metrics import as_metric
 
-AXES = ("auto", "epsilon", "n", "d", "k")  # and axes of a measurement's own
+OWN = (
+    *(Option(side, "INCHES", f"Its {side}.", "3.3", kind=float, panel=None) for side in ("width", "height")),
+    switch("tradeoff", "Error against the exact privacy loss instead, a curve per protocol over epsilon."),
+    switch("overwrite", "Replace files even if gpu-rsfd did not make them.  --output mine.png --overwrite"),
+)
 
 
 @app.command(
@@ -25,7 +29,7 @@ AXES = ("auto", "epsilon", "n", "d", "k")  # and axes of a measurement's own
     epilog="Examples:  gpu-rsfd plot results.h5  ·  gpu-rsfd plot results.h5 --postprocess none --output fig.pdf  ·  "
     "gpu-rsfd plot attack.h5 --protocol rsfd-adp,smp-adp",
 )
-@with_options("plot", SHOWN_POSTPROCESS, SHOWN_METRIC, SHOWN_COUNT, *FILTERS)
+@with_options("plot", SHOWN_POSTPROCESS, SHOWN_METRIC, SHOWN_COUNT, *FILTERS, *OWN)
 def plot(
     file: Annotated[Path, typer.Argument(help="Results file.", show_default=False, metavar="FILE")],
     output: Annotated[
@@ -37,7 +41,7 @@ def plot(
         option(
             "--x",
             "Horizontal axis: auto, epsilon, n, d, k, or one of the measurement's own.  --x k  (default: auto)",
-            known=lambda: AXES,
+            known=lambda: ("auto", "epsilon", "n", "d", "k"),
         ),
     ] = "auto",
     attribute: Annotated[
@@ -45,30 +49,28 @@ def plot(
         option("--attribute", "Estimated and true frequencies of an attribute's values instead.  --attribute sex"),
     ] = None,
     each: Annotated[bool, option("--each", "A figure for each data set: FILE-NAME.png.")] = False,
-    tradeoff: Annotated[
-        bool, option("--tradeoff", "Error against the exact privacy loss instead, a curve per protocol over epsilon.")
-    ] = False,
-    overwrite: Annotated[
-        bool, option("--overwrite", "Replace files even if gpu-rsfd did not make them.  --output mine.png --overwrite")
-    ] = False,
+    *,
+    tradeoff: bool,
+    overwrite: bool,
     **options: Any,
 ) -> None:
     """Draw what was measured against epsilon with error bars; errors on a log scale, as in the paper.
 
     Synthetic data of several sizes are drawn against n, d or k, a measurement with an axis of its own against that.
     """
-    from gpu_rsfd.show import plots
+    from matplotlib import rc_context
 
-    targets = output or []
+    from gpu_rsfd.show import panels, plots
+
+    targets, size = output or [], panels.asked_size(options.pop("width"), options.pop("height"))
     if options["postprocess"] is not None:
         options["postprocess"] = as_postprocess(options["postprocess"])
     as_metric(options["metric"] or "mse")
     if attribute is not None and options["metric"] is not None:
         raise InputError("--attribute and --metric exclude each other: it draws frequencies, not errors")
-    if attribute is not None and x != "auto":
-        raise InputError("--attribute and --x exclude each other")
-    if attribute is not None and each:
-        raise InputError("--attribute and --each exclude each other; --dataset NAME selects a data set")
+    if attribute is not None and (each or x != "auto"):
+        other = "each exclude each other; --dataset NAME selects a data set" if each else "x exclude each other"
+        raise InputError(f"--attribute and --{other}")
     if tradeoff and (attribute is not None or x != "auto"):
         raise InputError(f"--tradeoff and --{'x' if attribute is None else 'attribute'} exclude each other")
     for path in targets:  # before the work of reading
@@ -87,7 +89,8 @@ def plot(
         plots.check_target(path, overwrite)
     for infix, part in pages.items():
         shown = options["postprocess"], options["metric"], x, attribute, tradeoff
-        figure = render.figure(results.only(part), *shown)
+        with rc_context(size):
+            figure = render.figure(results.only(part), *shown)
         for path in paths[infix]:
             plots.save_figure(figure, path, overwrite)
     print("\n".join(f"{path} written" for path in written))

@@ -1,7 +1,7 @@
 """Panels of a figure: where they stand, their ticks, one legend for all, and the user's own text on them.
 
-Places are reckoned in inches from what is to be drawn, so that a figure is drawn once: a layout that measures first
-draws every text twice.
+The size of a figure is reckoned in inches from what is to be drawn, unless the user gave one; Matplotlib's constrained
+layout does the rest, so that any other size gives a good figure, too.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from typing import Any
 
 import numpy as np
 
+from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
 
 SIZES = {1: (4.6, 3.2), 2: (3.8, 2.8), 3: (3.6, 2.7)}  # width and height of so many panels: inches, as all of these
 SIZE = (3.2, 2.5)  # of more
 LEFT, RIGHT, TOP, BETWEEN, ABOVE, BELOW = 0.85, 0.15, 0.05, 0.55, 0.3, 0.25
 LINE, LETTER, HANDLE = 0.165, 0.067, 0.9  # of the legend: the height of a line, the width of a letter and of a sample
+# both sides of the marker have room for a dash, a gap and a dot
+LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 4.4, "columnspacing": 1.2, "labelspacing": 0.3}
+NARROWEST_PANEL = 1.6  # of a figure whose size is the user's
 NARROWEST = 0.3  # between the middles of two tick labels that don't collide
 PLAIN_POWERS = range(3)  # of ten: 1, 10 and 100 are written as they are
 ELLIPSIS = "…"
@@ -37,51 +41,56 @@ def columns_of(count: int) -> int:
     return 3 if count <= 9 and count != 4 else 2 if count == 4 else 5 if count % 5 == 0 else 4
 
 
+def page_size(width: float, height: float) -> tuple[float, float]:
+    """What the user wants (`figure.figsize` of Matplotlib, where it is not as usual), or this."""
+    from matplotlib import rcParams, rcParamsDefault
+
+    wanted = tuple(rcParams["figure.figsize"])
+    return (width, height) if wanted == tuple(rcParamsDefault["figure.figsize"]) else wanted
+
+
+def asked_size(width: float | None, height: float | None) -> Any:
+    """The setting of Matplotlib that makes figures this large; if one side is given, the other follows from it."""
+    size = width or (height or 0) * 4 / 3, height or (width or 0) * 3 / 4
+    if size != (0, 0) and not all(1 <= side <= 50 for side in size):
+        raise InputError(f"width={width}, height={height} must be 1 to 50 inches")
+    return {} if width is height is None else {"figure.figsize": size}
+
+
 class Page:
     """A figure with a panel for each of `count` things, and room below for the legend."""
 
     def __init__(
         self, count: int, legend: Mapping[str, Any], explained: Sequence[str], columns: int | None = None
     ) -> None:
+        from matplotlib import rcParams
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        self.columns = columns or columns_of(count)
-        self.lines = -(-count // self.columns)
+        self.columns, letter = columns or columns_of(count), rcParams["font.size"] / 10 * LETTER
         panel_width, panel_height = SIZES.get(count, SIZE)
-        width = LEFT + self.columns * (panel_width + BETWEEN) - BETWEEN + RIGHT
-        text = "\n".join(textwrap.wrap("; ".join(explained), int((width - 0.4) / LETTER)))
-        most = int((width - 0.2) // (max(map(len, legend), default=1) * LETTER + HANDLE)) or 1
+        width, _ = page_size(LEFT + self.columns * (panel_width + BETWEEN) - BETWEEN + RIGHT, 0)
+        self.columns = min(self.columns, max(1, int(width / NARROWEST_PANEL)))
+        lines = -(-count // self.columns)
+        text = "\n".join(textwrap.wrap("; ".join(explained), int((width - 0.4) / letter)))
+        most = int((width - 0.2) // (max(map(len, legend), default=1) * letter + HANDLE * letter / LETTER)) or 1
         rows = -(-len(legend) // most) or 1
         across = -(-len(legend) // rows) or 1  # lines of equal length
         rows = -(-len(legend) // across) + (text.count("\n") + 1 if text else 0)
         foot = 0.5 + rows * LINE + 0.1  # tick labels, the axis' name, the legend
-        line = ABOVE + panel_height + BELOW
-        height = TOP + self.lines * line - BELOW + foot
-        self.figure = Figure(figsize=(width, height))
+        height = TOP + lines * (ABOVE + panel_height + BELOW) - BELOW + foot
+        self.figure = Figure(figsize=page_size(width, height), layout="constrained")
         FigureCanvasAgg(self.figure)
-        self.axes: list[Any] = []
-        for i in range(count):
-            row, column = divmod(i, self.columns)
-            left = LEFT + column * (panel_width + BETWEEN)
-            bottom = height - TOP - row * line - ABOVE - panel_height
-            place = (left / width, bottom / height, panel_width / width, panel_height / height)
-            self.axes.append(self.figure.add_axes(place))
+        self.axes: list[Any] = [self.figure.add_subplot(lines, self.columns, i + 1) for i in range(count)]
         drawn = self.figure.legend(
             legend.values(),
             legend.keys(),
-            loc="lower center",
-            bbox_to_anchor=(0.5, 0.05 / height),
+            loc="outside lower center",
             ncols=across,
-            fontsize=8,
+            fontsize=8 * letter / LETTER,
             title=text or None,
-            title_fontsize=8,
-            frameon=False,
-            borderaxespad=0,
-            borderpad=0,
-            handlelength=4.4,  # both sides of the marker have room for a dash, a gap and a dot
-            columnspacing=1.2,
-            labelspacing=0.3,
+            title_fontsize=8 * letter / LETTER,
+            **LEGEND,
         )
         drawn.get_title().set_multialignment("center")
 

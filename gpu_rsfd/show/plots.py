@@ -19,7 +19,7 @@ from gpu_rsfd.results.estimate import Floats
 from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.charts import palette
-from gpu_rsfd.show.panels import Page, epsilon_ticks, lettered, log_ticks, size_ticks
+from gpu_rsfd.show.panels import Page, epsilon_ticks, lettered, log_ticks, page_size, size_ticks
 from gpu_rsfd.show.rows import Cells, How, caveats, place_name, shown, unusual, withheld_of
 from gpu_rsfd.show.tables import values_of
 from gpu_rsfd.store.files import FIGURES, replace_file
@@ -231,7 +231,7 @@ def _drawn(
         if at is not None:
             axis.axhline(at, label="without a report", **baseline)
         (title,), families = lettered([panel.name], TITLE_LETTERS)
-        axis.set_title(f"{title}: {panel.title}" if title else panel.title, fontsize=10, fontfamily=families)
+        axis.set_title(f"{title}: {panel.title}" if title else panel.title, fontsize="medium", fontfamily=families)
     return page
 
 
@@ -272,7 +272,7 @@ def curves(axis: Any, result: Result, panel: Panel) -> None:
     if log and not log_ticks(axis, np.append(drawn, mean + error)):  # Smp on tiny data: nothing to draw
         axis.set_yticks([])
         axis.text(0.5, 0.5, "no estimates", transform=axis.transAxes, ha="center", va="center", fontsize=9)
-    axis.tick_params(which="both", labelsize=8)
+    axis.tick_params(which="both", labelsize="small")
 
 
 def explained(results: Results, panels: Sequence[Panel], how: How) -> list[str]:
@@ -334,7 +334,7 @@ def frequencies(results: Results, attribute: str, how: How) -> Any:
     columns = (1 if count <= 12 else 2) if wide else min(count, 3 if count <= 9 else 4)
     lines = -(-count // columns)
     # labels of any length must be measured before there can be a layout
-    figure = Figure(figsize=(1.2 + (12.0 if wide else 3.9) * columns, 0.9 + 3.1 * lines), layout="constrained")
+    figure = Figure(figsize=page_size(1.2 + (12.0 if wide else 3.9) * columns, 0.9 + 3.1 * lines), layout="constrained")
     FigureCanvasAgg(figure)
     axes = [figure.add_subplot(lines, columns, i + 1) for i in range(count)]
     hidden = {name: withheld_of(results, name)[0] for name in having}
@@ -359,12 +359,12 @@ def frequencies(results: Results, attribute: str, how: How) -> Any:
             axis.errorbar(where + 0.8 * shift, estimates[p], bars if np.isfinite(bars).any() else None, **look)
         axis.stairs(truth, edges, color="black", linewidth=1.0, zorder=3, label="truth")
         (title, words), families = lettered([name, attribute], TITLE_LETTERS)
-        axis.set_title(f"{title}, ε = {show_epsilon(result.epsilons[e])}", fontsize=10, fontfamily=families)
+        axis.set_title(f"{title}, ε = {show_epsilon(result.epsilons[e])}", fontsize="medium", fontfamily=families)
         note = _name_values(axis, result.labels[a.index] if result.labels else None, a.k, wide)
         axis.set_xlabel(f"{words}{note}", fontfamily=families)
         axis.set_xlim(-0.5 - 0.02 * a.k, a.k - 0.5 + 0.02 * a.k)
         axis.set_ylabel("frequency" + ("" if how.postprocess == "none" else f" ({name_of(how.postprocess)})"))
-        axis.tick_params(axis="y", labelsize=8)
+        axis.tick_params(axis="y", labelsize="small")
     notes = ["error bars: 95 % prediction", "intervals of one collection"]
     if max(len(r.repetitions) for r in having.values()) == 1:
         notes = ["a single repetition"]

@@ -57,7 +57,7 @@ def test_more_devices_than_repetitions(standin):  # noqa: F811
 
 
 @needs_compiler
-@pytest.mark.parametrize("memory", [40_000, 27_000])
+@pytest.mark.parametrize("memory", [40_000, 30_000])
 def test_batches_fit_the_memory(standin, memory):  # noqa: F811
     """Without a word: the free memory is known beforehand."""
     standin._reset(memory=memory)

@@ -66,8 +66,6 @@ def test_the_page_has_the_same_axes(results):
     page = document(results.only(["uniform-n400-d2-k3", "uniform-n400-d3-k6"]), "t")
     assert page["axes"] == {"d": "attributes d", "k": "values k"}
     assert page["datasets"][1]["size"] == {"n": 400, "d": 3, "k": 6}
-    assert {"d-log", "k-linear", "epsilon-log"} <= set(page["charts"])
-    assert page["charts"]["k-log"]["layer"][0]["encoding"]["x"]["axis"]["title"] == "values k"
 
 
 @pytest.mark.parametrize("words,message", [

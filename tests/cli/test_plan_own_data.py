@@ -191,7 +191,7 @@ def test_rough_errors_are_marked(monkeypatch, capsys, tmp_path):
     (["--domain", "3", "--target", "sex=1%"], "unknown column 'sex' of target; available: A1"),
     (["--domain", "3", "--target", "1%", "--target-rmse", "0.1"], "target and target_rmse exclude each other"),
     (["--domain", "3", "--plot", "plan.txt"], "figure=plan.txt must end in one of"),
-    (["--domain", "3", "--users", "10,20", "--plot", "plan.png"], "--plot draws one data set and one number of users"),
+    (["--domain", "3", "--users", "10,20", "--plot", "plan.png"], "--plot and --save are for one data set"),
     (["--domain", "3", "--against", "all"], "unknown against 'all'; available: users, population"),
     (["--dataset", "adult", "--users", "0"], "users=0 must be a whole number >= 1 and <= 2**53"),
     (["--dataset", "adult", "--domain", "3"], "a synthetic data set needs --users and --domain; --users is missing"),

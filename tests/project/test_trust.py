@@ -64,8 +64,8 @@ def test_every_command_has_a_page():
     from gpu_rsfd.cli.commands import COMMANDS
 
     text = (ROOT / "docs" / "conf.py").read_text("utf-8")
-    names = re.search(r"COMMANDS = \((.*?)\)", text)[1].replace('"', "").split(", ")
-    assert names == list(COMMANDS)
+    names = re.search(r"^COMMANDS = \(.*?\)", text, re.S | re.M)[0]
+    assert re.findall(r'"(\w+)"', names) == list(COMMANDS)
 
 
 @pytest.mark.slow
