@@ -249,11 +249,8 @@ class Result(Header, Viewed):
     def take(self, protocols: Sequence[int], epsilons: Sequence[int]) -> Result:
         """Some protocols and epsilons."""
         cells: Any = np.ix_(protocols, epsilons)
-
-        def part(name: str) -> Callable[[], Any]:
-            return lambda: self[name][cells]
-
-        return replace(self, plan=self.plan.take(protocols, epsilons), kept={name: part(name) for name in self.kept})
+        kept = {name: lambda name=name: self[name][cells] for name in self.kept}
+        return replace(self, plan=self.plan.take(protocols, epsilons), kept=kept)
 
     @property
     def has_counts(self) -> bool:

@@ -86,7 +86,7 @@ def test_bad_input(words, message, monkeypatch, capsys, tmp_path):
 
 
 def test_the_loss_is_called_exact_but_for_rounding(monkeypatch, capsys):
-    assert "loss: exact but for the rounding that docs/privacy.md bounds" in listed(monkeypatch, capsys)
+    assert "loss: exact but for rounding (docs/privacy.md), if users" in listed(monkeypatch, capsys)
 
 
 def test_families():
