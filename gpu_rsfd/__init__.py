@@ -12,16 +12,11 @@ if TYPE_CHECKING:
     from gpu_rsfd.backends.literal import Reports, reports
     from gpu_rsfd.collecting.collection import Client, Collection, State, collection
     from gpu_rsfd.contract import check
-    from gpu_rsfd.datasets import (
-        CountedDataset,
-        Dataset,
-        EvolvingDataset,
-        SyntheticDataset,
-        available,
-        describe,
-        load_dataset,
-        load_table,
-    )
+    from gpu_rsfd.datasets import available, describe, load_dataset, load_table
+    from gpu_rsfd.datasets.base import Dataset
+    from gpu_rsfd.datasets.counted import CountedDataset
+    from gpu_rsfd.datasets.evolving import EvolvingDataset
+    from gpu_rsfd.datasets.synthetic import SyntheticDataset
     from gpu_rsfd.domain import Domain
     from gpu_rsfd.errors import InputError, RunError
     from gpu_rsfd.measure.base import Measurement

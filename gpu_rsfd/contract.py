@@ -9,7 +9,6 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gpu_rsfd.backends import BACKENDS, BackendUnavailable, open_backend
 from gpu_rsfd.backends.base import Backend, lacking
@@ -20,7 +19,7 @@ from gpu_rsfd.datasets.synthetic import SyntheticDataset
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.reports import report_chunks
-from gpu_rsfd.planning import Plan
+from gpu_rsfd.planning import Floats, Plan
 from gpu_rsfd.protocols import Mechanism, PrivacySettings, Protocol, as_protocol, mechanism, mechanisms
 from gpu_rsfd.protocols.form import Bits, Keep, Sets, Subsets, Unsampled, implementation, prior_frequencies
 from gpu_rsfd.protocols.loss import losses
@@ -28,8 +27,6 @@ from gpu_rsfd.results import estimate
 from gpu_rsfd.spec import PAPER_EPSILONS
 from gpu_rsfd.tape import ASSIGNMENTS
 from gpu_rsfd.theory.expected import estimate_moments
-
-Floats = npt.NDArray[np.float64]
 
 ALPHA = 1e-6  # false-alarm rate of each statistical check
 SIZES = (2, 3, 10, 100, 1000)

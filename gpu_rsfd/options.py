@@ -222,6 +222,17 @@ def entries(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
+def distinct(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
+    """Values of which there is at least one, and none twice."""
+    result = tuple(values)
+    if not result:
+        raise InputError(f"no {name} given; at least one is needed")
+    for i, value in enumerate(result):
+        if value in result[:i]:
+            raise InputError(f"{name} {value!r} is given twice")
+    return result
+
+
 def split_list(texts: Iterable[object], name: str = "list", exact: Container[str] = ()) -> list[str]:
     """Repeated options and comma lists, flattened: ["a,b", "c"] -> [a, b, c].  An empty text is an error.
 

@@ -16,17 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.domain import Domain
-from gpu_rsfd.protocols import (
-    DEFAULT_SETTINGS,
-    Mechanism,
-    PrivacySettings,
-    Protocol,
-    Recipe,
-    Unsampled,
-    as_protocol,
-    mechanisms,
-)
-from gpu_rsfd.protocols.form import prior_frequencies
+from gpu_rsfd.protocols import DEFAULT_SETTINGS, Mechanism, PrivacySettings, Protocol, as_protocol, mechanisms
+from gpu_rsfd.protocols.form import Recipe, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.mechanism import support
 from gpu_rsfd.tape import LANES, LEVELS
 
@@ -270,6 +261,11 @@ class Plan:
                     if cell:
                         out[p, e, :, attribute.columns] = table[cell[attribute.index]]
         return out
+
+    def zeros(self, repetitions: range) -> tuple[list[Counts], Counts]:
+        """What backends fill: counts of each attribute, [recipe, repetition, value]; and who sampled it."""
+        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in self.attributes]
+        return counts, np.zeros((len(repetitions), self.d), np.int64)
 
     def reporters(self, n: int, sampled: Counts) -> Counts:
         """[protocol, epsilon, repetition, attribute]: n, or n_j from `sampled` [repetition, attribute] for Smp."""

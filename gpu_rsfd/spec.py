@@ -17,6 +17,7 @@ from gpu_rsfd.checks import check_epsilon, check_repetitions, check_seed, check_
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import (
     Option,
+    distinct,
     expanded,
     one_of,
     option_field,
@@ -45,26 +46,16 @@ def _entries(values: Any) -> list[Any]:
     return [value.item() if getattr(value, "ndim", None) == 0 else value for value in entries]
 
 
-def _distinct(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
-    result = tuple(values)
-    if not result:
-        raise InputError(f"no {name} given; at least one is needed")
-    for i, value in enumerate(result):
-        if value in result[:i]:
-            raise InputError(f"{name} {value!r} is given twice")
-    return result
-
-
 def _check_protocols(values: Any) -> tuple[Protocol, ...]:
     from gpu_rsfd.protocols import PROTOCOLS, as_protocol
 
     chosen = tuple(as_protocol(value) for value in expanded(_entries(values), PROTOCOLS, "protocol"))
-    _distinct("protocol", (protocol.name for protocol in chosen))
+    distinct("protocol", (protocol.name for protocol in chosen))
     return chosen
 
 
 def _check_epsilons(values: Any) -> tuple[float, ...]:
-    return _distinct("epsilon", (check_epsilon(value) for value in _entries(values)))
+    return distinct("epsilon", (check_epsilon(value) for value in _entries(values)))
 
 
 def _check_prior(value: Any) -> Prior:
@@ -132,7 +123,6 @@ class Spec:
         check=check_repetitions,
         read=read_whole("repetitions"),
         default=100,
-        default_text="100",
         unused=("plan",),
         plain=lambda repetitions: [repetitions.start, repetitions.stop, repetitions.step],
         shared=False,
@@ -145,7 +135,6 @@ class Spec:
         check=check_seed,
         read=read_whole("seed"),
         default=0,
-        default_text="0",
         unused=("plan",),
         type_text="int, optional",
     )
@@ -155,7 +144,6 @@ class Spec:
         "balanced",
         check=one_of("assignment", _late("tape", "ASSIGNMENTS")),
         default="uniform",
-        default_text="uniform",
         defaults={"paper": "balanced"},
         known=_late("tape", "ASSIGNMENTS"),
         type_text="{'uniform', 'balanced'}, optional",
@@ -166,7 +154,6 @@ class Spec:
         "counts",
         check=one_of("sampler", SAMPLERS),
         default="users",
-        default_text="users",
         known=SAMPLERS,
         unused=("plan",),
         type_text="{'users', 'counts', 'marginals'}, optional",
@@ -177,7 +164,6 @@ class Spec:
         "0.3",
         check=lambda value: check_share("first_report", value),
         default=0.5,
-        default_text="0.5",
         matters=_some("memoised"),
         needs=lambda: f"a longitudinal protocol; available: {_protocols_with('memoised')}",
         shared=False,
@@ -189,7 +175,6 @@ class Spec:
         "user",
         check=one_of("guarantee", _late("protocols.budgets", "GUARANTEES")),
         default="paper",
-        default_text="paper",
         defaults={"plan": "user"},
         known=_late("protocols.budgets", "GUARANTEES"),
         brief=True,
@@ -202,7 +187,6 @@ class Spec:
         check=_check_prior,
         read=lambda value, names: value,
         default="uniform",
-        default_text="uniform",
         known=("uniform", "true", "noisy:", "dirichlet:", "zipf:"),
         matters=_some("prior"),
         needs=lambda: f"a protocol whose fakes follow a prior; available: {_protocols_with('prior')}",
@@ -218,7 +202,6 @@ class Spec:
         check=lambda value: check_seed(value, "prior_seed"),
         read=read_whole("prior-seed"),
         default=0,
-        default_text="0",
         matters=lambda spec: spec.prior.needs_seed,
         needs=lambda: "a prior that is drawn at random: noisy:EPS or dirichlet:A",
         shared=False,
@@ -295,6 +278,3 @@ class Spec:
 
 
 FIELDS: tuple[Option, ...] = options_in(Spec)
-
-
-__all__ = ["FIELDS", "PAPER_EPSILONS", "SAMPLERS", "Spec"]

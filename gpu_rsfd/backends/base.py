@@ -87,8 +87,7 @@ class Split(Backend):
         """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
         if self._split[0] is not plan:
             self._split = plan, list(self._parts(plan))
-        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
-        sampled = np.zeros((len(repetitions), plan.d), np.int64)
+        counts, sampled = plan.zeros(repetitions)
         for left, (backend, part, rows) in zip(reversed(range(len(self._split[1]))), self._split[1], strict=True):
             found, who = backend.count(part, dataset, seed, repetitions, None if left else progress)
             for table, at, some in zip(counts, rows, found, strict=True):

@@ -17,20 +17,8 @@ from gpu_rsfd.checks import check_epsilon, check_seed, integer
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.domain import Domain
-from gpu_rsfd.protocols import (
-    DEFAULT_SETTINGS,
-    Bits,
-    Keep,
-    Mechanism,
-    PrivacySettings,
-    Protocol,
-    Recipe,
-    Sets,
-    Subsets,
-    Unsampled,
-    mechanisms,
-)
-from gpu_rsfd.protocols.form import implementation
+from gpu_rsfd.protocols import DEFAULT_SETTINGS, Mechanism, PrivacySettings, Protocol, mechanisms
+from gpu_rsfd.protocols.form import Bits, Keep, Recipe, Sets, Subsets, Unsampled, implementation
 from gpu_rsfd.tape import LEVELS, Codes, Tape, Words, check_assignment, fake_values, keep_draw
 
 _BLOCK = 4096  # users whose words are drawn together
@@ -173,11 +161,6 @@ def subset(user: User, j: int, v: int, k: int, noise: Subsets) -> npt.NDArray[np
     return bits
 
 
-def _fake_value(user: User, i: int, k: int, recipe: Recipe) -> int:
-    """Algorithm 1, line 6"""
-    return user.fake_value(i)
-
-
 def _fake_message(user: User, i: int, k: int, recipe: Recipe) -> int:
     assert isinstance(recipe.noise, Sets)
     return user.uniform(i, recipe.noise.design.messages)
@@ -196,7 +179,7 @@ def _no_fake(user: User, i: int, k: int, recipe: Recipe) -> Any:
 
 # noise class -> (what is sent for the sampled attribute, what for one that was not sampled)
 LITERAL: dict[type, tuple[Callable[[User, int, int, int, Any], Any], Callable[[User, int, int, Recipe], Any]]] = {
-    Keep: (grr, _fake_value),
+    Keep: (grr, lambda user, i, k, recipe: user.fake_value(i)),  # Algorithm 1, line 6
     Sets: (lambda user, j, v, k, noise: message(user, j, v, noise), _fake_message),
     Bits: (lambda user, j, v, k, noise: unary(user, j, encode(v, k), noise), _fake_bits),
     Subsets: (subset, _no_fake),

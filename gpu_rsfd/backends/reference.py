@@ -34,8 +34,7 @@ class ReferenceBackend(Backend):
     ) -> tuple[list[Counts], Counts]:
         """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
         check_noises(plan, self.name, self.noises)
-        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
-        sampled = np.zeros((len(repetitions), plan.d), np.int64)
+        counts, sampled = plan.zeros(repetitions)
         cells = dict.fromkeys(cell for row in plan.cells for cell in row)  # equal cells send equal reports
         for row, repetition in enumerate(repetitions):
             for cell in cells:

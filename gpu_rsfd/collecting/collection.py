@@ -404,13 +404,11 @@ def _entry(column: Column, m: Mechanism) -> dict[str, Any]:
             raise InputError(f"column {column.name!r} needs a table of {count:,} messages, but {valid}")
         sets = [row.tolist() for row in noise.design.sets(m.k)]
     entry = {
-        "name": column.name, "labels": column.labels, "bins": column.bins, "missing": column.missing,
+        "name": column.name, "labels": [*column.labels], "bins": column.bins, "missing": column.missing,
         "mechanism": m.name, "budget": m.budget, "noise": noise.kind, "integers": noise.integers, "sets": sets,
         "others": m.recipe.unsampled.value, "prior": m.recipe.prior,
     }  # fmt: skip
-    return {
-        key: list(value) if isinstance(value, tuple) else value for key, value in entry.items() if value is not None
-    }
+    return {key: value for key, value in entry.items() if value is not None}
 
 
 def _read_mechanism(entry: Mapping[str, Any], d: int, k: int) -> Mechanism:

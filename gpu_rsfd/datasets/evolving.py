@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import product
@@ -51,11 +50,11 @@ class EvolvingDataset(Dataset):
         super().__init__(table[:, :, 0], domain, names, name, labels, source)
         self.rounds: int = table.shape[2]
         sizes = list(enumerate(self.domain))
-        self._rounds = [[checked_column(table.data[:, j, r], j, k, r) for j, k in sizes] for r in range(self.rounds)]
+        self._columns = [checked_column(table.data[:, j, r], j, k, r) for r in range(self.rounds) for j, k in sizes]
 
     def column(self, j: int, start: int, stop: int, round: int = 0) -> Codes:
         """The codes of attribute j of users start … stop - 1 in a round."""
-        return self._rounds[round][j][start:stop]
+        return self._columns[round * self.d + j][start:stop]
 
     @cached_property
     def counts_of_rounds(self) -> npt.NDArray[np.int64]:
@@ -79,10 +78,7 @@ class EvolvingDataset(Dataset):
         return found
 
     def describe(self) -> dict[str, Any]:
-        digest = hashlib.sha256(repr((self.names, self.labels)).encode())
-        for column in (column for columns in self._rounds for column in columns):
-            digest.update(column.astype("<u2").tobytes())
-        return self._described(sha256=digest.hexdigest(), rounds=self.rounds)
+        return {**super().describe(), "rounds": self.rounds}
 
 
 class ChangingDataset(EvolvingDataset):

@@ -7,7 +7,7 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import SIMULATION, Option, whole
+from gpu_rsfd.options import SIMULATION, Option, entries, whole
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.results.result import CELL, Column, Header, Layout, Result
 from gpu_rsfd.spec import FIELDS, Spec
@@ -70,7 +70,7 @@ class Measurement:
     def __post_init__(self) -> None:
         for option in options_of(type(self)):
             value = getattr(self, option.name)
-            for each in value if option.many and option.known else [value] if option.known else ():
+            for each in entries(value) if option.known else ():
                 if each not in option.values:
                     raise InputError(f"unknown {option.name} {each!r}; available: {', '.join(option.values)}")
             object.__setattr__(self, option.name, option.check(value))

@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.measure.reports import Chunk
-from gpu_rsfd.planning import Counts, Plan
+from gpu_rsfd.planning import Counts, Floats, Plan
 from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Subsets, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.form import implementation
 
-Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[Any]
 Marginals = Callable[[int, int], Floats]  # (attribute, recipe) -> what the attacker takes for its marginal
 

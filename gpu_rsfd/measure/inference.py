@@ -17,7 +17,7 @@ from gpu_rsfd.options import option_field
 from gpu_rsfd.planning import Floats, Plan
 from gpu_rsfd.protocols import Unsampled
 from gpu_rsfd.results.estimate import postprocess
-from gpu_rsfd.results.result import Column, Header
+from gpu_rsfd.results.result import Column
 
 if TYPE_CHECKING:
     from gpu_rsfd.measure.reports import Chunk
@@ -27,17 +27,9 @@ if TYPE_CHECKING:
 Marginals = list[Floats]  # of each attribute, [recipe, value]: what the attacker goes by
 
 
-def _one_in_d(header: Header) -> float:
-    return 1 / len(header.domain)
-
-
 def most_frequent(frequencies: Floats, domain: Domain) -> float:
     """How many values are guessed by naming each attribute's most frequent one."""
     return float(np.mean([frequencies[columns].max() for columns in domain.slices]))
-
-
-def _without_report(header: Header) -> float:
-    return most_frequent(header.frequencies, header.domain)
 
 
 @dataclass(frozen=True)
@@ -59,14 +51,14 @@ class Inference(Measurement):
     columns = {
         "sampled_success": Column(
             "share of users whose sampled attribute is guessed",
-            baseline=_one_in_d,
+            baseline=lambda header: 1 / len(header.domain),
             short="sampled attribute guessed",
             axis="share",
             field="sampled",
         ),
         "value_success": Column(
             "share of values that are guessed",
-            baseline=_without_report,
+            baseline=lambda header: most_frequent(header.frequencies, header.domain),
             short="value guessed",
             axis="share",
             field="value",
@@ -85,9 +77,9 @@ class Inference(Measurement):
         check_noises(view.plan, "attack", LOOKS)
         if self.knowledge == "true":
             known = [np.tile(view.truth[a.columns], (len(a.recipes), 1)) for a in view.plan.attributes]
-            sampled, values = view.sums(partial(_hits, known))
+            sampled, values = view.sums(partial(_hits, known=known))
         else:
-            sampled, values = view.sums(_estimated_hits, _estimated(view))
+            sampled, values = view.sums(_hits, _estimated(view))
         users = view.data.n
         found = np.moveaxis(sampled, 0, 2) / users
         found[~np.array(view.plan.samples)] = np.nan
@@ -104,12 +96,8 @@ class Inference(Measurement):
         return None
 
 
-def _hits(known: Marginals, chunk: Chunk) -> tuple[Any, Any]:
+def _hits(chunk: Chunk, known: Marginals) -> tuple[Any, Any]:
     return right(chunk.plan, chunk, lambda j, r: known[j][r])
-
-
-def _estimated_hits(chunk: Chunk, known: Marginals) -> tuple[Any, Any]:
-    return _hits(known, chunk)
 
 
 def _estimated(view: View) -> Sequence[Marginals]:

@@ -18,18 +18,8 @@ from gpu_rsfd.checks import MAX_USERS, check_epsilon, check_seed, integer
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.protocols import (
-    DEFAULT_SETTINGS,
-    Bits,
-    Keep,
-    PrivacySettings,
-    Protocol,
-    Recipe,
-    Sets,
-    Subsets,
-    Unsampled,
-)
-from gpu_rsfd.protocols.form import implementation
+from gpu_rsfd.protocols import DEFAULT_SETTINGS, PrivacySettings, Protocol
+from gpu_rsfd.protocols.form import Bits, Keep, Recipe, Sets, Subsets, Unsampled, implementation
 from gpu_rsfd.tape import LANES, Codes, Tape, Words, check_assignment, fake_values, keep_draw, scale
 
 CHUNK_BYTES = 1 << 26  # of a chunk's uniforms and reports

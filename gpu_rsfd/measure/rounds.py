@@ -18,7 +18,7 @@ from gpu_rsfd.measure.base import Measurement
 from gpu_rsfd.measure.block_guesses import Seen, right
 from gpu_rsfd.measure.inference import Inference
 from gpu_rsfd.measure.ledger import occurrences, spent
-from gpu_rsfd.options import OUTPUT, option_field, read_list, read_whole
+from gpu_rsfd.options import OUTPUT, distinct, entries, option_field, read_list, read_whole
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.protocols import Unsampled
 from gpu_rsfd.results.estimate import DEFAULT, STORED, errors_of
@@ -35,13 +35,6 @@ STATISTICS = ("mean", "p50", "p90", "max")  # of users
 LEDGER, HITS = ("spent", "spent_published", "spent_any"), ("sampled_success", "value_success", "claim_success")
 SEEN_BYTES, LEDGER_USERS = 1 << 26, 1 << 14  # what an attacker has seen of some users; users who are looked at together
 SHOWN, AFTER = STORED.index(DEFAULT), f"; {DEFAULT}"
-
-
-def _distinct(values: Any) -> list[str]:
-    found = [values] if isinstance(values, str) else list(values)
-    if not found or len({*found}) < len(found):
-        raise InputError(f"fakes={','.join(found)} must be different names, one at least")
-    return found
 
 
 def _after_the_last(column: Any) -> Column:
@@ -67,8 +60,8 @@ class Rounds(Measurement):
     fakes: list[str] = option_field(  # noqa: RUF009  (a field, made when it is asked for)
         "LIST", "How RS+FD makes fakes: from a remembered permutation of the values (memo), at random for each value "
         "(independent), once (fixed) or in each round (fresh); a list compares them.", "memo,fresh", many=True,
-        check=_distinct, read=read_list("fakes"), default=["memo"], default_text="memo", known=FAKING,
-        type_text="str or list of str, optional")  # fmt: skip
+        check=lambda names: list(distinct("fakes", entries(names))), read=read_list("fakes"), default=["memo"],
+        default_text="memo", known=FAKING, type_text="str or list of str, optional")  # fmt: skip
     sampling: str = option_field(
         "NAME", "Whether users sample an attribute once (fixed) or in each round (fresh).", "fresh",
         default="fixed", known=SAMPLING, type_text="{'fixed', 'fresh'}, optional")  # fmt: skip
@@ -249,10 +242,10 @@ def _attacked(known: list[Any], fakes: list[str], chunk: Chunk) -> Any:
             each = [Attribute(users, j, [sender]) for j, sender in enumerate(senders)]
             more = [(sender.fakes, a.cells.get(sender.noise.cells)) for sender, a in zip(senders, each, strict=True)]
             seen = [Seen(a.senders[0].recipe, a.k, users.size, rounds, *m) for a, m in zip(each, more, strict=True)]
-            for reports in zip(*(a.whole(range(rounds)) for a in each), strict=True):
+            for reports in zip(*(a.reports(range(rounds), a.k) for a in each), strict=True):
                 r, sampled = reports[0][0], users.sampled(0)
                 f = [known[r][a.columns] for a in plan.attributes]
-                looks = [seen[j].add(f[j], began[j][r], sent) for j, (_, sent) in enumerate(reports)]
+                looks = [seen[j].add(f[j], began[j][r], sent) for j, (*_, sent) in enumerate(reports)]
                 found[r] += right(looks, f, senders[0].recipe.unsampled, sampled, [held[r] for held in codes])
     return hits
 

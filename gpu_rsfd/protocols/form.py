@@ -24,25 +24,49 @@ T = TypeVar("T")
 Thresholds: TypeAlias = tuple[int, ...]  # k - 1 ascending integers out of 2**32: v if exactly v of them are <= the draw
 
 
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """One value: the true one if the keep draw h < threshold (out of 2**32), else a uniform one of all k."""
+class Common:
+    """What most noises have in common: integers, p(k) and q(k) are their own."""
 
-    threshold: int
-
-    kind: ClassVar[str] = "keep"  # what a results file calls it
-    unary: ClassVar[bool] = False  # whether a bit vector is sent, not a message
-    shared_address: ClassVar[None] = None  # of the draws that it shares with other noises of its kind: it shares none
-    design: ClassVar[None] = None  # a value is its own message
+    __slots__ = ()
+    kind: ClassVar[str]  # what a results file calls it
+    unary: ClassVar[Any] = False  # whether a bit vector is sent, not a message
 
     @property
     def integers(self) -> tuple[int, ...]:
         """What a results file keeps of it."""
+        raise NotImplementedError
+
+    @property
+    def address(self) -> tuple[int | str, ...]:
+        """Its part of the address of a sampler's substream."""
+        return self.kind, *self.integers
+
+    @property
+    def shared_address(self) -> tuple[int, ...] | None:
+        """Of the draws that it shares with other noises of its kind; None if it shares none."""
+        return None
+
+    def fakes(self, k: int) -> float:
+        """P(a uniform fake supports v), before it is randomised if it is"""
+        return 1 / k
+
+
+@dataclass(frozen=True, slots=True)
+class Keep(Common):
+    """One value: the true one if the keep draw h < threshold (out of 2**32), else a uniform one of all k."""
+
+    threshold: int
+
+    kind: ClassVar[str] = "keep"
+    design: ClassVar[None] = None  # a value is its own message
+
+    @property
+    def integers(self) -> tuple[int, ...]:
         return (self.threshold,)
 
     @property
     def address(self) -> tuple[int, ...]:
-        """Its part of the address of a sampler's substream (stream version 1: (keep, tp, tq), -1 for none)."""
+        """As in stream version 1: (keep, tp, tq), -1 for none."""
         return self.threshold, -1, -1
 
     def p(self, k: int) -> float:
@@ -52,10 +76,6 @@ class Keep:
     def q(self, k: int) -> float:
         """P(report v | not v)"""
         return (1 - self.threshold / KEEP_ONE) / k
-
-    def fakes(self, k: int) -> float:
-        """P(a uniform fake supports v), before it is randomised if it is"""
-        return 1 / k
 
     def messages(self, k: int) -> int:
         """How many different messages there are."""
@@ -68,7 +88,7 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class Sets:
+class Sets(Common):
     """One message: of the true value's set if the keep draw h < threshold (out of 2**32), else a uniform one of all.
 
     A message supports the values of whose sets it is a member.  `Keep` is the case of sets of one message each.
@@ -78,8 +98,6 @@ class Sets:
     design: Design
 
     kind: ClassVar[str] = "sets"
-    unary: ClassVar[bool] = False
-    shared_address: ClassVar[None] = None
 
     @classmethod
     def stored(cls, threshold: int, messages: int, size: int, shared: int, digest: int) -> Sets:
@@ -90,10 +108,6 @@ class Sets:
     def integers(self) -> tuple[int, ...]:
         design = self.design
         return self.threshold, design.messages, design.size, design.shared, design.digest
-
-    @property
-    def address(self) -> tuple[int | str, ...]:
-        return "sets", *self.integers
 
     @property
     def given(self) -> tuple[float, float]:
@@ -123,7 +137,7 @@ class Sets:
 
 
 @dataclass(frozen=True, slots=True)
-class Bits:
+class Bits(Common):
     """A bit per value: bit v is U < tp if v is the encoded value, else U < tq (out of 2**24)."""
 
     tp: int
@@ -151,16 +165,13 @@ class Bits:
     def q(self, k: int) -> float:
         return self.tq / ONE
 
-    def fakes(self, k: int) -> float:
-        return 1 / k
-
     @property
     def informative(self) -> bool:
         return self.tp > self.tq
 
 
 @dataclass(frozen=True, slots=True)
-class Subsets:
+class Subsets(Common):
     """A set of `size` of the k values: the own one is in it if its U < tp (out of 2**24), the rest is uniform."""
 
     tp: int
@@ -168,24 +179,16 @@ class Subsets:
 
     kind: ClassVar[str] = "subsets"
     unary: ClassVar[bool] = True
-    shared_address: ClassVar[None] = None
 
     @property
     def integers(self) -> tuple[int, ...]:
         return self.tp, self.size
-
-    @property
-    def address(self) -> tuple[int | str, ...]:
-        return "subsets", *self.integers
 
     def p(self, k: int) -> float:
         return self.tp / ONE
 
     def q(self, k: int) -> float:
         return (self.size - self.p(k)) / (k - 1)
-
-    def fakes(self, k: int) -> float:
-        return 1 / k
 
     def given(self, k: int) -> tuple[float, float]:
         """P(a set | a value in it), and P(it | a value that is not in it)."""
@@ -198,7 +201,7 @@ class Subsets:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(Common):
     """Two steps: `memo` once for each value that is held, and remembered; `second` on that, anew for each report.
 
     Both are `Keep`, or both `Bits`.  With hash cells they randomise the value's cell, by a hash that the user keeps.
@@ -210,7 +213,6 @@ class Chain:
     cells: int = 0  # of the hash; 0: there is none
 
     kind: ClassVar[str] = "chain"
-    shared_address: ClassVar[None] = None
 
     @classmethod
     def stored(cls, *integers: int) -> Chain:
@@ -228,10 +230,6 @@ class Chain:
     def integers(self) -> tuple[int, ...]:
         return *self.memo.integers, *self.second.integers, self.cells
 
-    @property
-    def address(self) -> tuple[int | str, ...]:
-        return "chain", *self.integers
-
     def steps(self, k: int) -> tuple[float, float, float, float]:
         """p1, q1 of the memo and p2, q2 of the second step: for values, bits, or cells if there are any."""
         size = self.cells or k
@@ -244,9 +242,6 @@ class Chain:
     def q(self, k: int) -> float:
         _, q1, p2, q2 = self.steps(k)
         return 1 / self.cells if self.cells else q2 + q1 * (p2 - q2)
-
-    def fakes(self, k: int) -> float:
-        return 1 / k
 
     @property
     def informative(self) -> bool:

@@ -142,12 +142,7 @@ def _hadamard_shape(e: float, k: int) -> Shape:
 
 
 HR = message_sets(
-    "hr",
-    _hadamard_shape,
-    _hadamard,
-    "e^e / (e^e + 1)",
-    "1/2",
-    "Acharya et al., AISTATS 2019 (one block)",
+    "hr", _hadamard_shape, _hadamard, "e^e / (e^e + 1)", "1/2", "Acharya et al., AISTATS 2019 (one block)"
 )
 
 
@@ -205,14 +200,7 @@ def one_bit_each(e: float, k: int) -> float:
 
 
 OUE = NoiseRule(
-    "oue",
-    Bits,
-    oue_ideal,
-    oue_thresholds,
-    one_bit_each,
-    "1/2",
-    "1 / (e^e + 1)",
-    "Wang et al., USENIX Security 2017",
+    "oue", Bits, oue_ideal, oue_thresholds, one_bit_each, "1/2", "1 / (e^e + 1)", "Wang et al., USENIX Security 2017"
 )
 SUE = NoiseRule(
     "sue",

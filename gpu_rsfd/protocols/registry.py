@@ -316,11 +316,7 @@ def _budget(entry: Protocol, epsilon: float, d: int, guarantee: str) -> float:
 
 @lru_cache(maxsize=1 << 10)
 def _largest_budget(
-    entry: Protocol,
-    epsilon: float,
-    domain: Domain,
-    priors: tuple[Thresholds | None, ...],
-    guarantee: str,
+    entry: Protocol, epsilon: float, domain: Domain, priors: tuple[Thresholds | None, ...], guarantee: str
 ) -> float:
     """The largest budget whose exact loss, if one report spends all of it, is at most epsilon over the whole domain."""
     d, kinds = len(domain), Counter(zip(domain, priors, strict=True))

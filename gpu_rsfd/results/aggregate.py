@@ -21,23 +21,12 @@ from gpu_rsfd.datasets.base import Labels, check_labels
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.late import provided
-from gpu_rsfd.protocols import (
-    DEFAULT_SETTINGS,
-    Keep,
-    Mechanism,
-    PrivacySettings,
-    Protocol,
-    Sets,
-    Subsets,
-    Unsampled,
-    as_protocol,
-    mechanisms,
-)
-from gpu_rsfd.results.estimate import PostprocessLike, postprocess, why_undefined
+from gpu_rsfd.protocols import DEFAULT_SETTINGS, Mechanism, PrivacySettings, Protocol, as_protocol, mechanisms
+from gpu_rsfd.protocols.form import Keep, Sets, Subsets, Unsampled
+from gpu_rsfd.results.estimate import Floats, PostprocessLike, postprocess, why_undefined
 from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.postprocessing import Context
 
-Floats = npt.NDArray[np.float64]
 AGAINST = ("users", "population")
 BAD = ("refuse", "count")
 BATCH = 4096  # reports that are looked at together
@@ -334,8 +323,7 @@ class Tally:
         self.ms, self._names, self._refuse = ms, names, bad == "refuse"
         self.partial = any(m.recipe.unsampled is Unsampled.NOTHING for m in ms)
         self.messages = [n.messages(m.k) if isinstance(n := m.recipe.noise, (Keep, Sets)) else None for m in ms]
-        noises = [m.recipe.noise for m in ms]
-        self.sizes = [noise.size if isinstance(noise, Subsets) else None for noise in noises]
+        self.sizes = [n.size if isinstance(n := m.recipe.noise, Subsets) else None for m in ms]
         self.n = 0
         self.bad: Counter[str] = Counter()
         self._first: tuple[int, str] | None = None

@@ -13,14 +13,11 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.planning import Plan
+from gpu_rsfd.planning import Floats, Plan
 from gpu_rsfd.protocols import Mechanism, group_size, prior_frequencies
 from gpu_rsfd.protocols.mechanism import mean_inverse_binomial
-
-Floats = npt.NDArray[np.float64]
 
 EXACT = 256  # counts up to this are summed one by one, those above as an integral
 REACH = 12  # standard deviations on either side of an estimate that its posterior needs

@@ -177,10 +177,8 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
         wanted = data.names, targets, asked.target_rmse, found
         candidates.append(Candidates(compiled, frequencies, terms, *wanted))
         specs.append(used)
-    every = candidates[0].plan
-    if searched and len(sizes) > 1:  # an epsilon of its own for each
-        epsilons = dict.fromkeys(e for each in candidates for e in each.plan.epsilons)
-        every = Plan.of(data.domain, spec.protocols, tuple(epsilons), spec.assignment, settings)
+    epsilons = dict.fromkeys(e for each in candidates for e in each.plan.epsilons)  # each may have one of its own
+    every = Plan.of(data.domain, spec.protocols, tuple(epsilons), spec.assignment, settings)
     guesses = _attacked(every, frequencies, rows, reporter or Silent()) if asked.attack else None
     found_rows, decisions = [], []
     for each, used in zip(candidates, specs, strict=True):
@@ -267,26 +265,14 @@ def _forecast(candidates: Candidates, j: int, risk: Guessed | None) -> Forecast:
     (p, e), plan, truth, target = candidates.cell, candidates.plan, candidates.truths[j], candidates.targets.get(j)
     accuracy = candidates.accuracy(p, e, j)
     useful = accuracy.useful or (target is not None and accuracy.margin <= target)
-    return Forecast(
-        candidates.names[j],
-        truth.k,
-        plan.mechanism(p, e, j).name,
-        accuracy.margin,
-        accuracy.rmse,
-        truth.uniform_error,
-        truth.sample_error(candidates.terms.n),
-        accuracy.hidden,
-        truth.held,
-        plan.protocols[candidates.smallest(e, range(len(plan.looks)), [j])],
-        useful,
-        None if useful else candidates.users_to_be_useful(p, e, j),
-        target,
-        *((float(risk.values[j]), float(risk.baselines[j])) if risk else (math.nan, math.nan)),
-        accuracy.survey,
-        accuracy.seen,
-        accuracy.silent,
-        _lie(candidates, j),
-    )
+    best = plan.protocols[candidates.smallest(e, range(len(plan.looks)), [j])]
+    needed = None if useful else candidates.users_to_be_useful(p, e, j)
+    guesses = (float(risk.values[j]), float(risk.baselines[j])) if risk else (math.nan, math.nan)
+    errors = accuracy.margin, accuracy.rmse, accuracy.hidden, truth.held
+    told = accuracy.survey, accuracy.seen, accuracy.silent, _lie(candidates, j)
+    about = candidates.names[j], truth.k, plan.mechanism(p, e, j).name
+    every: Any = *about, *errors, best, useful, needed, target, *guesses, *told
+    return Forecast(*every)
 
 
 def _lie(candidates: Candidates, j: int) -> float:

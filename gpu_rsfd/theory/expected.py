@@ -65,15 +65,6 @@ class Truth:
         self.k = len(self.all)
         self.distinct, self.places, self.times = np.unique(self.all, return_inverse=True, return_counts=True)
 
-    @cached_property
-    def uniform_error(self) -> float:
-        """The root mean square error of guessing that all values are equally frequent: the column's signal."""
-        return float(np.sqrt(np.mean((self.all - 1 / self.k) ** 2)))
-
-    def sample_error(self, n: int) -> float:
-        """That of a sample of n users of the same population, without any privacy."""
-        return float(np.sqrt(np.mean(self.all * (1 - self.all)) / n))
-
     @property
     def held(self) -> int:
         """Values that anybody has."""

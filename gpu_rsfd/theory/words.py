@@ -33,8 +33,6 @@ class Forecast(NamedTuple):
     noise: str  # how it is randomised: grr, oue-z, …
     margin: float  # 95 % of its estimated frequencies are within it
     rmse: float
-    uniform_error: float  # of guessing that all values are equally frequent: the signal
-    sample_error: float  # of a sample of the same size without privacy
     hidden: int  # values that can't be distinguished from zero
     held: int  # values that anybody has
     best: str  # the protocol with the smallest error of this column at the same epsilon

@@ -56,6 +56,10 @@ def test_every_chain_has_the_integers_of_the_stream(sampling, assignment):
             assert (result.counts[p] == result.counts[p, :, :, :1]).all(), name
 
 
+def test_a_text_is_a_list_of_one():
+    assert Rounds(fakes="fresh").fakes == Rounds(fakes=["fresh"]).fakes == ["fresh"]
+
+
 def test_a_few_chains_have_the_integers_of_the_stream():
     names = ["rsfd-l-grr", "rsfd-l-sue-r", "smp-ololoha"]
     result = made(names)

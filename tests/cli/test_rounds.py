@@ -110,6 +110,7 @@ def test_values_change_as_often_as_asked():
     (["--sampler", "marginals", "--attack"], "attack=True needs sampler=users"),
     (["--backend", "native"], "backend=native can't be used in rounds; available: auto, numpy"),
     (["--fakes", "memo,new"], "unknown fakes 'new'; available: memo, independent, fixed, fresh"),
+    (["--fakes", "memo,memo"], "fakes 'memo' is given twice"),
     (["--memo", "off", "--fakes", "fixed"], "fakes=fixed needs --memo on"),
     (["--change", "1.5"], "change=1.5 must be > 0 and <= 1"),
     (["--rounds", "99999"], "rounds=99999 must be a whole number from 0 to 65,536"),

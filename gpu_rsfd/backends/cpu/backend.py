@@ -6,8 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from gpu_rsfd.backends.base import Backend, Progress, check_noises
 from gpu_rsfd.backends.cpu.counting import COUNTERS, Task, TaskCounts, run
 from gpu_rsfd.backends.pool import Columns, Pool, Work
@@ -103,8 +101,7 @@ class NumpyBackend(Backend):
     ) -> tuple[list[Counts], Counts]:
         """Per attribute [recipe, repetition, value]; and who sampled it, [repetition, attribute]."""
         check_noises(plan, self.name, self.noises)
-        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
-        sampled = np.zeros((len(repetitions), plan.d), np.int64)
+        counts, sampled = plan.zeros(repetitions)
         tasks = list(self.tasks(plan, dataset.n, repetitions))
         small = plan.positions(dataset.n) * len(repetitions) < INLINE_POSITIONS
         if self._given is None and (small or self.workers == 1 or len(tasks) == 1):

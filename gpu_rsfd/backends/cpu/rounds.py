@@ -134,11 +134,11 @@ class Attribute:
     def permuted(self) -> npt.NDArray[np.int64]:
         return self.users.permutation(self.j, self.k)
 
-    def reports(self, rounds: range) -> Iterator[tuple[int, int, slice, Any]]:
+    def reports(self, rounds: range, at_once: int = 0) -> Iterator[tuple[int, int, slice, Any]]:
         """(round, number of the sender, values, what is sent), round by round from 0 on.
 
-        What is sent: a value or a cell of each user, for all values at once; or bits [value, user], some values at a
-        time.  For Smp also what those would send who did not sample the attribute.
+        What is sent: a value or a cell of each user, for all values at once; or bits [value, user], `at_once` values
+        at a time, or as many as stay in the cache.  For Smp also what those would send who did not sample it.
         """
         users, everyone = self.users, np.arange(self.users.size)
         for r in rounds:
@@ -155,18 +155,9 @@ class Attribute:
                     if words is None:
                         words = users.tape.value(self.j, users.repetition, users.start, users.stop, r + 1)
                     yield r, i, slice(0, self.k), self._value(sender, encoded[i], mine, words)
-            step = max(1, AT_ONCE // users.size)
+            step = at_once or max(1, AT_ONCE // users.size)
             for start in range(0, self.k if self.unary else 0, step):
                 yield from self._bits(r, slice(start, min(start + step, self.k)), encoded)
-
-    def whole(self, rounds: range) -> Iterator[tuple[int, Any]]:
-        """(round, what is sent for all values) of an attribute with a single sender."""
-        parts: list[Any] = []
-        for r, _, values, sent in self.reports(rounds):
-            parts.append(sent)
-            if values.stop == self.k:
-                yield r, np.concatenate(parts)
-                parts.clear()
 
     def _encoded(self, sender: Sender, own: npt.NDArray[np.int64], mine: Flags) -> npt.NDArray[np.int64]:
         """The value or cell that each user encodes; -1 for none."""

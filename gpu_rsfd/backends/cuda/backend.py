@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from contextlib import closing, contextmanager
 
-import numpy as np
-
 from gpu_rsfd.backends import BackendUnavailable
 from gpu_rsfd.backends.base import Backend, Progress, check_noises
 from gpu_rsfd.backends.cuda.devices import probe
@@ -86,8 +84,7 @@ class CupyBackend(Backend):
             check_noises(plan, self.name, self.noises)
             known = self._known = plan, [AttributeJob.of(a) for a in plan.attributes]
         job = Job(plan, known[1], dataset, seed, repetitions)
-        counts = [np.empty((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
-        sampled = np.zeros((len(repetitions), plan.d), np.int64)
+        counts, sampled = plan.zeros(repetitions)
         ended, advance = threading.Event(), progress or (lambda _: None)
 
         def count(runner: Runner, first: int, last: int, done: list[int]) -> None:

@@ -6,16 +6,13 @@ import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from gpu_rsfd.backends.exact.substreams import FAKE, OWN, RECIPE, Part, Streams
-from gpu_rsfd.planning import Counts
+from gpu_rsfd.planning import Counts, Floats
 from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Subsets, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.designs import Design
 from gpu_rsfd.protocols.form import Chain, implementation
 from gpu_rsfd.tape import KEEP_ONE, ONE
-
-Floats = npt.NDArray[np.float64]
 
 LARGEST_POPULATION = 10**9  # that NumPy samples from without replacement
 _SMALL = 16  # below this, Stirling's series is replaced by a table

@@ -118,8 +118,7 @@ class CountsSampler(Sampler):
         workers = min(self.workers, len(repetitions))
         if workers == 1 or dataset.n * len(repetitions) < INLINE_USERS:
             return super().count(plan, dataset, seed, repetitions, progress)
-        counts = [np.empty((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
-        sampled = np.zeros((len(repetitions), plan.d), np.int64)
+        counts, sampled = plan.zeros(repetitions)
         size = -(-len(repetitions) // (SHARES * workers))
         _ = dataset.counts  # known once, and sent along
         batches = [(plan, seed, repetitions[i : i + size]) for i in range(0, len(repetitions), size)]

@@ -92,8 +92,7 @@ class NativeBackend(Backend):
             check_noises(plan, self.name, self.noises)
             self._tables = known = plan, Tables(plan.attributes, len(plan.domain), plan.assignment)
         tables = known[1]
-        counts = [np.zeros((len(a.recipes), len(repetitions), a.k), np.int64) for a in plan.attributes]
-        sampled = np.zeros((len(repetitions), len(plan.domain)), np.int64)
+        counts, sampled = plan.zeros(repetitions)
         for held, groups in self._segments(dataset):
             pieces = list(self._pieces(tables, groups, len(repetitions)))
             for piece, (found, who) in self._done(tables, dataset.n, held, seed, repetitions, pieces):
