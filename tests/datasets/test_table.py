@@ -15,9 +15,7 @@ import pytest
 
 import gpu_rsfd
 from gpu_rsfd.datasets import as_dataset, is_table, options, table
-from gpu_rsfd.options import markdown
 
-DOCS = Path(gpu_rsfd.__file__).parents[1] / "docs" / "data.md"
 TABLE = """city,age,income,married
 Bern,30,10.5,yes
 Aarau,9,20,no
@@ -46,7 +44,7 @@ def rows(data):
 # Options
 
 
-def test_functions_and_docs_take_what_is_declared():
+def test_functions_take_what_is_declared():
     names = [option.name for option in options.OPTIONS]
     assert len(set(names)) == len(names)
     for function in (gpu_rsfd.load_table, gpu_rsfd.describe):
@@ -58,7 +56,6 @@ def test_functions_and_docs_take_what_is_declared():
     for option in options.OPTIONS:
         text = option.example.strip("'")
         option.check(option.read([text] if option.many else text, ()))
-    assert markdown(options.OPTIONS) in DOCS.read_text(encoding="utf-8")
     with pytest.raises(gpu_rsfd.InputError, match=r"unknown option 'colums' of a table; did you mean columns\?"):
         gpu_rsfd.load_table("t.csv", colums=["a"])
 
