@@ -49,7 +49,7 @@ class Local(Engine):
         self._chosen = backend, workers, devices, sampler, noises
         self.backend, self.sampler = backend, sampler
         self.workers = cores() if workers is None else integer("workers", workers, 1, 1024)
-        self.reason = "a backend is opened when something is counted"
+        self.reason = "single reports are made in NumPy; --backend chooses what counts them"
         self.say: Callable[[str], None] = lambda line: None
         if isinstance(backend, str):
             check_backend(backend, sampler, devices)
@@ -74,7 +74,7 @@ class Local(Engine):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        return "auto" if self._opened is None else self._opened.name
+        return "numpy" if self._opened is None else self._opened.name
 
     @property
     def device(self) -> str:

@@ -58,9 +58,9 @@ def aggregate(files: Annotated[list[str], typer.Argument(help=FILES, metavar="FI
 
     known, state, id = {os.path.realpath(file) for file in files}, how.pop("state"), how.pop("id")
     if len(known) < len(files) or not any(file.endswith(ENDS) for file in files):
-        raise InputError("a file is given twice, or there is neither a collection (.json) nor a state (.state)")
+        raise InputError(f"files={' '.join(files)} must be different, one at least a .json (collection) or a .state")
     if state and (state.suffix != ".state" or (state.exists() and os.path.realpath(state) not in known)):
-        raise InputError(f"state={state} must end in .state; it may exist if it is one of the files, and is continued")
+        raise InputError(f"state={state} must end in .state, and exist only if it is one of the files (to continue it)")
     if how["page"]:  # before the work
         check_target(how["page"], what="page")
     how["postprocess"] = how["postprocess"] and as_postprocess(how["postprocess"])

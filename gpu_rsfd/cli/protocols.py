@@ -80,6 +80,6 @@ def protocols(json: bool, markdown: bool, check: bool, **options: Any) -> None:
         print(f"{six}budget: of an attribute's randomiser; bits: sent by a user")
         longitudinal = any(entry.loss_is == "first" for entry in found)
         first = "; first: of the first report of a longitudinal protocol" if longitudinal else ""
-        print(f"loss: exact, between users who differ in one attribute, or in any way{first}")
+        print(f"loss: exact but for rounding (docs/privacy.md), if users differ in one attribute, or in any way{first}")
     if problems := [entry for entry in found if entry.problem]:
         print(f"– {len(problems)} can't be run here; {problems[0].name}: {problems[0].problem}")

@@ -608,8 +608,8 @@ def _rounds(columns: Sequence[Column], options: Mapping[str, Any]) -> list[Colum
         for r in range(1, len(rounds)) if options["missing_rounds"] == "last" else ():
             places[r] = np.where(places[r] == MISSING, places[r - 1], places[r])
         if (gaps := (places == MISSING).any(axis=1)).any():
-            helps = "leave these users out, or take the value of the round before (missing_rounds=last)"
-            raise InputError(f"column {rounds[int(gaps.argmax())].name!r} has missing values in a round; {helps}")
+            helps = "" if options["missing_rounds"] == "last" else ", or take the value before (missing_rounds=last)"
+            raise InputError(f"column {rounds[int(gaps.argmax())].name!r} has missing values: remove these rows{helps}")
         rows = np.tile(np.arange(places.shape[1]), len(rounds))
         long.append(replace(rounds[0], name=name, places=places.ravel(), values=list(values), rows=rows))
     return long
@@ -645,8 +645,8 @@ def _made(
         try:
             if looks and column.name not in (options["keep_identifiers"] or ()):
                 personal.append(column)
-                helps = f"; bins or a domain file make values of it, keep_identifiers={column.name} takes it as it is"
-                raise _unusable(column.name, f"looks like {looks}, with {k:,} values{helps}")
+                helps = f"or give it bins or a domain file, or take it as it is (keep_identifiers={column.name})"
+                raise InputError(f"{_unusable(column.name, f'looks like {looks}, with {k:,} values')}, {helps}")
             codes, labels = _encoded(column, options, domains)
             counts, k = np.bincount(codes, minlength=len(labels)), len(labels)
             made.append((codes.astype(np.uint16), labels))

@@ -196,10 +196,8 @@ class Rounds(Measurement):
                 counts[p, e, :, f, :, a.columns] = sums[1 + a.index][:, number]
         reporters = np.full((*counts.shape[:3], self.rounds, plan.d), view.data.n, np.int64)
         reporters[np.array(plan.partial)] = sums[0]
-        hits = sums[-1].reshape(shape[2], *shape[:2], shape[3] * self.attack, self.rounds, 3) / (
-            data.n * np.array([1, data.d, 1])
-        )
-        shares = np.moveaxis(hits, 0, 2)
+        hits = sums[-1].reshape(shape[2], *shape[:2], shape[3] * self.attack, self.rounds, 3)
+        shares = np.moveaxis(hits / (data.n * np.array([1, data.d, 1])), 0, 2)
         shares[~np.array(plan.samples), ..., 0] = np.nan
         return counts, reporters, {name: shares[..., i] for i, name in enumerate(HITS)}
 

@@ -271,11 +271,7 @@ class UnknownNoise:
     def p(self, k: int) -> float:
         return math.nan
 
-    def q(self, k: int) -> float:
-        return math.nan
-
-    def fakes(self, k: int) -> float:
-        return math.nan
+    q = fakes = p  # no probability of it is known
 
 
 def noise_of(kind: str, integers: Sequence[int]) -> Any:

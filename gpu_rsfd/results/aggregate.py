@@ -415,14 +415,10 @@ class Tally:
             if len(report) != d:
                 raise ValueError(f"it has {len(report)} entries, but there are {d} attributes")
             return list(enumerate(report))
-        if (
-            len(report) != 2
-            or not isinstance(report[0], (int, np.integer))
-            or isinstance(report[0], bool)
-            or not 0 <= report[0] < d
-        ):
+        first = report[0] if len(report) == 2 else None
+        if not isinstance(first, (int, np.integer)) or isinstance(first, bool) or not 0 <= first < d:
             raise ValueError(f"it is {_shown(report)}, not a pair of an attribute 0 … {d - 1} and what is sent for it")
-        return [(int(report[0]), report[1])]
+        return [(int(first), report[1])]
 
     def _column(self, entries: Any, j: int) -> npt.NDArray[Any] | None:
         """All entries of an attribute as an array; None if some have another shape or are no numbers."""

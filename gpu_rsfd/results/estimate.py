@@ -24,14 +24,15 @@ Contexts: TypeAlias = Callable[[int, int, int], Context]  # of a protocol, epsil
 
 def estimates(plan: Plan, counts: Counts, reporters: Counts) -> Floats:
     """Unbiased estimates, [protocol, epsilon, repetition, value].  NaN where nobody reported an attribute (Smp)."""
+    if counts.ndim != 4:  # of rounds, whose estimates are not kept
+        raise InputError("the counts of several rounds give no estimates; result['mse'] has the errors of each round")
     out = np.full(counts.shape, np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         for p, row in enumerate(plan.cells):
             for e, cell in enumerate(row):
                 m = np.where(reporters[p, e] > 0, reporters[p, e], np.nan)
                 for a, recipe in zip(plan.attributes, cell, strict=False):  # no recipes: the cell is not asked for
-                    columns = a.columns
-                    out[p, e, :, columns] = a.estimate(recipe, counts[p, e, :, columns], m[:, a.index, None])
+                    out[p, e, :, a.columns] = a.estimate(recipe, counts[p, e, :, a.columns], m[:, a.index, None])
     return out
 
 

@@ -249,16 +249,13 @@ class Result(Header, Viewed):
     def take(self, protocols: Sequence[int], epsilons: Sequence[int]) -> Result:
         """Some protocols and epsilons."""
         cells: Any = np.ix_(protocols, epsilons)
-
-        def part(name: str) -> Callable[[], Any]:
-            return lambda: self[name][cells]
-
-        return replace(self, plan=self.plan.take(protocols, epsilons), kept={name: part(name) for name in self.kept})
+        kept = {name: lambda name=name: self[name][cells] for name in self.kept}
+        return replace(self, plan=self.plan.take(protocols, epsilons), kept=kept)
 
     @property
     def has_counts(self) -> bool:
-        """Whether counts are available: not in a file made with `--keep mse`, nor in one of another measurement."""
-        return "counts" in self.kept and "reporters" in self.kept
+        """Whether there are counts to estimate from: not with `--keep mse`, nor in a file of another measurement."""
+        return {"counts", "reporters"} <= {*self.kept} and self.dims("counts") == (*CELL, "value")
 
     @property
     def has_errors(self) -> bool:
@@ -303,12 +300,13 @@ class Result(Header, Viewed):
         Returns
         -------
         ndarray
-            [protocol, epsilon, repetition].  NaN where an attribute has no estimate.
+            [protocol, epsilon, repetition]; of `rounds`, also by round.  NaN where an attribute has no estimate.
 
         Raises
         ------
         InputError
-            If a name is unknown; or if a file made with ``--keep mse`` is asked for more than the errors it holds.
+            If a name is unknown; or if a file made with ``--keep mse``, or by `rounds`, is asked for more than the
+            errors it holds.
         """
         how, kind = as_metric(metric), estimate.as_postprocess(postprocess)
         if "mse" in self.kept and how.function is metrics.mse and kind in estimate.STORED:

@@ -6,12 +6,12 @@ import json
 from importlib import resources
 from typing import Any
 
-from rich import print as printed
+from rich.console import Console
 
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.results.aggregate import Aggregate
 from gpu_rsfd.show.panels import Page, lettered
-from gpu_rsfd.show.tables import escaped, finite, plain_table
+from gpu_rsfd.show.tables import WIDTH, escaped, finite, plain_table
 
 WHOSE = {"users": "the users who reported", "population": "the population that these users are a random sample of"}
 QUIET = ("count", "reporters", "standard_error")  # not in the table
@@ -37,7 +37,7 @@ def show(document: dict[str, Any], rows: list[dict[str, Any]], left_out: str) ->
     for row in rows:
         cells = (cell for name, cell in row.items() if name not in QUIET)
         table.add_row(*(f"{escaped(x)} " if isinstance(x, str) else f" {100 * x:.2f} %" for x in cells))
-    printed(table)
+    Console(width=WIDTH, highlight=False).print(table)
 
 
 def page(document: dict[str, Any]) -> str:

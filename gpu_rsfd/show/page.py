@@ -23,7 +23,7 @@ from gpu_rsfd.protocols import DEFAULT_SETTINGS, Unsampled
 from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED, Floats
 from gpu_rsfd.results.metrics import as_metric, average, first_line, metric_names, mse, name_of
 from gpu_rsfd.results.result import Result, Results
-from gpu_rsfd.show import charts, rows
+from gpu_rsfd.show import charts, rows, statistics
 from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.plots import AXES, check_target, exact_losses, loss_notes, sizes_of, varying_in
 from gpu_rsfd.show.rows import Cells, How, is_error, part_of, run_of, shown, source_of
@@ -174,6 +174,7 @@ def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attacks: 
             "theory": None if cells.theory is None else _numbers(cells.drawn_theory),
             "published": None if cells.published is None else _numbers(cells.published),
             "best": cells.best.astype(int).tolist(),
+            "advice": statistics.advice(cells.means, cells.column),
         }
 
     others = results if attacks is None else attacks

@@ -100,16 +100,16 @@ def enough(protocols: int = 2) -> int:
 
 def advice(found: Means, column: Column) -> str:
     """How many repetitions would do, where there are too few for a verdict; else nothing."""
-    count, protocols = found.deviation.shape[-1], len(found.mean)
-    if count < 2 or protocols < 2 or not np.isfinite(found.mean).any():
+    count, protocols, known = found.deviation.shape[-1], len(found.mean), np.isfinite(found.mean)
+    if count < 2 or protocols < 2 or not known.any():
         return ""
     if column.discrete and count < enough(protocols):
         return f"{column.axis or column.label} takes few different values: no * below {enough(protocols)} repetitions"
-    known = np.isfinite(found.mean)
     for more in (count, *(m for m in (enough(protocols), 20, 30, 50, 100, 200, 300, 500, 1000, 10_000) if m > count)):
         scaled = found._replace(deviation=found.deviation * math.sqrt(count / more), known=known * more)
         if among_best(scaled, column.better)[known].mean() <= (0.5 if more > count else 1 - 1e-9):
-            return f"all are marked: about {more:,} repetitions would exclude half of them" if more > count else ""
+            name = column.axis or column.label
+            return f"{name}: all are marked; about {more:,} repetitions would exclude half of them" * (more > count)
     return ""
 
 

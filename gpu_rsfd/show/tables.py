@@ -203,10 +203,9 @@ def show(results: Results, how: How, form: str = "table") -> None:
                 for line in (*_without_estimate(result), *without_number(result, how)):
                     console.print(line, markup=False)
     stars = marked(every)
-    hints = [advice(cells.means, cells.column) for cells in every if cells.best is not None]
     undefined = any(cells.how is None and np.isnan(cells.mean).any() for cells in every)
     console.print("; ".join([BRACKETS, *([f"* {stars}"] if stars else []), *(["– not applicable"] * undefined)]))
-    for hint in dict.fromkeys(filter(None, hints)):
+    for hint in dict.fromkeys(filter(None, (advice(c.means, c.column) for c in every if c.best is not None))):
         console.print(hint, markup=False)
     if contents := rows.contents_of(results):
         console.print(escaped(f"this file {contents}"))

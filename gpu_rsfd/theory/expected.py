@@ -130,9 +130,8 @@ def expected_mse(
 def attributes_of(domain: Sequence[int], frequencies: npt.ArrayLike | None) -> tuple[Truth, ...]:
     """Each attribute's frequencies from those of all values in order, uniform by default; one object for equal ones."""
     domain = Domain.of(domain)
-    flat = (
-        np.concatenate([np.full(k, 1 / k) for k in domain]) if frequencies is None else np.asarray(frequencies, float)
-    )
+    given = np.concatenate([np.full(k, 1 / k) for k in domain]) if frequencies is None else frequencies
+    flat = np.asarray(given, float)
     if flat.shape != (domain.total,):
         raise InputError(f"frequencies has shape {flat.shape}; one for each of the {domain.total} values is needed")
     parts = [flat[columns] for columns in domain.slices]

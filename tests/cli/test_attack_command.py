@@ -18,6 +18,7 @@ def test_attack_show_and_plot(tmp_path):
     done = run("attack", *options, "--guarantee", "attribute", cwd=tmp_path)
     assert "share of users whose sampled attribute is guessed; without a report: 0.5000" in done.stdout
     assert "guarantee: attribute; prior of fakes: dirichlet:1.0" in done.stdout
+    assert "backend numpy (1 CPU process): single reports are made in NumPy" in done.stderr
     assert sorted(p.name for p in tmp_path.iterdir()) == ["attack.h5", "attack.png"]
     before = (tmp_path / "attack.h5").read_bytes()
     again = run("attack", *options, "--guarantee", "attribute", cwd=tmp_path)

@@ -85,6 +85,10 @@ def test_bad_input(words, message, monkeypatch, capsys, tmp_path):
     assert message in line
 
 
+def test_the_loss_is_called_exact_but_for_rounding(monkeypatch, capsys):
+    assert "loss: exact but for rounding (docs/privacy.md), if users" in listed(monkeypatch, capsys)
+
+
 def test_families():
     known = ["a-1", "a-2", "b-1"]
     assert expanded(["a-*"], known, "x") == ["a-1", "a-2"]

@@ -6,6 +6,7 @@ from command import call, refusal
 
 import gpu_rsfd
 from gpu_rsfd.datasets.evolving import ChangingDataset
+from gpu_rsfd.results.estimate import DEFAULT, STORED
 
 SMALL = ["--users", "200", "--domain", "3,4", "--epsilon", "1", "--protocol", "rsfd-l-grr,smp-l-osue", "--no-plot"]
 WIDE = "id,h_1,m_1,h_2,m_2,h_3,m_3\n" + "".join(
@@ -19,6 +20,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wide.csv").write_text(WIDE)
     (tmp_path / "gaps.csv").write_text(WIDE.replace("7,3,b,0", "7,3,b,"))
+    (tmp_path / "first.csv").write_text(WIDE.replace("7,3,b,0", "7,,b,0"))
     return tmp_path
 
 
@@ -38,6 +40,10 @@ def test_a_file_is_resumed_extended_and_shown(monkeypatch, capsys):
         data, rounds=4, change=0.3, protocols=["rsfd-l-grr"], epsilons=1.0, repetitions=3, keep="counts"
     )
     assert np.array_equal(result.counts[0], a.counts[0])
+    assert np.array_equal(a.error(), a["mse"][..., STORED.index(DEFAULT)])
+    for asked in (a.estimates, lambda: a.error("mae"), lambda: a.to_dataframe("value")):
+        with pytest.raises(gpu_rsfd.InputError, match=r"^the counts of several rounds give no estimates"):
+            asked()
     capsys.readouterr()
     assert call(monkeypatch, "show", "a.h5") == 0
     shown = capsys.readouterr().out
@@ -111,12 +117,17 @@ def test_values_change_as_often_as_asked():
     (["--dataset", "wide.csv", *ROUNDS_IN, "--rounds", "4"], "rounds=4, but 'wide' has 3"),
     (["--dataset", "wide.csv", *ROUNDS_IN, "--change", "0.1"], "whose values have rounds already"),
     (["--dataset", "wide.csv", "--rounds-in", "h_*,m_[12]"], "fits 3 of 5 columns"),
-    (["--dataset", "gaps.csv", "--rounds-in", "h_*"], "column 'h_2' has missing values in a round"),
+    (["--dataset", "gaps.csv", "--rounds-in", "h_*"], "rows, or take the value before (missing_rounds=last)"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(monkeypatch, capsys, here, arguments, words):
     size = [] if "--dataset" in arguments else SMALL[:4]
     assert words in refusal(monkeypatch, capsys, here, ["rounds", *size, "--epsilon", "1", *arguments, "--no-plot"])[-1]
     assert not list(here.glob("rounds.h5*"))
+
+
+def test_no_value_before_the_first_round(here):
+    with pytest.raises(gpu_rsfd.InputError, match=r"column 'h_1' has missing values: remove these rows$"):
+        gpu_rsfd.load_table("first.csv", rounds_in="h_*", missing_rounds="last")
 
 
 def test_bad_arrays_are_one_line():

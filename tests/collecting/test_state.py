@@ -179,9 +179,9 @@ def test_states_are_saved_merged_and_continued(here, monkeypatch, capsys):
     assert call(monkeypatch, "aggregate", "m.state", "tuesday.jsonl", "--state", "m.state") == 0  # continued in place
     assert State.read("m.state").n == 500
     for words, why in [
-        (["m.state", "t.state", "m.state"], "given twice"),
-        (["monday.jsonl"], "neither a collection"),
-        (["t.state", "--state", "m.state"], "m.state"),
+        (["m.state", "t.state", "m.state"], "files=m.state t.state m.state must be different"),
+        (["monday.jsonl"], "files=monday.jsonl must be different, one at least a .json"),
+        (["t.state", "--state", "m.state"], "exist only if it is one of the files"),
         (["t.state", "--state", "m.json"], "must end in .state"),
         (["none.state"], "No such file"),
         (["collection.json", "none.jsonl"], "No such file"),
@@ -227,6 +227,9 @@ def test_packed_and_truncated_files(here, monkeypatch, capsys):
 
 def test_what_is_printed(here, monkeypatch, capsys):
     words = ["aggregate", "collection.json", "monday.jsonl", "--against", "population", "--postprocess", "simplex"]
+    monkeypatch.setenv("COLUMNS", "40")
+    assert call(monkeypatch, *words) == 0
+    assert capsys.readouterr().out.count(" %") == 10 * 4 + 1  # nothing is cut in a narrow terminal
     assert call(monkeypatch, *words, "--page", "p.html", "--csv") == 0
     rows = [*csv.DictReader(io.StringIO(capsys.readouterr().out))]
     assert [*rows[0]] == [

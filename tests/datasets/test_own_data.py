@@ -57,7 +57,10 @@ def test_columns_missing_and_resume(people):
     assert (result.n, result.names) == (6, ("sex", "city"))
     assert "nothing to do" in run("sweep", *options, cwd=people).stderr
     (people / "people.csv").write_text(CSV.replace("Lyon", "Nice"))  # another table is another sweep
-    assert "holds another sweep" in run("sweep", *options, cwd=people, code=2).stderr
+    assert (
+        "holds the results of another `gpu-rsfd sweep`; give another --output"
+        in run("sweep", *options, cwd=people, code=2).stderr
+    )
 
 
 @pytest.mark.parametrize("arguments,message", [

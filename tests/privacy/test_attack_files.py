@@ -76,7 +76,7 @@ def test_an_interrupted_attack_goes_on(tmp_path, monkeypatch):
 def test_another_attack_is_not_mixed_in(tmp_path):
     run(tmp_path / "a.h5")
     other = Spec.of(SPEC, guarantee="user")
-    with pytest.raises(InputError, match=r"holds another (.|\n)*guarantee: attribute in the file"):
+    with pytest.raises(InputError, match=r"holds the results of another (.|\n)*guarantee: attribute in the file"):
         run(tmp_path / "a.h5", other)
     with pytest.raises(InputError, match="knowledge: true in the file"):
         run(tmp_path / "a.h5", knowledge="estimated")

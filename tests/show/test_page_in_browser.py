@@ -484,6 +484,7 @@ def test_against_the_domain_scores_and_what_is_undefined(visit, made):
     after(page, "error-chart", lambda: page.select_option("#dataset", label="uniform-n500-d3-k4"))
     shown("uniform-n500-d3-k3", "uniform-n500-d3-k4")
     assert page.is_checked("input[value=linear]")  # a score
+    assert "takes few different values: no * below 6 repetitions" in page.inner_text("#caption")
     page.click("#table th:nth-child(2) button")  # the best first: the largest
     order = page.eval_on_selector_all("#table tbody th", "heads => heads.map(h => h.textContent)")
     best = found["uniform-n500-d3-k4"].argmax()

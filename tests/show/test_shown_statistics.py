@@ -242,7 +242,7 @@ def test_a_table_says_how_many_repetitions_would_do(capsys):
     assert "topk:3_avg takes few different values: no * below 10 repetitions" in text
     assert text.count("*") == 1
     show(Results({"few": few}), How())
-    hint = r"all are marked: about ([\d,]+) repetitions would exclude half of them"
+    hint = r"all are marked; about ([\d,]+) repetitions would exclude half of them"
     number = re.search(hint, capsys.readouterr().out)
     more = gpu_rsfd.simulate(data, epsilons=1.0, repetitions=4 * int(number[1].replace(",", "")), seed=1)
     assert not shown(Results({"more": more}), "more", How())[0].best.all()

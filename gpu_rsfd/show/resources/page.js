@@ -232,7 +232,7 @@
       return tr;
     }));
     const set = dataset();
-    $("caption").textContent = `${metric().label} (standard error of the last digits): ${set.name}, n = ${set.n.toLocaleString("en")}, ${postprocess()}; ${starred()}${page.guarantee && `; ${page.guarantee}`}`;
+    $("caption").textContent = `${metric().label} (standard error of the last digits): ${set.name}, n = ${set.n.toLocaleString("en")}, ${postprocess()}; ${[starred(), errorsOf(set).advice, page.guarantee].filter(Boolean).join("; ")}`;
   }
 
   const starred = () => (dataset().repetitions > 1 ? "* not significantly worse than the best in its column" : `* the ${metric().larger ? "largest" : "smallest"} in its column`);
