@@ -52,19 +52,13 @@ def aggregate(files: Annotated[list[str], typer.Argument(help=FILES, metavar="FI
     from rich.console import Console
 
     from gpu_rsfd.collecting.collection import State
-    from gpu_rsfd.results.aggregate import check_told
-    from gpu_rsfd.results.estimate import as_postprocess
-    from gpu_rsfd.show.plots import check_target
 
     known, state, id = {os.path.realpath(file) for file in files}, how.pop("state"), how.pop("id")
     if len(known) < len(files) or not any(file.endswith(ENDS) for file in files):
         raise InputError(f"files={' '.join(files)} must be different, one at least a .json (collection) or a .state")
     if state and (state.suffix != ".state" or (state.exists() and os.path.realpath(state) not in known)):
         raise InputError(f"state={state} must end in .state, and exist only if it is one of the files (to continue it)")
-    if how["page"]:  # before the work
-        check_target(how["page"], what="page")
-    how["postprocess"] = how["postprocess"] and as_postprocess(how["postprocess"])
-    check_told(how["against"], how["level"])
+    check_asked(how)
     started = [State.read(f, id) if f.endswith(".state") else State(f, id) for f in files if f.endswith(ENDS)]
     counted = reduce(add, started)
     bar = partial(progress.open, description="", console=Console(stderr=True), disable=not sys.stderr.isatty())
@@ -74,6 +68,20 @@ def aggregate(files: Annotated[list[str], typer.Argument(help=FILES, metavar="FI
     if state and counted.n:
         counted.save(state)
     tell(counted, **how)
+
+
+def check_asked(how: dict[str, Any]) -> None:
+    """Refuse what can't be told, before the work."""
+    from gpu_rsfd.results.aggregate import check_told
+    from gpu_rsfd.results.estimate import as_postprocess
+    from gpu_rsfd.show.plots import check_target
+
+    if how["csv"] and how["json"]:
+        raise InputError("--csv and --json exclude each other")
+    if how["page"]:
+        check_target(how["page"], what="page")
+    how["postprocess"] = how["postprocess"] and as_postprocess(how["postprocess"])
+    check_told(how["against"], how["level"])
 
 
 def tell(counted: Any, against: str, level: float, postprocess: str | None, page: Path | None, **form: bool) -> Any:
@@ -113,6 +121,7 @@ def rehearse(
     from gpu_rsfd.collecting.collection import Client, State
     from gpu_rsfd.datasets import describe
 
+    check_asked(options)
     client, state = Client(file), State(file)
     if output.exists():
         raise InputError(f"output={output} exists; give another name")

@@ -62,10 +62,8 @@ def page(results: Results, title: str, attacks: Results | None = None, metric: s
     """The page as text; `metric` is the one that it shows first."""
     if not results:
         raise InputError("the results file has no finished repetitions yet; nothing to show")
-    if not all(is_error(result, name) for result in results.values() for name in [*result.columns][:1]):
-        raise InputError(
-            "the results have no errors of estimates, which a page is about; add them to a page by --attack"
-        )
+    if not all(is_error(result, next(iter(result.columns), "")) for result in results.values()):
+        raise InputError("a page needs the results of a sweep; what an attack guesses is added to it by --attack")
     content = document(results, title, attacks, metric)
     folder = resources.files("gpu_rsfd.show").joinpath("resources")
     parts = {name: folder.joinpath(name).read_text("utf-8") for name in ("page.html", "page.css", "page.js")}

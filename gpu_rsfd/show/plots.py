@@ -173,7 +173,7 @@ def tradeoff(results: Results, how: How) -> Any:
 def _found(results: Results, how: How) -> dict[str, list[Cells]]:
     found = {name: shown(results, name, how) for name in results}
     if not any(found.values()):
-        raise InputError("the results file has no finished repetitions yet; nothing to plot")
+        raise InputError("nothing to plot: no finished repetitions yet, or a measurement without columns")
     return found
 
 

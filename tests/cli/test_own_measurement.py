@@ -266,3 +266,18 @@ def test_an_array_that_would_hide_a_part_of_the_result_is_refused(name):
     )
     with pytest.raises(gpu_rsfd.InputError, match=f"Hiding.arrays names '{name}', which can't be the name of an array"):
         gpu_rsfd.run(kind(), "nursery")
+
+
+def test_a_measurement_without_columns_has_no_figure_and_no_page(tmp_path, monkeypatch, capsys):
+    text = "import gpu_rsfd\n\n\nclass Bare(gpu_rsfd.Measurement):\n    arrays = {'x': ()}\n\n"
+    text += "    def measure(self, view):\n        return {'x': view.counts()[1][..., 0]}\n"
+    (tmp_path / "bare.py").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    size = ["--users", "50", "--domain", "2", "--epsilon", "1", "--repetitions", "2", "--protocol", "smp-grr"]
+    assert call(monkeypatch, "run", "bare.py:Bare", *size, "--output", "b.h5", "--no-plot", "--quiet") == 0
+    for words, why in (
+        (["page", "b.h5"], "a page needs the results of a sweep"),
+        (["plot", "b.h5"], "without columns"),
+    ):
+        (line,) = refusal(monkeypatch, capsys, tmp_path, words)
+        assert why in line

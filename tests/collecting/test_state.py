@@ -329,6 +329,9 @@ def test_from_a_table_to_the_estimates(people, monkeypatch, capsys):
     for words, why in [
         (["rehearse", "c.json", "--dataset", "people.csv"], "rehearsal.jsonl exists"),
         (["rehearse", "c.json"], "Missing option"),
+        (["rehearse", "c.json", "--dataset", "people.csv", "--output", "o", "--level", "2"], "level=2.0"),
+        (["rehearse", "c.json", "--dataset", "people.csv", "--output", "o", "--page", "o.txt"], "must end in .html"),
+        (["rehearse", "c.json", "--dataset", "people.csv", "--output", "o", "--csv", "--json"], "exclude each other"),
         (["rehearse", "c.json", "--dataset", "none.csv", "--output", "o"], "none.csv does not exist"),
         (["rehearse", "domain.json", "--dataset", "people.csv", "--output", "o"], "can't be used"),
         ([*plan[:-1], "d.json"], "'sex' are what the table holds"),

@@ -22,8 +22,8 @@ LIMITS = {
     "results": 962,
     "collecting": 369,
     "theory": 1_071,
-    "show": 2_025,
-    "cli": 1_416,
+    "show": 2_023,
+    "cli": 1_418,
     "contract and doctor": 342,
 }
 IN_ALL = 16_547

@@ -256,7 +256,7 @@ def test_bad_input_of_page(monkeypatch, capsys, file, tmp_path):
         (["r.h5", "--output", "r.h5"], "page=r.h5 is the results file itself"),
         (["r.h5", "--output", "r.png"], "page=r.png must end in .html"),
         (["r.h5", "--output", "no/r.html"], "page=no/r.html: the folder no does not exist"),
-        (["a.h5"], "the results have no errors of estimates, which a page is about; add them to a page by --attack"),
+        (["a.h5"], "a page needs the results of a sweep; what an attack guesses is added to it by --attack"),
         (["r.h5", "--attack", "r.h5"], "attack on 'mine' holds errors; a results file of gpu-rsfd attack is needed"),
     ]:
         assert message in refusal(monkeypatch, capsys, folder, ["page", *arguments])[-1]
