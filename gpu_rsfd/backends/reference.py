@@ -174,4 +174,5 @@ CASES = (
     Case(151, (3, 2), STEPS[:4], ("spl-oue", "smp-oue", "spl-sue")),  # sizes of kernels that no other case needs
     Case(152, (3, 2), STEPS[:16], ("spl-oue",)),
     Case(153, (2, 3), STEPS, ("smp-oue",)),
+    Case(154, (3, 2), STEPS[:10], ("spl-oue",)),
 )

@@ -68,7 +68,9 @@ def test_marginals_have_the_moments_of_counts_in_each_attribute(protocol, assign
 @pytest.mark.slow
 @pytest.mark.parametrize("assignment", ASSIGNMENTS)
 def test_full_joint_law_of_a_tiny_case(assignment, monkeypatch):
-    def permutation(self, repetition, n, start, stop):  # the tape's own takes milliseconds if n is far below 256
+    def permutation(
+        self, repetition, n, start, stop, place=0
+    ):  # the tape's own takes milliseconds if n is far below 256
         return np.random.default_rng([self._seed, repetition]).permutation(n)[start:stop].astype(np.uint64)
 
     monkeypatch.setattr(Tape, "positions", permutation)

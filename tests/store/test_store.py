@@ -104,17 +104,16 @@ def test_show(stored):
     assert "mine: n = 2,000, d = 2, 6 repetitions" in table
     assert "*" in table
     csv = run("show", path, "--csv", cwd=path.parent).stdout.splitlines()
-    assert csv[0].startswith(
-        "dataset,users,attributes,protocol,epsilon,metric,postprocess,repetitions,error,standard_error,"
-    )
+    assert csv[0].startswith("dataset,users,d,k,protocol,label,epsilon,metric,postprocess,repetitions,error,")
     assert len(csv) == 13
     mse = result.mse("clip-normalize")[0, 0]
-    row = csv[1].split(",")
-    assert row[:8] == ["mine", "2000", "2", "rsfd-grr", "0.5", "mse", "clip-normalize", "6"]
-    assert float(row[8]) == pytest.approx(mse.mean(), rel=1e-12)
-    assert float(row[9]) == pytest.approx(mse.std(ddof=1) / np.sqrt(6), rel=1e-9)
+    row = dict(zip(csv[0].split(","), csv[1].split(","), strict=True))
+    assert (row["dataset"], row["users"], row["d"], row["protocol"]) == ("mine", "2000", "2", "rsfd-grr")
+    assert (row["epsilon"], row["metric"], row["postprocess"]) == ("0.5", "mse", "clip-normalize")
+    assert float(row["error"]) == pytest.approx(mse.mean(), rel=1e-12)
+    assert float(row["standard_error"]) == pytest.approx(mse.std(ddof=1) / np.sqrt(6), rel=1e-9)
     rows = json.loads(run("show", path, "--json", cwd=path.parent).stdout)["rows"]
-    assert rows[0]["error"] == float(row[8])
+    assert rows[0]["error"] == float(row["error"])
 
 
 @pytest.mark.parametrize("mean,error,text", [
