@@ -60,12 +60,12 @@ def check_repetitions(repetitions: SupportsIndex | range) -> range:
     return repetitions
 
 
-def check_share(name: str, value: object) -> float:
-    """A number above 0 and at most 1."""
+def check_share(name: str, value: object, sign: str = ">") -> float:
+    """A number above 0, or with the sign >= at least 0, and at most 1."""
     try:
         share = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise InputError(f"{name}={value!r} must be a number > 0 and <= 1") from None
-    if not 0 < share <= 1:
-        raise InputError(f"{name}={share} must be > 0 and <= 1")
+        raise InputError(f"{name}={value!r} must be a number {sign} 0 and <= 1") from None
+    if not 0 <= share <= 1 or (share == 0 and sign == ">"):
+        raise InputError(f"{name}={share} must be {sign} 0 and <= 1")
     return share

@@ -196,6 +196,8 @@ class Collection:
 
     def codes(self, record: Mapping[str, object]) -> list[int]:
         """The places of a record's values among the labels."""
+        if not isinstance(record, Mapping):
+            raise InputError(f"record is of type {type(record).__name__}; a value by column is needed, as in a dict")
         if unknown := [name for name in record if name not in self.names]:
             raise InputError(f"the collection has no column {unknown[0]!r}; columns: {shorten(self.names)}")
         return [column.code(record.get(column.name)) for column in self.columns]

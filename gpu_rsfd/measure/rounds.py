@@ -18,7 +18,7 @@ from gpu_rsfd.measure.base import Measurement
 from gpu_rsfd.measure.block_guesses import Seen, right
 from gpu_rsfd.measure.inference import Inference
 from gpu_rsfd.measure.ledger import occurrences, spent
-from gpu_rsfd.options import OUTPUT, distinct, entries, option_field, read_list, read_whole
+from gpu_rsfd.options import OUTPUT, distinct, entries, option_field, read_list, whole
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.protocols import Unsampled
 from gpu_rsfd.results.estimate import DEFAULT, STORED, errors_of
@@ -48,11 +48,12 @@ class Rounds(Measurement):
     """Simulate a collection over rounds with memoisation: errors, what users have spent, what an attacker guesses."""
 
     rounds: int = option_field(
-        "N", "Rounds of the collection.", "24", read=read_whole("rounds"), default=0, type_text="int, optional",
+        "N", "Rounds of the collection.", "24", default=0, type_text="int, optional",
+        read=lambda n, names: integer("rounds", whole("rounds", n), 1, MOST_ROUNDS),
         check=lambda n: integer("rounds", n, 0, MOST_ROUNDS), default_text=f"the data's, else {ROUNDS}")  # fmt: skip
     change: float = option_field(
         "SHARE", "Probability that a user draws a new value of an attribute before a round.", "0.05", default=0.0,
-        check=lambda value: 0.0 if value in (0, "0") else check_share("change", value), default_text="0",
+        check=lambda value: check_share("change", value, ">="), default_text="0",
         type_text="float, optional")  # fmt: skip
     memo: str = option_field(
         "NAME", "Whether users remember what they randomised, or randomise their values afresh in each round (off).",

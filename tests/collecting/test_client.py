@@ -233,6 +233,8 @@ def test_what_is_no_collection(tmp_path):
 
 def test_a_report_is_made_from_the_words_of_the_operating_system(monkeypatch):
     made = asked("rsfd-adp")
+    with pytest.raises(gpu_rsfd.InputError, match="record is of type int; a value by column is needed, as in a dict"):
+        Client(made).randomise(5)
     drawn = []
     monkeypatch.setattr(os, "urandom", lambda n: drawn.append(n) or b"\x01" * n)
     record = {"sex": "male", "age": 41, "city": "Wien"}

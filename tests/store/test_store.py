@@ -1,6 +1,7 @@
 """The results file as others read it."""
 
 import json
+from csv import DictReader
 
 import h5py
 import numpy as np
@@ -107,7 +108,7 @@ def test_show(stored):
     assert csv[0].startswith("dataset,users,d,k,protocol,label,epsilon,metric,postprocess,repetitions,error,")
     assert len(csv) == 13
     mse = result.mse("clip-normalize")[0, 0]
-    row = dict(zip(csv[0].split(","), csv[1].split(","), strict=True))
+    row = next(DictReader(csv))
     assert (row["dataset"], row["users"], row["d"], row["protocol"]) == ("mine", "2000", "2", "rsfd-grr")
     assert (row["epsilon"], row["metric"], row["postprocess"]) == ("0.5", "mse", "clip-normalize")
     assert float(row["error"]) == pytest.approx(mse.mean(), rel=1e-12)
