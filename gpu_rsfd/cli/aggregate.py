@@ -61,7 +61,7 @@ def aggregate(files: Annotated[list[str], typer.Argument(help=FILES, metavar="FI
     check_asked(how)
     started = [State.read(f, id) if f.endswith(".state") else State(f, id) for f in files if f.endswith(ENDS)]
     counted = reduce(add, started)
-    bar = partial(progress.open, description="", console=Console(stderr=True), disable=not sys.stderr.isatty())
+    bar = partial(progress.open, description="", console=Console(stderr=True)) if sys.stderr.isatty() else open
     for file in files:
         if not file.endswith(ENDS):
             counted.add(file, bar)

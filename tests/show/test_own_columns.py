@@ -213,4 +213,4 @@ def test_what_needs_errors_says_so(monkeypatch, capsys, folder):
         assert f"{options[0]} is for errors of estimates; this file has none, but support" in line
     pytest.importorskip("vl_convert")
     (line,) = refusal(monkeypatch, capsys, folder, ["page", "mine.h5"])
-    assert "the results have no errors of estimates" in line
+    assert "a page needs the results of a sweep" in line
