@@ -46,6 +46,7 @@ def expected():
     return counted(NumpyBackend(workers=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_cases_made_at_random(seed):
     assert first_difference(build.built().library, 12, seed) == ""

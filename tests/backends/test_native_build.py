@@ -263,6 +263,7 @@ while True:  # the real cache and ours change places, as often as possible
 """
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to act as another user")
 def test_another_user_who_swaps_the_cache(tiny, monkeypatch):

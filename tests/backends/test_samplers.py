@@ -166,6 +166,7 @@ def test_cutting_changes_nothing(monkeypatch):
     assert sum(done) == 3 * plan.positions(data.n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [10**9, 2**53])
 def test_marginals_of_a_billion_users_and_more(n):
     """Unbiased, with the variance of the mathematics, where no user-level simulation can go."""

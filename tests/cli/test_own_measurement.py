@@ -86,6 +86,7 @@ def test_in_python(folder, truth):
         gpu_rsfd.run(space["Growing"](), "nursery", **cells)
 
 
+@pytest.mark.slow
 def test_by_the_command(folder, truth):
     """Resumed, extended, and opened by a process that does not know the class."""
     run("run", "mine.py:Growing", *SIZE, "--steps", "4", "--repetitions", "3", "--epsilon", "2", *CELLS[:2],

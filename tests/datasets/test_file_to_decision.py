@@ -113,6 +113,7 @@ def opened(folder, page):
     ]
 
 
+@pytest.mark.slow
 def test_a_hospitals_export(printed, tmp_path):
     pytest.importorskip("vl_convert")
     sentences, sweep, page = decided(printed, "hospital", tmp_path)

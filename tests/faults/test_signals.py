@@ -42,6 +42,7 @@ def struck(function, *numbers):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
 def test_no_exception_in_a_figure(tmp_path, number):
     """Matplotlib raises others in their place; nothing is half written."""
@@ -53,6 +54,7 @@ def test_no_exception_in_a_figure(tmp_path, number):
     assert [path.name for path in tmp_path.iterdir()] == ["r.h5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["files.FileImage.write", "threading.Condition.wait", "h5py.File.close", "os.fsync"])
 @pytest.mark.parametrize("numbers", [[signal.SIGHUP], [signal.SIGTERM, signal.SIGINT]])
 def test_no_exception_while_a_file_is_written(tmp_path, place, numbers):

@@ -22,6 +22,7 @@ def test_the_script(monkeypatch, capsys, tmp_path):
     assert b"/Subtype /Type3" not in (tmp_path / "both.pdf").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_commands(monkeypatch, capsys, tmp_path):
     """In their order, those in the text included; the figure that is written last has no Type 3 font."""
     monkeypatch.chdir(tmp_path)

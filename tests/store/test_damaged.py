@@ -495,6 +495,7 @@ def text_of_any_length(file):
     file.attrs.create("device", "x", dtype=h5py.string_dtype())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trick,words", [
     (billion, "declares [0-9,]+ bytes, but the file has only"),
     *((trick, r"mine/counts has a chunk of more or less than the [0-9,]+ bytes that it declares")

@@ -150,6 +150,7 @@ def users_needed(protocol, epsilon, domain, target, frequencies=None, assignment
     return planning.plan_table(100, domain, [epsilon], [protocol], *options)[0].users_needed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignment", ASSIGNMENTS)
 @pytest.mark.parametrize("target", [0.3, 0.02, 1e-5])
 def test_users_needed_is_the_smallest_number(target, assignment):
