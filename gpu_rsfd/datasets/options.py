@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,11 @@ def stored(given: Mapping[str, Any]) -> dict[str, Any]:
 def command_words(loaded: Mapping[str, Any]) -> list[str]:
     """The words of a command line that give `stored` options."""
     return [word for option in OPTIONS if option.name in loaded for word in option.words(loaded[option.name])]
+
+
+def spelled(**given: Any) -> str:
+    """Options as they are written on the command line."""
+    return shlex.join(command_words(stored(given)))
 
 
 with_options = with_keywords(OPTIONS)

@@ -14,7 +14,6 @@ import json
 import math
 import os
 import re
-import shlex
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +31,7 @@ import numpy.typing as npt
 from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN
 from gpu_rsfd.datasets.base import MIN_COUNT, Dataset, withheld
 from gpu_rsfd.datasets.evolving import EvolvingDataset
-from gpu_rsfd.datasets.options import BY_NAME, OF_TEXT_FILES, check_options, command_words, stored, with_options
+from gpu_rsfd.datasets.options import BY_NAME, OF_TEXT_FILES, check_options, spelled, with_options
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.textfiles import toml_loads
 
@@ -165,7 +164,7 @@ def _finish(column: Column, code_of_place: dict[int, int], labels: list[str]) ->
 
 
 def _unusable(name: str, why: str) -> InputError:
-    return InputError(f"column {name!r} {why}: leave it out (exclude={name})")
+    return InputError(f"column {name!r} {why}: leave it out ({spelled(exclude=name)})")
 
 
 def _check_few(name: str, count: int) -> None:
@@ -576,7 +575,7 @@ def _chosen(what: str, options: Mapping[str, Any], owners: Iterable[str], names:
         wanted = [n for n in (there if wanted is None else wanted) if any(fnmatchcase(n, p) for p in patterns)]
     chosen = [name for name in (there if wanted is None else dict.fromkeys(wanted)) if name not in excluded]
     if twice := [name for name in chosen if there[name] > 1]:
-        raise InputError(f"column {twice[0]!r} is twice in {what}: leave it out (exclude={twice[0]}), or rename it")
+        raise InputError(f"{_unusable(twice[0], f'is twice in {what}')}, or rename it")
     if not chosen:
         raise InputError(f"no columns chosen of {what}; columns: {shorten(there)}")
     place = {name: j for j, name in enumerate(names)}
@@ -645,7 +644,7 @@ def _made(
         try:
             if looks and column.name not in (options["keep_identifiers"] or ()):
                 personal.append(column)
-                helps = f"or give it bins or a domain file, or take it as it is (keep_identifiers={column.name})"
+                helps = f"or give it bins or a domain file, or keep it ({spelled(keep_identifiers=column.name)})"
                 raise InputError(f"{_unusable(column.name, f'looks like {looks}, with {k:,} values')}, {helps}")
             codes, labels = _encoded(column, options, domains)
             counts, k = np.bincount(codes, minlength=len(labels)), len(labels)
@@ -772,8 +771,8 @@ class TableReport:
         lines += [f"{row[0]:<{a}}  {row[1]:<{b}}  {row[2]:>{c}}  {row[3]:>{e}}  {row[4]}".rstrip() for row in rows]
         lines += [f"… and {d - SHOWN_COLUMNS:,} more columns"] if d > SHOWN_COLUMNS else []
         lines += ["", "Resolve before use:", *(f"  {text}" for text in self.problems)] if self.problems else []
-        words = command_words(stored(self.proposed))
-        lines += ["", "Proposed, besides the options given:", f"  {shlex.join(words)}"] if words else []
+        words = spelled(**self.proposed)
+        lines += ["", "Proposed, besides the options given:", f"  {words}"] if words else []
         return "\n".join(lines)
 
 

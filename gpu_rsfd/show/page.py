@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpu_rsfd.command import command_of, own_data, reads_files
+from gpu_rsfd.datasets.options import spelled
 from gpu_rsfd.datasets.table import looks_personal
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
@@ -86,7 +87,7 @@ def kept_identifiers(results: Results, name: str) -> list[str]:
     for column, labels, s in zip(result.names, (described and result.labels) or (), result.domain.slices, strict=False):
         looks = looks_personal(labels, np.rint(result.frequencies[s] * result.n).astype(np.int64))
         if looks and column not in kept:
-            helps = f"sweep again with exclude={column}, or with keep_identifiers={column}"
+            helps = f"sweep again with {spelled(exclude=column)}, or with {spelled(keep_identifiers=column)}"
             raise InputError(f"column {column!r} of {name} looks like {looks}: {helps}")
     return kept
 

@@ -307,8 +307,8 @@ def test_many_blocks_and_long_cells(tmp_path, monkeypatch):
     (b"name,a;b,age\nAnn,1;2,3\n", r"can be read with the delimiter ',' or ';'; give the one that is meant"),
     (b"a,b\nx,1\ny\0,2\n", r"holds a NUL character"),
     (b"x,y\n" + b"a,2\nb,3\n" * 4500 + b"\xff\xfe,2\n", r"t.csv is not utf-8 text; give its encoding, such as cp1252"),
-    (b"x,x,y\n1,2,3\n2,1,4\n", r"column 'x' is twice in .*t.csv: leave it out \(exclude=x\), or rename it"),
-    (b"x,y\n1,a\n1,b\n", r"column 'x' has one value only, '1'; .*: leave it out \(exclude=x\)"),
+    (b"x,x,y\n1,2,3\n2,1,4\n", r"column 'x' is twice in .*t.csv: leave it out \(--exclude x\), or rename it"),
+    (b"x,y\n1,a\n1,b\n", r"column 'x' has one value only, '1'; .*: leave it out \(--exclude x\)"),
     (b"x,y\n,a\n?,b\n", r"column 'x' has one value only, '\(missing\)'"),
     (column([i / 2 for i in range(65_536)]).encode(), r"column 'x' has 65,536 values; at most 65,535 are valid"),
     (",".join(map(str, range(65_536))).encode() + b"\n", r"t.csv has 65,536 columns; at most 65,535 are valid"),
@@ -404,9 +404,9 @@ def test_json_lines(tmp_path):
 
 
 @pytest.mark.parametrize("content,message", [
-    ('{"a": 1}\n{"a": "x"}\n', r"column 'a' holds values of several types, .*: leave it out \(exclude=a\)"),
+    ('{"a": 1}\n{"a": "x"}\n', r"column 'a' holds values of several types, .*: leave it out \(--exclude a\)"),
     ('{"a": 12345678901234567890123}\n{"a": 1}\n', r"or numbers beyond 64 bits"),
-    ('{"a": {"b": 1}}\n{"a": null}\n', r"column 'a' holds lists or objects: leave it out \(exclude=a\)"),
+    ('{"a": {"b": 1}}\n{"a": null}\n', r"column 'a' holds lists or objects: leave it out \(--exclude a\)"),
     ('{"a": ' * 100_000, r"t.jsonl is no file of JSON objects, one per line: line 1: nested too deeply"),
     ('{"a": 1}\n{"a": \n', r"line 2: Expecting value"),
     ('[{"a": 1}, {"a": 2}]', r"t.jsonl is no file of JSON objects"),
