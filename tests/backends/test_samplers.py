@@ -1,10 +1,13 @@
 """Counts without users: the same distribution as the users', addressed so that nothing depends on company."""
 
+import collections
 import functools
+import itertools
+import math
 
 import numpy as np
 import pytest
-from stats import check_means, check_same_law, check_same_moments, check_variances
+from stats import check_means, check_same_law, check_same_moments, check_variances, normal_bound
 
 import gpu_rsfd
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
@@ -202,3 +205,36 @@ def test_counts_in_processes_are_the_same(monkeypatch, assignment):
     assert all(np.array_equal(a, b) for a, b in zip(counts, same, strict=True))
     assert np.array_equal(sampled, who)
     assert sum(done) == plan.positions(data.n) * len(repetitions)
+
+
+def law_of_subsets(users, mechanism):
+    """The exact distribution of SS's counts, [value]: every set of every user."""
+    k, size, p, law = mechanism.k, mechanism.recipe.noise.size, mechanism.p, {}
+    ways = math.comb(k - 1, size - 1), math.comb(k - 1, size)
+    for sets in itertools.product(itertools.combinations(range(k), size), repeat=len(users)):
+        likely = (p / ways[0] if own in s else (1 - p) / ways[1] for own, s in zip(users, sets, strict=True))
+        counts = tuple(np.bincount(np.concatenate(sets), minlength=k).tolist())
+        law[counts] = law.get(counts, 0.0) + math.prod(likely)
+    return law
+
+
+@pytest.mark.parametrize("k,epsilon,size", [(5, 0.3, 2), (6, 0.01, 3), (3, 3.0, 1)])
+def test_joint_law_of_subset_selection(k, epsilon, size, monkeypatch):
+    monkeypatch.setattr(laws, "MOST_PLACES", 1000)  # rows are cut, as they are where there are many values
+    users, runs = (0, 1, k - 1), 50_000
+    data = gpu_rsfd.Dataset(np.array([users]).T, [k])
+    result = gpu_rsfd.simulate(data, protocols="spl-ss", epsilons=epsilon, repetitions=runs, sampler="marginals")
+    mechanism, seen = result.mechanism("spl-ss", epsilon, 0), collections.Counter(map(tuple, result.counts[0, 0]))
+    assert mechanism.recipe.noise.size == size
+
+    def worst(users):
+        """The largest |z| of the counts that are not too rare, over its bound."""
+        often = {c: q for c, q in law_of_subsets(users, mechanism).items() if runs * q > 30}
+        z = [(seen[c] - runs * q) / math.sqrt(runs * q * (1 - q)) for c, q in often.items()]
+        return np.abs(z).max() / normal_bound(len(z)), sum(often.values())
+
+    bound, common = worst(users)
+    assert set(seen) <= set(law_of_subsets(users, mechanism))
+    assert bound < 1
+    assert common > 0.9
+    assert epsilon == 0.01 or worst((0, 0, k - 1))[0] > 1  # one of the users is another: hardly seen at a tiny epsilon

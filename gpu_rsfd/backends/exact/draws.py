@@ -14,7 +14,8 @@ from gpu_rsfd.protocols.designs import Design
 from gpu_rsfd.protocols.form import Chain, implementation
 from gpu_rsfd.tape import KEEP_ONE, ONE
 
-LARGEST_POPULATION = 10**9  # that NumPy samples from without replacement
+MOST_PLACES = 1 << 22  # numbers that subset selection holds at once, twice
+NEVER = 1e-30  # relative to the likeliest
 _SMALL = 16  # below this, Stirling's series is replaced by a table
 
 
@@ -55,42 +56,52 @@ def kept_or_any_message(
 
 
 def subsets(draw: np.random.Generator, p: float, size: int, holders: Counts, rows: int) -> Counts:
-    """Subset selection: how many sets have each value.
-
-    The values are gone through in order, as users do it, but users alike are drawn together: those with as many free
-    places, who have passed their own value or not (with it in the set or not).
-    """
+    """Subset selection: how many sets have each value, some rows at a time."""
     attributes, k = holders.shape[:2]
     holding = np.broadcast_to(holders, (attributes, k, rows)).swapaxes(0, 1).reshape(k, -1)
+    step = max(1, MOST_PLACES // (k * (size + 1)))
+    parts = [_sets(draw, p, size, holding[:, i : i + step]) for i in range(0, holding.shape[1], step)]
+    return np.concatenate(parts, axis=1).reshape(k, attributes, rows).swapaxes(0, 1)
+
+
+def _sets(draw: np.random.Generator, p: float, size: int, holding: Counts) -> Counts:
+    """[value, row] users -> how many of their sets have each value.
+
+    Of the other values in a set some are below the user's own and the rest above.  Those above are drawn upwards, value
+    by value, and those below downwards: users with as many left to draw are alike, whatever their own value is.
+    """
+    k = len(holding)
     own = draw.binomial(holding, p)
-    out, others = own.copy(), holding - own
-    passed, with_own, without = np.zeros((3, size + 1, holding.shape[1]), np.int64)  # [free places, attribute and row]
-    with_own[size - 1], without[size] = own.sum(axis=0), others.sum(axis=0)
-    free = np.arange(size + 1)[:, None]
+    out, splits = own.copy(), []  # of each value, with and without it: others in the set, fewest below, [below, row]
     for v in range(k):
-        mine = taken_out(draw, with_own, own[v]) + taken_out(draw, without, others[v])
-        for users, left in ((passed, k - v), (with_own, k - v - 1), (without, k - v - 1)):
-            taken = draw.binomial(users, np.minimum(free / max(left, 1), 1.0))
-            users -= taken
-            users[:-1] += taken[1:]
-            out[v] += taken.sum(axis=0)
-        passed += mine
-    return out.reshape(k, attributes, rows).swapaxes(0, 1)
+        for users, others in ((own[v], size - 1), (holding[v] - own[v], size)):
+            fewest, shares = hypergeometric_shares(v, k - 1 - v, others)
+            splits.append((others, fewest, draw.multinomial(users, shares).T))
+    up, down = left = np.zeros((2, size + 1, holding.shape[1]), np.int64)  # users by how many are left to draw
+    to_draw = np.arange(size + 1)[:, None]
+    for v, w in zip(range(k), reversed(range(k)), strict=True):
+        drawn = draw.binomial(left, np.minimum(to_draw / (k - v), 1.0))
+        left -= drawn
+        left[:, :-1] += drawn[:, 1:]
+        out[v] += drawn[0].sum(axis=0)
+        out[w] += drawn[1].sum(axis=0)
+        for others, fewest, users in splits[2 * v : 2 * v + 2]:
+            up[others - fewest - len(users) + 1 : others - fewest + 1] += users[::-1]
+        for _, fewest, users in splits[2 * w : 2 * w + 2]:
+            down[fewest : fewest + len(users)] += users
+    return out
 
 
-def taken_out(draw: np.random.Generator, users: Counts, sample: Counts) -> Counts:
-    """[kind, row] users, from whom `sample` [row] at random are taken: how many of each kind."""
-    drawn, rest, left = np.zeros_like(users), users.sum(axis=0), sample.copy()
-    if rest.max() < LARGEST_POPULATION:
-        for row, many in enumerate(sample.tolist()):
-            drawn[:, row] = draw.multivariate_hypergeometric(users[:, row], many, method="marginals")
-    else:
-        for kind, here in enumerate(users):
-            rest -= here
-            drawn[kind] = hypergeometric(draw, here, rest, left)
-            left -= drawn[kind]
-    users -= drawn
-    return drawn
+def hypergeometric_shares(good: int, bad: int, sample: int) -> tuple[int, Floats]:
+    """P(x of `sample` without replacement are good), from the first x on that is not all but impossible."""
+    first, last = max(0, sample - bad), min(sample, good)
+    x = np.arange(first, last)
+    ratios = (good - x) * (sample - x) / ((x + 1.0) * (bad - sample + x + 1))  # of neighbours
+    logs = np.cumsum(np.log(ratios))
+    shares = np.exp(np.append(0.0, logs) - max(0.0, logs.max(initial=0.0)))
+    possible = np.flatnonzero(shares > NEVER)
+    shares = shares[possible[0] : possible[-1] + 1]
+    return first + int(possible[0]), shares / shares.sum()
 
 
 def uniform_values(draw: np.random.Generator, users: Counts, k: int) -> Counts:
