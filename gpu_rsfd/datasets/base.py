@@ -28,8 +28,10 @@ MIN_COUNT = 10  # users who must hold a value of one's own table before its numb
 def withheld(counts: npt.NDArray[np.int64], least: int = MIN_COUNT) -> npt.NDArray[np.bool_]:
     """Which numbers of a column are not shown: those of rare values, and what would give them away by subtraction."""
     hidden: npt.NDArray[np.bool_] = counts < least
-    for place in np.argsort(counts, kind="stable") if hidden.any() else ():
-        hidden[place] |= hidden.sum() < 2 or counts[hidden].sum() < least
+    for place in np.argsort(counts, kind="stable")[hidden.sum() or len(counts) :]:
+        if hidden.sum() >= 2 and counts[hidden].sum() >= least:
+            break
+        hidden[place] = True
     return hidden
 
 

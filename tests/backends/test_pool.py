@@ -81,6 +81,12 @@ def gone(pid):
     return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z"
 
 
+def worked(pid):
+    """Seconds of the processor."""
+    times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+
+
 def until(condition):
     deadline = time.monotonic() + 60
     while not condition():
@@ -224,8 +230,8 @@ def test_a_script_needs_no_guard(tmp_path, where):
 def test_nothing_is_left_of_a_process_that_is_killed(tmp_path, where):
     process = script(tmp_path, where, repetitions=100_000)
     until(lambda: len(children(process.pid)) == 3)  # two workers, and what Python cleans up with
-    time.sleep(2)
     mine = children(process.pid)
+    until(lambda: sorted(map(worked, mine))[1] > 2)  # both are at work
     process.kill()
     _, err = process.communicate()
     assert err == ""
