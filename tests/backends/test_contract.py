@@ -38,10 +38,11 @@ from gpu_rsfd.protocols.noise import GRR, OUE, SUE, NoiseRule
 SHAPES = [
     (1, (2,), 1.0),
     (63, (3, 2), 0.3),
-    (64, (31, 2, 5), math.log(2)),
-    (65, (32, 4), 3.0),
     (129, (33, 2, 3, 7), 1.0),
-    (200, (63, 64, 65), math.log(7)),
+    *(
+        pytest.param(*shape, marks=pytest.mark.slow)
+        for shape in [(64, (31, 2, 5), math.log(2)), (65, (32, 4), 3.0), (200, (63, 64, 65), math.log(7))]
+    ),
 ]
 PRIORED = ("prior-grr", "prior-oue", "prior-sue")  # made-up protocols: fakes that follow a prior
 

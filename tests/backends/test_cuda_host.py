@@ -80,6 +80,7 @@ def test_limits_end(machine):
     assert (few, launches(standin, "assign") - few) == (5, 1)
 
 
+@pytest.mark.slow
 def test_the_grid_and_the_index_have_limits(machine, monkeypatch):
     """Kernels have 32-bit indices; a larger grid is refused."""
     standin = machine(max_blocks=40)
@@ -301,6 +302,7 @@ def test_there_is_room_for_codes_and_counts(standin, n, domain, memory):
     assert 0 < standin._settings.peak[0] <= memory
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plans,draws", [
     ([MANY], 2 * 5),  # there are as many counts as would fill the memory that the values leave
     ([FEW, MANY], 2 + 2 * 5),  # … that the values left which stayed: they go

@@ -315,6 +315,7 @@ def test_values_that_go_leave_no_pieces(standin, memory, n):
             backend.count(Plan.of(domain, ["spl-oue"], [1.0]), data, 1, range(1))
 
 
+@pytest.mark.slow
 def test_a_failure_touches_no_other_device(standin):
     """What the failed work held ends in the device's own thread; so do the events of a stopwatch."""
     standin._reset(devices=2, broken=(0,))
@@ -359,6 +360,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings,code,said", [
     ({"lost_after": 8}, 1,
      r"\(device 0, sm_80\) failed: CUDA_ERROR_ECC.*; nothing was finished.* to continue:\n  .*\n"),

@@ -140,6 +140,7 @@ def test_only_needed_columns_are_drawn(monkeypatch):
     assert {s for s, *_ in drawn} == {BITS}
 
 
+@pytest.mark.slow
 def test_more_than_a_thousand_attributes():
     data = gpu_rsfd.SyntheticDataset(130, (3,) * 1001)
     counts, reporters = counts_of(data, ["rsfd-grr", "smp-adp"], [2.0], range(1))

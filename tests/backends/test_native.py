@@ -104,6 +104,7 @@ MUTANTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old,new", MUTANTS)
 def test_a_mutant_is_refused(old, new, tmp_path):
     """The cases of the first use are enough to notice a mistake of the compiler's, or of ours."""

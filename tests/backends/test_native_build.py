@@ -333,6 +333,7 @@ def test_what_the_cache_has_is_not_compared_again(tiny, monkeypatch):
     build.built()
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_processes_that_build_at_the_same_time(tiny, tmp_path):
     program = (

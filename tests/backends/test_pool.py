@@ -104,6 +104,7 @@ def children(parent):
     return found
 
 
+@pytest.mark.slow
 def test_in_order_and_few_at_a_time(pool, work):
     """The first items take longest; the same processes serve the same data set, others another."""
     taken = []
@@ -143,6 +144,7 @@ def test_what_cannot_be_sent_is_done_here(pool, work):
     del sys.modules["__main__"].Script
 
 
+@pytest.mark.slow
 def test_errors(pool, work, capfd):
     """Ours come back as they are, a bug with its place, whatever its class; and the pool can be used again."""
     for error in (InputError, RunError, MemoryError):

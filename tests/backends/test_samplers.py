@@ -218,6 +218,7 @@ def law_of_subsets(users, mechanism):
     return law
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k,epsilon,size", [(5, 0.3, 2), (6, 0.01, 3), (3, 3.0, 1)])
 def test_joint_law_of_subset_selection(k, epsilon, size, monkeypatch):
     monkeypatch.setattr(laws, "MOST_PLACES", 1000)  # rows are cut, as they are where there are many values

@@ -70,6 +70,7 @@ def test_a_spec_file_and_a_dry_run(whole, tmp_path, monkeypatch, capsys):
     assert "unknown key 'sampler'" in line
 
 
+@pytest.mark.slow
 def test_show_and_plot_take_a_part_of_it(whole, tmp_path, monkeypatch, capsys):
     name = list(whole)[1]
     some = ["--dataset", name, "--protocol", "spl-grr,smp-grr", "--epsilon", "1"]

@@ -18,6 +18,7 @@ def test_parts_that_are_none(text, monkeypatch, capsys, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
 def test_closed_streams(closed, tmp_path):
     """No file may get the number of a stream that was closed: what is printed would land in it."""
@@ -29,6 +30,7 @@ def test_closed_streams(closed, tmp_path):
     assert (b"MSE_avg" in done.stdout) == (">&- 2" not in closed)
 
 
+@pytest.mark.slow
 def test_a_locale_without_utf8(tmp_path):
     """What can't be shown is escaped; file names and labels are kept."""
     table = "größe,stadt\n" + "1,Köln\n2,Bonn\n" * 20

@@ -146,6 +146,7 @@ def test_a_target_in_points(monkeypatch, capsys, people):
     assert "users for the target" in text
 
 
+@pytest.mark.slow
 def test_the_figure_of_a_plan(monkeypatch, capsys, people):
     options = ["--dataset", "people.csv", "--bins", "age=4", "--epsilon", "1,3", "--no-attack", "--target", "10%"]
     assert planned(monkeypatch, capsys, people, *options, "--plot", "plan.svg").endswith("plan.svg written\n")

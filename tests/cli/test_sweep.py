@@ -97,6 +97,7 @@ def test_killed_again_and_again(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["results.h5"]
 
 
+@pytest.mark.slow
 def test_two_at_once(tmp_path):
     with locked(tmp_path / "results.h5"):
         second = run("sweep", *SMALL, cwd=tmp_path, code=2)

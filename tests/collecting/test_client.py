@@ -342,6 +342,7 @@ def distributions(made):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["smp-grr", "spl-oue", "rsfd-grr", "rsfd-oue-z", "rsfd-sue-r", "rsrfd-grr",
                                       "rsrfd-oue-r", "smp-hr", "rsfd-pgr"])  # fmt: skip
 def test_the_loss_of_the_clients_integers_by_enumeration(protocol):
@@ -360,6 +361,7 @@ def test_the_loss_of_the_clients_integers_by_enumeration(protocol):
 # --------------------------------------------------------------------------------------------------------- statistics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", FAMILIES)
 def test_clients_report_as_simulated_users_do(protocol, monkeypatch):
     """The client's reports of one record against simulated ones; benchmarks/collected.py does it with a million."""

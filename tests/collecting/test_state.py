@@ -163,6 +163,7 @@ def test_a_repeated_user_counts_once_and_is_never_kept(tmp_path):
     assert again.n == 12  # as is said: across states nobody is known
 
 
+@pytest.mark.slow
 def test_states_are_saved_merged_and_continued(here, monkeypatch, capsys):
     assert call(monkeypatch, "aggregate", "collection.json", "monday.jsonl", "--state", "m.state", "--json") == 0
     assert call(monkeypatch, "aggregate", "collection.json", "tuesday.jsonl", "--state", "t.state", "--json") == 0
@@ -199,6 +200,7 @@ def test_states_are_saved_merged_and_continued(here, monkeypatch, capsys):
     assert "there twice" in refusal(monkeypatch, capsys, "aggregate", "t.state", "copy.state")
 
 
+@pytest.mark.slow
 def test_a_damaged_state_is_refused(here, monkeypatch, capsys):
     call(monkeypatch, "aggregate", "collection.json", "monday.jsonl", "--state", "m.state")
     content = (here / "m.state").read_bytes()

@@ -116,6 +116,7 @@ with errors.unfinished():
 """
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_what_takes_too_long():
     """Two at once are one; one that is not heeded for a second is followed by the end."""
     done = subprocess.run([*PYTHON, "-c", PATIENT], capture_output=True, text=True)
@@ -150,6 +151,7 @@ def test_processes_are_not_waited_for(noted):
     assert pool._executor is None
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("users,repetitions", [(10**9, 1), (10**6, 2000)])  # while they are drawn, and counted
 @pytest.mark.parametrize("backend", ["native", "numpy"])

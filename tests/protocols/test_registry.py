@@ -26,6 +26,7 @@ def test_every_entry_is_complete():
     assert len({entry.label for entry in REGISTRY.values()}) == len(REGISTRY)
 
 
+@pytest.mark.slow
 def test_no_solution_is_compared_outside_the_registry():
     """Neither a solution's name nor a protocol's prefix is looked at anywhere but where the entries are."""
     for path in PACKAGE.rglob("*.py"):

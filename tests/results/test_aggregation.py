@@ -77,7 +77,7 @@ def bits(*ones):
 @pytest.mark.parametrize(
     "protocol", ["spl-grr", "smp-grr", "rsfd-grr", "smp-pgr", "spl-hr", "spl-oue", "rsfd-sue-z", "spl-ss"]
 )
-@pytest.mark.parametrize("kind", ["u1", "i4", "f8"])
+@pytest.mark.parametrize("kind", ["u1", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("i4", "f8"))])
 def test_an_array_gives_what_its_rows_give(protocol, kind, monkeypatch):
     """Read by columns: the same counts and texts, whatever is wrong with some rows, and across slices."""
     monkeypatch.setattr(aggregation, "CELLS", 1_000)
@@ -241,6 +241,7 @@ def test_the_interval_of_a_binomial_count_is_wilsons():
     assert np.allclose(m.base + m.gain * high, middle + half)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["rsfd-grr", "rsfd-oue-r", "spl-adp", "smp-adp"])
 def test_coverage(protocol):
     """Of these users' own frequencies; with half the noise the same intervals would fail."""
@@ -257,6 +258,7 @@ def test_coverage(protocol):
     assert np.abs(np.mean(short, axis=0) - 0.95).max() > tolerance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol,domain,epsilon", [
     ("spl-grr", (5,), 7.6),
     ("spl-ss", (12,), 7.6),

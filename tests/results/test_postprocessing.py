@@ -109,6 +109,7 @@ def test_definitions(name, context):
     np.testing.assert_allclose(found, [LITERAL[name](row, context) for row in f], atol=exact)
 
 
+@pytest.mark.slow
 def test_power_where_counts_are_integrated():
     """More users than are summed one by one; noise that is small, and noise that is large."""
     for variance in (1e-8, 1e-5, 1e-3):

@@ -126,6 +126,7 @@ def changed(content, rng):
     return damaged if rng.random() < 0.9 else damaged[: rng.randrange(len(damaged))]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     h5py.version.hdf5_version_tuple < (1, 14, 4), reason="this HDF5 ends the process on some damaged files"
 )
