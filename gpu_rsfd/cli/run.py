@@ -254,7 +254,7 @@ def _end_early(
 ) -> NoReturn:
     """Says what ended the work, what is kept of it, and how to continue.  `before`: the output as it was."""
     saved = output.exists() and output.stat() != before
-    journal = journal_of(Path(os.path.realpath(output)) if output.is_symlink() else output, part)
+    journal = journal_of(output, part)
     places = [str(output)] if output.exists() and (saved or not overwrite) else []
     places += [str(journal)] if journal.exists() else []
     kept = f"what is done is kept in {' and '.join(places)}" if places else "nothing was finished yet"
