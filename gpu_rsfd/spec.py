@@ -33,7 +33,6 @@ from gpu_rsfd.options import (
 if TYPE_CHECKING:
     from gpu_rsfd.datasets.base import Dataset
     from gpu_rsfd.protocols import PrivacySettings, Protocol
-    from gpu_rsfd.protocols.form import Thresholds
     from gpu_rsfd.protocols.priors import Prior
 
 SAMPLERS = ("users", "counts", "marginals")  # every user's report; or the exact distribution of the counts
@@ -246,13 +245,10 @@ class Spec:
 
     def settings_for(self, data: Dataset) -> PrivacySettings:
         """The settings of its protocols for a data set, on which a prior may depend."""
-        counts = data.counts if self.prior.needs_data else None
-        return self.settings_with(self.prior.thresholds(data.domain, counts, self.prior_seed))
-
-    def settings_with(self, priors: tuple[Thresholds | None, ...] | None) -> PrivacySettings:
-        """The same, where the realised prior is known."""
         from gpu_rsfd.protocols import PrivacySettings
 
+        counts = data.counts if self.prior.needs_data else None
+        priors = self.prior.thresholds(data.domain, counts, self.prior_seed)
         return PrivacySettings(self.first_report, priors, self.guarantee)
 
     def described(self) -> dict[str, Any]:
