@@ -64,7 +64,7 @@ def test_signatures_and_docstrings_name_every_field(function, command):
 def test_the_same_from_text_keywords_and_a_spec_file(tmp_path, monkeypatch):
     texts = {f.key: OTHER[f.name] for f in FIELDS}
     spec = spec_of(texts, "sweep")
-    assert spec == Spec.of(**{f.name: f.read(OTHER[f.name], ()) for f in FIELDS})
+    assert spec == Spec.of(**{f.name: f.read(OTHER[f.name]) for f in FIELDS})
     for f in FIELDS:
         assert getattr(spec, f.name) != getattr(Spec(), f.name), f.name
     toml = "".join(f"{f.key} = {json.dumps(OTHER[f.name])}\n" for f in FIELDS)
@@ -79,7 +79,7 @@ def test_the_same_from_text_keywords_and_a_spec_file(tmp_path, monkeypatch):
 
 
 def test_json_is_read_back():
-    for given in ({}, {f.name: f.read(OTHER[f.name], ()) for f in FIELDS}):
+    for given in ({}, {f.name: f.read(OTHER[f.name]) for f in FIELDS}):
         spec = Spec.of(**given)
         plain = json.loads(json.dumps(spec.described()))
         again = Spec.of(**{**plain, "repetitions": range(*plain["repetitions"])})
@@ -88,7 +88,7 @@ def test_json_is_read_back():
 
 
 def test_a_checked_spec_stays_as_it_is():
-    spec = Spec.of(**{f.name: f.read(OTHER[f.name], ()) for f in FIELDS})
+    spec = Spec.of(**{f.name: f.read(OTHER[f.name]) for f in FIELDS})
     assert Spec.of(spec) == spec
     assert Spec.of(spec, seed=3).prior == spec.prior
     with pytest.raises(InputError, match=r"first_report=0.25 needs a longitudinal protocol; available: spl-l-grr"):
