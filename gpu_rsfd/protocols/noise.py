@@ -35,7 +35,7 @@ class NoiseRule:
     ideal: Callable[[float, int], tuple[float, float]]  # (e, k) -> p, q
     thresholds: Callable[[float, int], Noise]  # (e, k)
     bits: Callable[[float, int], float]  # (e, k): bits in the report of one attribute
-    p_star: str  # for the docs
+    p_star: str  # in LaTeX, with E = e to the power of the budget
     q_star: str
     source: str
     loss: Callable[[Noise, float, int], float] = bits_loss  # (noise, e, k): worst log-likelihood ratio, as realised
@@ -94,7 +94,9 @@ def grr_keep(e: float, k: int) -> float:
     return (math.exp(e) - 1) / (math.exp(e) + k - 1)
 
 
-GRR = value_kept("grr", grr_ideal, grr_keep, "e^e / (e^e + k - 1)", "1 / (e^e + k - 1)", "Kairouz et al., ICML 2016")
+GRR = value_kept(
+    "grr", grr_ideal, grr_keep, r"\frac{E}{E + k - 1}", r"\frac{1}{E + k - 1}", "Kairouz et al., ICML 2016"
+)
 
 # ---------------------------------------------------------------------------------------------- message sets
 
@@ -117,7 +119,7 @@ def message_sets(
     source: str,
     most_values: int = MAX_DOMAIN,
 ) -> NoiseRule:
-    """A noise from a design: P(keep) is such that a message is e^e times as likely for a value of whose set it is."""
+    """A noise from a design: P(keep) makes a message exp(e) times as likely for a value in whose set it is."""
 
     def ideal(e: float, k: int) -> tuple[float, float]:
         messages, size, shared = shape(e, k)
@@ -152,7 +154,7 @@ def _hadamard_shape(e: float, k: int) -> Shape:
 
 
 HR = message_sets(
-    "hr", _hadamard_shape, _hadamard, "e^e / (e^e + 1)", "1/2", "Acharya et al., AISTATS 2019 (one block)"
+    "hr", _hadamard_shape, _hadamard, r"\frac{E}{E + 1}", "1/2", "Acharya et al., AISTATS 2019 (one block)"
 )
 
 
@@ -179,8 +181,8 @@ PGR = message_sets(
     "pgr",
     _projective_shape,
     _projective,
-    "e^e s / ((e^e - 1) s + M)",
-    "((e^e - 1) λ + s) / ((e^e - 1) s + M)",
+    r"\frac{E s}{(E - 1) s + M}",
+    r"\frac{(E - 1) \lambda + s}{(E - 1) s + M}",
     "Feldman et al., ICML 2022",
 )
 
@@ -218,9 +220,13 @@ def sue_ideal(e: float, k: int) -> tuple[float, float]:
     return s / (s + 1), 1 / (s + 1)
 
 
-OUE = unary_encoding("oue", oue_ideal, "1/2", "1 / (e^e + 1)", "Wang et al., USENIX Security 2017")
+OUE = unary_encoding("oue", oue_ideal, "1/2", r"\frac1{E + 1}", "Wang et al., USENIX Security 2017")
 SUE = unary_encoding(
-    "sue", sue_ideal, "e^(e/2) / (e^(e/2) + 1)", "1 / (e^(e/2) + 1)", "Erlingsson et al., CCS 2014 (basic RAPPOR)"
+    "sue",
+    sue_ideal,
+    r"\frac{\sqrt{E}}{\sqrt{E} + 1}",
+    r"\frac{1}{\sqrt{E} + 1}",
+    "Erlingsson et al., CCS 2014 (basic RAPPOR)",
 )
 
 # -------------------------------------------------------------------------------------------- subset selection
@@ -260,8 +266,8 @@ SS = NoiseRule(
     ss_ideal,
     ss_thresholds,
     ss_bits,
-    "w e^e / (w e^e + k - w), w = max(1, round(k / (e^e + 1)))",
-    "(w - p*) / (k - 1)",
+    r"\frac{w E}{w E + k - w}, w = \max\left(1, \text{round}\frac{k}{E + 1}\right)",
+    r"\frac{w - p^*}{k - 1}",
     "Ye, Barg, IEEE Transactions on Information Theory 2018",
     ss_loss,
 )
@@ -287,9 +293,9 @@ def _local_hashing(name: str, cells: Callable[[float], int], p_star: str, q_star
     return unary_encoding(name, ideal, p_star, q_star, "Wang et al., USENIX Security 2017", bits, loss=loss)
 
 
-OLH = _local_hashing("olh", lambda e: round(math.exp(e)) + 1, "e^e / (e^e + g - 1), g = round(e^e) + 1", "1 / g")
+OLH = _local_hashing("olh", lambda e: round(math.exp(e)) + 1, r"\frac{E}{E + g - 1}, g = \text{round}(E) + 1", "1/g")
 
-BLH = _local_hashing("blh", lambda e: 2, "e^e / (e^e + 1)", "1/2")
+BLH = _local_hashing("blh", lambda e: 2, r"\frac{E}{E + 1}", "1/2")
 
 
 # ------------------------------------------------------------------------------ more unary encodings
@@ -304,8 +310,8 @@ def rue_ideal(e: float, k: int) -> tuple[float, float]:
 RUE = unary_encoding(
     "rue",
     rue_ideal,
-    "1 / (h + 1), h = sqrt((k - 1 + e^-e) / (k - 1 + e^e))",
-    "1 / (h e^e + 1)",
+    r"\frac{1}{h + 1}, h = \sqrt{\frac{k - 1 + 1/E}{k - 1 + E}}",
+    r"\frac{1}{h E + 1}",
     "Further Study on Frequency Estimation under Local Differential Privacy, USENIX Security 2025",
 )
 
@@ -336,7 +342,7 @@ def the_ideal(e: float, k: int) -> tuple[float, float]:
 THE = unary_encoding(
     "the",
     the_ideal,
-    "1 - e^(e (θ - 1) / 2) / 2, θ in [1/2, 1] of least variance",
-    "e^(-e θ / 2) / 2",
+    r"1 - \frac{1}{2} E^{(\theta - 1)/2}, \frac{1}{2} \le \theta \le 1",
+    r"\frac{1}{2} E^{-\theta/2}",
     "Wang et al., USENIX Security 2017",
 )
