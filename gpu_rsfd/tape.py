@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.errors import InputError
+from gpu_rsfd.checks import ASSIGNMENTS as ASSIGNMENTS
+from gpu_rsfd.checks import one_of
 
 Words = npt.NDArray[np.uint64]
 Codes = npt.NDArray[np.unsignedinteger]
@@ -39,7 +40,6 @@ STREAMS: dict[int, str] = {
     DECISION: "the users of `plan`'s attack",
 }
 
-ASSIGNMENTS = ("uniform", "balanced")
 BALANCE_ROUNDS = 8
 SMALLEST_NETWORK = 256  # points of the permutation behind `balanced` assignment, however few the users
 
@@ -58,9 +58,7 @@ _WEYL = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B  # what its keys grow by
 
 
 def check_assignment(assignment: object) -> str:
-    if assignment not in ASSIGNMENTS:
-        raise InputError(f"unknown assignment {assignment!r}; available: {', '.join(ASSIGNMENTS)}")
-    return str(assignment)
+    return one_of("assignment", assignment, ASSIGNMENTS)
 
 
 def code_dtype(k: int) -> np.dtype[np.unsignedinteger]:

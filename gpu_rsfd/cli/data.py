@@ -7,16 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from gpu_rsfd.cli.commands import DECIDE
 from gpu_rsfd.cli.options import given, option, with_options
-from gpu_rsfd.cli.program import app
+from gpu_rsfd.cli.program import command
 from gpu_rsfd.datasets import describe, is_table, load_dataset
 from gpu_rsfd.datasets.options import OPTIONS, parse_options
 
 
-@app.command(
-    rich_help_panel=DECIDE,
-    epilog="Examples:  gpu-rsfd data people.csv  ·  gpu-rsfd data people.csv --exclude id --bins age=10,pay=5q  ·  "
+@command(
+    "data",
+    "gpu-rsfd data people.csv",
+    "gpu-rsfd data people.csv --exclude id --bins age=10,pay=5q",
     "gpu-rsfd data export.csv.gz --encoding latin-1 --missing-values 'n.a.,rhesus=-' --json",
 )
 @with_options("data", *OPTIONS)

@@ -9,17 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from gpu_rsfd.cli import render
-from gpu_rsfd.cli.commands import LOOK
 from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, option, with_options
-from gpu_rsfd.cli.program import app
+from gpu_rsfd.cli.program import command
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.results.metrics import as_metric
 
 
-@app.command(
-    rich_help_panel=LOOK,
-    epilog="Examples:  gpu-rsfd page results.h5  ·  gpu-rsfd page people.h5 --output share.html --attack attack.h5",
-)
+@command("page", "gpu-rsfd page results.h5", "gpu-rsfd page people.h5 --output share.html --attack attack.h5")
 @with_options("page", SHOWN_METRIC, SHOWN_COUNT, *FILTERS)
 def page(
     file: Annotated[Path, typer.Argument(help="Results file of a sweep.", show_default=False, metavar="FILE")],

@@ -11,11 +11,12 @@ import platform
 import sys
 import traceback
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from gpu_rsfd.cli.commands import COMMANDS, Group, load
+from gpu_rsfd.cli.commands import COMMANDS, SEPARATOR, Group, load
 from gpu_rsfd.cli.terminal import escaped, guarded
 from gpu_rsfd.errors import InputError, RunError, Terminated
 from gpu_rsfd.version import __version__
@@ -29,6 +30,16 @@ REFUSALS = {
 app = typer.Typer(
     name="gpu-rsfd", cls=Group, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich"
 )
+
+
+def command(name: str, *examples: str, **more: Any) -> Callable[[Any], Any]:
+    """A command with examples in its help; the panel is that in `COMMANDS`."""
+    return app.command(name, epilog=epilog(examples), rich_help_panel=COMMANDS[name][0], **more)
+
+
+def epilog(examples: Sequence[str]) -> str | None:
+    """What stands below the help of a command."""
+    return f"Examples:  {SEPARATOR.join(examples)}" if examples else None
 
 
 def _version(wanted: bool) -> None:

@@ -18,10 +18,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from gpu_rsfd.cli import progress, render
-from gpu_rsfd.cli.commands import RUN, SEPARATOR, Command
+from gpu_rsfd.cli.commands import Command
 from gpu_rsfd.cli.inputs import datasets_of, measurement_of, read_options, spec_of
 from gpu_rsfd.cli.options import File, option, running_of, with_options
-from gpu_rsfd.cli.program import app
+from gpu_rsfd.cli.program import command, epilog
 from gpu_rsfd.cli.terminal import escaped
 from gpu_rsfd.datasets import DATA_VARIABLE, available
 from gpu_rsfd.datasets.paper import ORIGINALS
@@ -44,31 +44,27 @@ Class = Annotated[str, typer.Argument(help="Python file and class in it.", show_
 # -------------------------------------------------------------------------------------------------------- the commands
 
 
-def _epilog(examples: Sequence[str]) -> str | None:
-    return f"Examples:  {SEPARATOR.join(examples)}" if examples else None
-
-
 def _of_measurement(kind: type[Measurement]) -> Callable[..., None]:
     @with_options(kind.command, *running_of(kind.command, kind))
-    def command(file: File = None, **options: Any) -> None:
+    def measure(file: File = None, **options: Any) -> None:
         carry_out(kind.command, kind, {**options, "file": file})
 
-    command.__doc__ = kind.__doc__
-    return command
+    measure.__doc__ = kind.__doc__
+    return measure
 
 
 for _kind in MEASUREMENTS.values():
-    app.command(_kind.command, rich_help_panel=RUN, epilog=_epilog(_kind.examples))(_of_measurement(_kind))
+    command(_kind.command, *_kind.examples)(_of_measurement(_kind))
 
 
 def _of_class(kind: type[Measurement]) -> Callable[..., None]:
     @with_options("run", *running_of("run", kind))
-    def command(measurement: Class, **options: Any) -> None:
+    def measure(measurement: Class, **options: Any) -> None:
         with telling(str(Path(measurement.rpartition(":")[0]))):
             carry_out("run", load_class(measurement), options)
 
-    command.__doc__ = kind.__doc__
-    return command
+    measure.__doc__ = kind.__doc__
+    return measure
 
 
 class Own(Command):
@@ -78,7 +74,7 @@ class Own(Command):
         named = [argument for argument in args if ".py:" in argument]
         if named and not ctx.resilient_parsing:
             kind, alone = load_class(named[0]), typer.Typer(add_completion=False)
-            alone.command("run", cls=Command, epilog=_epilog(kind.examples))(_of_class(kind))
+            alone.command("run", cls=Command, epilog=epilog(kind.examples))(_of_class(kind))
             vars(self).update(vars(typer.main.get_command(alone)))
         return super().parse_args(ctx, args)
 
@@ -89,13 +85,10 @@ run.__doc__ = """Run a measurement of your own: a class in a Python file, whose 
 gpu-rsfd run mine.py:Growing --help lists them, too.
 """
 _example = "gpu-rsfd run mine.py:Growing --dataset nursery --steps 2 --output mine.h5"
-app.command("run", cls=Own, no_args_is_help=True, rich_help_panel=RUN, epilog=_epilog([_example]))(run)
+command("run", _example, cls=Own, no_args_is_help=True)(run)
 
 
-@app.command(
-    rich_help_panel=RUN,
-    epilog="Examples:  gpu-rsfd paper --quick  ·  gpu-rsfd paper --data-dir originals/ --output with_rows.h5",
-)
+@command("paper", "gpu-rsfd paper --quick", "gpu-rsfd paper --data-dir originals/ --output with_rows.h5")
 @with_options("paper", *running_of("paper", Frequencies))
 def paper(
     quick: Annotated[bool, option("--quick", "10 repetitions instead of 100.", SIMULATION)] = False, **options: Any
@@ -107,10 +100,7 @@ def paper(
     carry_out("paper", Frequencies, options, {**fixed, "dataset": list(available())}, each=True)
 
 
-@app.command(
-    rich_help_panel=RUN,
-    epilog="Examples:  gpu-rsfd merge results.h5  ·  gpu-rsfd merge attack.h5 other/attack.h5",
-)
+@command("merge", "gpu-rsfd merge results.h5", "gpu-rsfd merge attack.h5 other/attack.h5")
 def merge(
     file: Annotated[Path, typer.Argument(help="The --output of the parts.", show_default=False, metavar="FILE")],
     others: Annotated[list[Path] | None, OTHERS] = None,

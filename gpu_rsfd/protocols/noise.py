@@ -34,7 +34,7 @@ class NoiseRule:
     ideal: Callable[[float, int], tuple[float, float]]  # (e, k) -> p, q
     thresholds: Callable[[float, int], Noise]  # (e, k)
     bits: Callable[[float, int], float]  # (e, k): bits in the report of one attribute
-    p_star: str  # for the docs
+    p_star: str  # in LaTeX, with E = e to the power of the budget
     q_star: str
     source: str
     loss: Callable[[Noise, float, int], float] = bits_loss  # (noise, e, k): worst log-likelihood ratio, as realised
@@ -79,8 +79,8 @@ GRR = NoiseRule(
     grr_ideal,
     grr_thresholds,
     lambda e, k: math.log2(k),
-    "e^e / (e^e + k - 1)",
-    "1 / (e^e + k - 1)",
+    r"\frac{E}{E + k - 1}",
+    r"\frac{1}{E + k - 1}",
     "Kairouz et al., ICML 2016",
     keep_loss,
 )
@@ -106,7 +106,7 @@ def message_sets(
     source: str,
     most_values: int = MAX_DOMAIN,
 ) -> NoiseRule:
-    """A noise from a design: P(keep) is such that a message is e^e times as likely for a value of whose set it is."""
+    """A noise from a design: P(keep) makes a message exp(e) times as likely for a value in whose set it is."""
 
     def ideal(e: float, k: int) -> tuple[float, float]:
         messages, size, shared = shape(e, k)
@@ -142,7 +142,7 @@ def _hadamard_shape(e: float, k: int) -> Shape:
 
 
 HR = message_sets(
-    "hr", _hadamard_shape, _hadamard, "e^e / (e^e + 1)", "1/2", "Acharya et al., AISTATS 2019 (one block)"
+    "hr", _hadamard_shape, _hadamard, r"\frac{E}{E + 1}", "1/2", "Acharya et al., AISTATS 2019 (one block)"
 )
 
 
@@ -169,8 +169,8 @@ PGR = message_sets(
     "pgr",
     _projective_shape,
     _projective,
-    "e^e s / ((e^e - 1) s + M)",
-    "((e^e - 1) λ + s) / ((e^e - 1) s + M)",
+    r"\frac{E s}{(E - 1) s + M}",
+    r"\frac{(E - 1) \lambda + s}{(E - 1) s + M}",
     "Feldman et al., ICML 2022",
 )
 
@@ -200,7 +200,7 @@ def one_bit_each(e: float, k: int) -> float:
 
 
 OUE = NoiseRule(
-    "oue", Bits, oue_ideal, oue_thresholds, one_bit_each, "1/2", "1 / (e^e + 1)", "Wang et al., USENIX Security 2017"
+    "oue", Bits, oue_ideal, oue_thresholds, one_bit_each, "1/2", r"\frac1{E + 1}", "Wang et al., USENIX Security 2017"
 )
 SUE = NoiseRule(
     "sue",
@@ -208,8 +208,8 @@ SUE = NoiseRule(
     sue_ideal,
     sue_thresholds,
     one_bit_each,
-    "e^(e/2) / (e^(e/2) + 1)",
-    "1 / (e^(e/2) + 1)",
+    r"\frac{\sqrt{E}}{\sqrt{E} + 1}",
+    r"\frac{1}{\sqrt{E} + 1}",
     "Erlingsson et al., CCS 2014 (basic RAPPOR)",
 )
 
@@ -261,8 +261,8 @@ SS = NoiseRule(
     ss_ideal,
     ss_thresholds,
     ss_bits,
-    "w e^e / (w e^e + k - w), w = max(1, round(k / (e^e + 1)))",
-    "(w - p*) / (k - 1)",
+    r"\frac{w E}{w E + k - w}, w = \max\left(1, \text{round}\frac{k}{E + 1}\right)",
+    r"\frac{w - p^*}{k - 1}",
     "Ye, Barg, IEEE Transactions on Information Theory 2018",
     ss_loss,
 )
@@ -289,9 +289,9 @@ def _local_hashing(name: str, cells: Callable[[float], int], p_star: str, q_star
     return NoiseRule(name, Bits, ideal, towards_privacy(ideal), bits, p_star, q_star, source, loss)
 
 
-OLH = _local_hashing("olh", lambda e: round(math.exp(e)) + 1, "e^e / (e^e + g - 1), g = round(e^e) + 1", "1 / g")
+OLH = _local_hashing("olh", lambda e: round(math.exp(e)) + 1, r"\frac{E}{E + g - 1}, g = \text{round}(E) + 1", "1/g")
 
-BLH = _local_hashing("blh", lambda e: 2, "e^e / (e^e + 1)", "1/2")
+BLH = _local_hashing("blh", lambda e: 2, r"\frac{E}{E + 1}", "1/2")
 
 
 # ------------------------------------------------------------------------------ more unary encodings
@@ -309,8 +309,8 @@ RUE = NoiseRule(
     rue_ideal,
     towards_privacy(rue_ideal),
     one_bit_each,
-    "1 / (h + 1), h = sqrt((k - 1 + e^-e) / (k - 1 + e^e))",
-    "1 / (h e^e + 1)",
+    r"\frac{1}{h + 1}, h = \sqrt{\frac{k - 1 + 1/E}{k - 1 + E}}",
+    r"\frac{1}{h E + 1}",
     "Further Study on Frequency Estimation under Local Differential Privacy, USENIX Security 2025",
 )
 
@@ -344,7 +344,7 @@ THE = NoiseRule(
     the_ideal,
     towards_privacy(the_ideal),
     one_bit_each,
-    "1 - e^(e (θ - 1) / 2) / 2, θ in [1/2, 1] of least variance",
-    "e^(-e θ / 2) / 2",
+    r"1 - \frac{1}{2} E^{(\theta - 1)/2}, \frac{1}{2} \le \theta \le 1",
+    r"\frac{1}{2} E^{-\theta/2}",
     "Wang et al., USENIX Security 2017",
 )

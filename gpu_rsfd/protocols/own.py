@@ -71,8 +71,8 @@ def protocol(
         A value is sent: the user's own with this probability, else a uniform one of all k values.
     sets : table, or callable, (e, k) -> table
         A message is sent; row v of the table has the messages (0, 1, …) that support value v.  All rows have equally
-        many, and any two share equally many.  A message is e^e times as likely for a value that it supports as for any
-        other.  If the table has more than k rows, the first k are used.
+        many, and any two share equally many.  A message is exp(e) times as likely for a value that it supports as for
+        any other.  If the table has more than k rows, the first k are used.
     adaptive : pair of str or Protocol
         Instead of `solution` and `bits`, `keep` or `sets`: two protocols of the same solution and budget.  For each
         attribute, the one with the smaller variance at f = 0 is used; ties go to the second.
