@@ -199,19 +199,6 @@ def with_keywords(
     return named
 
 
-def markdown(options: Iterable[Option]) -> str:
-    """The options as a table of the documentation."""
-    listed, rows = list(options), []
-    others = any(o.unused for o in listed)
-    for o in listed:
-        defaults = [o.default_text, *(f"`{name}`: {value}" for name, value in o.defaults.items())]
-        example = f"`--{o.key}{f' {o.example}' if o.example else ''}`"
-        cells = (example, f"`{o.name}`" if o.in_python else "", o.help, "; ".join(filter(None, defaults)))
-        rows.append(" | ".join((*cells, *([", ".join(f"`{name}`" for name in o.unused)] if others else []))))
-    head = ["| option | in Python | what | default |" + " not in |" * others, "|---|---|---|---|" + "---|" * others]
-    return "\n".join([*head, *(f"| {row} |" for row in rows)])
-
-
 def entries(values: Any) -> list[Any]:
     """A list of what is given as one, or as a single text or number; NumPy's scalars become Python's."""
     single = isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0

@@ -78,9 +78,7 @@ class Local(Engine):
 
     @property
     def device(self) -> str:
-        if self._opened is not None:
-            return self._opened.device
-        return f"{self.workers} CPU process{'es' if self.workers > 1 else ''}"
+        return super().device if self._opened is None else self._opened.device
 
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None

@@ -32,8 +32,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.planning import AttributePlan, Counts, Plan
-from gpu_rsfd.protocols import Recipe, Unsampled
-from gpu_rsfd.protocols.form import Chain, Thresholds
+from gpu_rsfd.protocols.form import Chain, Recipe, Thresholds, Unsampled
 
 SAMPLED, FAKE, OWN, RECIPE = range(4)  # what a draw is for
 
