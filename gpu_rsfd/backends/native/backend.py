@@ -56,6 +56,7 @@ class NativeBackend(Backend):
 
     name = "native"
     noises: frozenset[type] = NOISES
+    units = "thread", "threads"
 
     def __init__(
         self, workers: int | None = None, library: ctypes.CDLL | None = None, segment_bytes: int = CACHED_BYTES
@@ -74,10 +75,6 @@ class NativeBackend(Backend):
         """Ends the threads."""
         self._threads.shutdown(cancel_futures=True)
         self._tables = self._held = None
-
-    @property
-    def device(self) -> str:
-        return f"{self.workers} CPU thread{'s' if self.workers > 1 else ''}"
 
     def batch_multiple(self, n: int) -> int:
         """Repetitions that keep every thread busy."""
