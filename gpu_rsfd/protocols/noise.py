@@ -46,11 +46,6 @@ class NoiseRule:
     most_values: int = MAX_DOMAIN  # of an attribute
 
     @property
-    def memoised(self) -> bool:
-        """Whether it is longitudinal: one report spends only a share of e."""
-        return self.chain is not None
-
-    @property
     def plain(self) -> bool:
         """Whether what is sent is the message or the bits themselves, so that the noise says all about a report."""
         return self.form is not Bits or self.loss is bits_loss

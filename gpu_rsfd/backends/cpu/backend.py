@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpu_rsfd.backends.base import Backend, Progress, check_noises
-from gpu_rsfd.backends.cpu.counting import COUNTERS, Task, TaskCounts, run_task
-from gpu_rsfd.backends.pool import Columns, Pool, Work
+from gpu_rsfd.backends.cpu.counting import COUNTERS, Task, run_task
+from gpu_rsfd.backends.pool import Pool, Work
 from gpu_rsfd.checks import MAX_USERS, integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.planning import Counts, Plan
@@ -95,11 +95,8 @@ class NumpyBackend(Backend):
         counts, sampled = plan.zeros(repetitions)
         tasks = list(self.tasks(plan, dataset.n, repetitions))
         small = plan.positions(dataset.n) * len(repetitions) < INLINE_POSITIONS
-        if self._given is None and (small or self.workers == 1 or len(tasks) == 1):
-            columns = Columns(dataset)
-            results: Iterator[TaskCounts] = (run_task(columns, task, seed) for task in tasks)
-        else:
-            results = self.pool.map(dataset, self._work, ((task, seed) for task in tasks))
+        pool = Pool(1) if self._given is None and (small or len(tasks) == 1) else self.pool
+        results = pool.map(dataset, self._work, ((task, seed) for task in tasks))
         for task, result in zip(tasks, results, strict=True):
             rows = slice(repetitions.index(task.repetitions[0]), repetitions.index(task.repetitions[-1]) + 1)
             for attribute, part in zip(task.attributes, result.counts, strict=True):

@@ -227,12 +227,12 @@ class Known:
         for family in self.part.families:
             first = recipes[family[0]]
             count, shared = implementation(DRAWS, first.noise, "the samplers"), None
-            if first.noise.shared_address is not None:  # the 1s of those who encode the value
+            if (alike := first.noise.shared_address) is not None:  # the 1s of those who encode the value
                 encoded, reporters = self.reports(first)
-                draw = streams.at(OWN, self.part.family_address(first), row)
+                draw = streams.at(OWN, self.part.address_of(first, alike), row)
                 shared = ones(draw, first.noise.integers[0], encoded, rows), reporters - encoded
             for i in family:
-                draw = streams.at(RECIPE, self.part.recipe_address(recipes[i]), row)
+                draw = streams.at(RECIPE, self.part.address_of(recipes[i], recipes[i].noise.address), row)
                 yield i, count(self, recipes[i], draw, rows, shared)
 
     def bits(self, recipe: Recipe, draw: np.random.Generator, rows: int, shared: tuple[Counts, Counts]) -> Counts:

@@ -44,10 +44,6 @@ BLOCK_VALUES = 1 << 18  # fewer repetitions, if they have more values than this
 _WORDS = {Unsampled.OWN: ("spl", ""), Unsampled.NOTHING: ("smp", ""), Unsampled.ZERO: ("rsfd", "z")}
 
 
-def words_of(recipe: Recipe) -> tuple[str, str]:
-    return _WORDS.get(recipe.unsampled) or ("rsfd", "r" if recipe.unary else "y")
-
-
 @dataclass(frozen=True)
 class Part:
     """Attributes of one domain size whose counts are drawn together: all of them, or one with a prior of its own."""
@@ -72,11 +68,10 @@ class Part:
             families.setdefault(r if shared is None else (type(r.noise), r.unsampled, shared), []).append(i)
         return sorted(families.values(), key=len, reverse=True)
 
-    def recipe_address(self, recipe: Recipe) -> int:
-        return address(self.k, *words_of(recipe), *recipe.noise.address, *self._own)
-
-    def family_address(self, recipe: Recipe) -> int:
-        return address(self.k, *words_of(recipe), *(recipe.noise.shared_address or ()), *self._own)
+    def address_of(self, recipe: Recipe, noise: tuple[int | str, ...]) -> int:
+        """The column of what is drawn for a recipe alone, or for all that share an address of the noise."""
+        solution = _WORDS.get(recipe.unsampled) or ("rsfd", "r" if recipe.unary else "y")
+        return address(self.k, *solution, *noise, *self._own)
 
     @property
     def fake_address(self) -> int:
