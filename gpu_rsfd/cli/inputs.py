@@ -69,7 +69,7 @@ def spec_of(options: Mapping[str, Any], command: str, kind: type[Measurement] = 
     fields = {field.name: field.read(options[field.key]) for field in FIELDS if field.key in options}
     if own := own_protocols(options):
         fields["protocols"] = own_or_known(fields.get("protocols", own), own)
-    return Spec.of_command(command, None, fields, kind.defaults, kind.unused)
+    return Spec.of_command(command, None, fields, kind)
 
 
 def own_or_known(names: Iterable[str], own: Mapping[str, Any]) -> list[Any]:
