@@ -49,12 +49,11 @@ def _of_measurement(kind: type[Measurement]) -> Callable[..., None]:
     def measure(file: File = None, **options: Any) -> None:
         carry_out(kind.command, kind, {**options, "file": file})
 
-    measure.__doc__ = kind.__doc__
     return measure
 
 
 for _kind in MEASUREMENTS.values():
-    command(_kind.command, *_kind.examples)(_of_measurement(_kind))
+    command(_kind.command, *_kind.examples, help=_kind.__doc__)(_of_measurement(_kind))
 
 
 def _of_class(kind: type[Measurement]) -> Callable[..., None]:
@@ -63,7 +62,6 @@ def _of_class(kind: type[Measurement]) -> Callable[..., None]:
         with telling(str(Path(measurement.rpartition(":")[0]))):
             carry_out("run", load_class(measurement), options)
 
-    measure.__doc__ = kind.__doc__
     return measure
 
 
@@ -74,7 +72,7 @@ class Own(Command):
         named = [argument for argument in args if ".py:" in argument]
         if named and not ctx.resilient_parsing:
             kind, alone = load_class(named[0]), typer.Typer(add_completion=False)
-            alone.command("run", cls=Command, epilog=epilog(kind.examples))(_of_class(kind))
+            alone.command("run", cls=Command, help=kind.__doc__, epilog=epilog(kind.examples))(_of_class(kind))
             vars(self).update(vars(typer.main.get_command(alone)))
         return super().parse_args(ctx, args)
 
