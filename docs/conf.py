@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import subprocess
@@ -17,6 +19,11 @@ from gpu_rsfd import __all__ as PUBLIC  # noqa: N812
 from gpu_rsfd import __version__
 
 HERE = Path(__file__).parent
+MADE = HERE / "_generated"
+sys.path.insert(0, str(HERE))
+from tables import TABLES  # noqa: E402
+
+NOTEBOOKS = ("paper_figure", "choose_a_protocol")
 COMMANDS = ("sweep", "attack", "rounds", "run", "paper", "merge", "show", "plot", "page", "plan", "data", "protocols",
             "aggregate", "rehearse", "doctor")  # fmt: skip
 
@@ -30,6 +37,7 @@ napoleon_use_rtype, napoleon_use_ivar = False, True
 html_theme = "furo"
 html_static_path, html_css_files = ["static"], ["site.css"]
 html_title = f"gpu-rsfd {release}"
+html_show_copyright = False
 exclude_patterns = ["_build", "pypi.md"]
 myst_heading_anchors = 4
 smartquotes_action = "q"  # quotation marks alone: --option has two hyphens
@@ -83,10 +91,20 @@ def linked(_app: Any, document: Any) -> None:
 def mathml(translator: Any, node: Any) -> None:
     """A formula as MathML, made when the site is built."""
     block = not isinstance(node, nodes.math)
-    text = re.sub(r"\\mathrm\{(\w)\}", r"\\text{\1}", node.astext())  # a letter alone would be slanted
+    # a letter alone would be slanted, a word spaced, a prime too high
+    text = re.sub(r"\\math(?:rm|it)\{(\w+)\}", r"\\text{\1}", node.astext())
     formula = convert(text, display="block" if block else "inline")
+    formula = re.sub(r"<msup>(<mi>[^<]*)</mi><mi>&#x02032;</mi></msup>", r"\1&#x02032;</mi>", formula)
     translator.body.append(f'<div class="math">{formula}</div>' if block else formula)
     raise nodes.SkipNode
+
+
+def made(name: str, text: str) -> None:
+    """Written only if it differs, so that Sphinx reads it again only then."""
+    target = MADE / name
+    target.parent.mkdir(exist_ok=True)
+    if not target.exists() or target.read_text("utf-8") != text:
+        target.write_text(text, "utf-8")
 
 
 def write_commands(_app: Any) -> None:
@@ -98,15 +116,53 @@ def write_commands(_app: Any) -> None:
         done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
         text = done.stdout.replace("python -m gpu_rsfd", "gpu-rsfd").strip("\n")
         parts.append(f"## gpu-rsfd {command}\n\n```text\n{text}\n```\n")
-    target = HERE / "_generated" / "commands.md"
-    target.parent.mkdir(exist_ok=True)
-    if not target.exists() or target.read_text("utf-8") != "\n".join(parts):
-        target.write_text("\n".join(parts), "utf-8")
+    made("commands.md", "\n".join(parts))
+
+
+def write_plan(_app: Any) -> None:
+    """What `plan` says of the table of the examples, but for its last table, of all protocols and epsilons."""
+    words = [sys.executable, "-m", "gpu_rsfd", "plan", "--dataset", "examples/people.csv", "--bins", "age=8"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=HERE.parent)
+    made("plan.txt", done.stdout.partition("\nexpected errors")[0] + "\n")
+
+
+def write_tables(_app: Any) -> None:
+    """What pages include: tables that follow from declarations."""
+    for name, table in TABLES.items():
+        made(f"{name}.inc", table() + "\n")
+
+
+def write_notebooks(_app: Any) -> None:
+    """The notebooks as pages, with their outputs."""
+    for name in NOTEBOOKS:
+        notebook = json.loads((HERE.parent / "examples" / f"{name}.ipynb").read_text("utf-8"))
+        parts = []
+        for number, cell in enumerate(notebook["cells"]):
+            source = "".join(cell["source"])
+            if cell["cell_type"] == "markdown":
+                parts.append(source.replace("](../docs/", "](../"))
+                continue
+            parts.append(f"```python\n{source}\n```")
+            parts += [_shown(output, f"{name}-{number}") for output in cell["outputs"]]
+        parts.insert(1, f"This page is the notebook `examples/{name}.ipynb`.")
+        made(f"{name}.md", "\n\n".join(parts) + "\n")
+
+
+def _shown(output: dict[str, Any], name: str) -> str:
+    data = output.get("data", {})
+    if "image/png" in data:
+        (MADE / f"{name}.png").write_bytes(base64.b64decode("".join(data["image/png"])))
+        return f"![The figure that is drawn]({name}.png)"
+    if "text/html" in data:
+        table = "".join(data["text/html"]).replace("<table>", '<div class="table-wrapper"><table class="docutils">')
+        return f"```{{raw}} html\n<div class='notebook'>{table.replace('</table>', '</table></div>')}</div>\n```"
+    return f"```text\n{''.join(output.get('text') or data['text/plain']).rstrip()}\n```"
 
 
 def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", escaped, priority=100)  # before the sections are read
     app.add_html_math_renderer("mathml", (mathml, None), (mathml, None))
     app.connect("doctree-read", linked)
-    app.connect("builder-inited", write_commands)
+    for write in (write_commands, write_plan, write_tables, write_notebooks):
+        app.connect("builder-inited", write)
     app.connect("source-read", take_in)

@@ -11,9 +11,10 @@ import math
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, TypeVar
 
-from gpu_rsfd.checks import MAX_ATTRIBUTES, check_epsilon, check_users, integer
+from gpu_rsfd.checks import MAX_ATTRIBUTES, check_epsilon, check_users, integer, one_of
 from gpu_rsfd.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,11 +23,6 @@ DATA, SIMULATION, MACHINE, OUTPUT = "Data", "Simulation", "Machine", "Output"  #
 
 def _same(value: Any) -> Any:
     return value
-
-
-def read_text(value: Any, names: Container[str] = ()) -> str:
-    """A text as it is."""
-    return str(value)
 
 
 @dataclass(frozen=True)
@@ -46,8 +42,7 @@ class Option:
     check : callable
         From the value of a keyword to a checked one; raises `InputError`.
     read : callable
-        From the value of the command line (a text, or a list of them) or of a spec file to that of the keyword.  Its
-        second argument holds the columns of the file, which may have a comma in their names.
+        From the value of the command line (a text, or a list of them) or of a spec file to that of the keyword.
     many : bool
         Whether the option can be repeated on the command line.
     default : object
@@ -87,7 +82,7 @@ class Option:
     help: str
     example: str = ""
     check: Callable[[Any], Any] = _same
-    read: Callable[[Any, Container[str]], Any] = read_text
+    read: Callable[[Any], Any] = str
     many: bool = False
     default: Any = None
     default_text: str = ""
@@ -204,22 +199,11 @@ def with_keywords(
     return named
 
 
-def markdown(options: Iterable[Option]) -> str:
-    """The options as a table of the documentation."""
-    listed, rows = list(options), []
-    others = any(o.unused for o in listed)
-    for o in listed:
-        defaults = [o.default_text, *(f"`{name}`: {value}" for name, value in o.defaults.items())]
-        example = f"`--{o.key}{f' {o.example}' if o.example else ''}`"
-        cells = (example, f"`{o.name}`" if o.in_python else "", o.help, "; ".join(filter(None, defaults)))
-        rows.append(" | ".join((*cells, *([", ".join(f"`{name}`" for name in o.unused)] if others else []))))
-    head = ["| option | in Python | what | default |" + " not in |" * others, "|---|---|---|---|" + "---|" * others]
-    return "\n".join([*head, *(f"| {row} |" for row in rows)])
-
-
-def entries(value: Any) -> list[Any]:
-    """A list of what is given as one, or as a single value."""
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+def entries(values: Any) -> list[Any]:
+    """A list of what is given as one, or as a single text or number; NumPy's scalars become Python's."""
+    single = isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
+    found = [values] if single else list(values)
+    return [value.item() if getattr(value, "ndim", None) == 0 else value for value in found]
 
 
 def distinct(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
@@ -267,13 +251,9 @@ def expanded(entries: Iterable[Any], known: Iterable[str], name: str) -> list[An
     return found if found == given else list(dict.fromkeys(found))
 
 
-def read_list(name: str) -> Callable[[Any, Container[str]], list[str]]:
+def read_list(name: str) -> Callable[[Any], list[str]]:
     """Lists, cut at their commas."""
-
-    def read(value: Any, names: Container[str] = ()) -> list[str]:
-        return split_list(entries(value), name, names)
-
-    return read
+    return lambda value: split_list(entries(value), name)
 
 
 def whole(name: str, text: object) -> int:
@@ -289,12 +269,13 @@ def whole(name: str, text: object) -> int:
     return value
 
 
-def read_whole(name: str) -> Callable[[Any, Container[str]], int]:
-    """Whole numbers, also as 1e6."""
-    return lambda value, names: whole(name, value)
+def whole_number(name: str, low: int, high: int) -> dict[str, Any]:
+    """What an option says that has a whole number, also as 1e6."""
+    read, check = partial(whole, name.replace("_", "-")), partial(integer, name, low=low, high=high)
+    return {"read": read, "check": check, "type_text": "int, optional"}
 
 
-def read_epsilons(value: Any, names: Container[str] = ()) -> list[float]:
+def read_epsilons(value: Any) -> list[float]:
     """Numbers, logarithms and ranges: 0.5, ln2, ln(2), 0.5:5:0.5."""
     return [epsilon for text in split_list(entries(value), "epsilon") for epsilon in _epsilons(text)]
 
@@ -334,9 +315,8 @@ def read_domain(value: Any) -> list[int]:
         match = re.fullmatch(r"([0-9]{1,9})(?:x([0-9]{1,9}))?", text)
         size, times = (int(part or 1) for part in match.groups()) if match else (0, 0)
         if match is None or times < 1:
-            raise InputError(
-                f"domain={text} must be domain sizes such as 10,10,20 or 10x5 (five attributes of 10 values)"
-            )
+            valid = "domain sizes such as 10,10,20 or 10x5 (five attributes of 10 values)"
+            raise InputError(f"domain={text} must be {valid}")
         if times > MAX_ATTRIBUTES:
             raise InputError(f"domain={text} has {times:,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
         sizes += [size] * times
@@ -356,16 +336,10 @@ def show_epsilon(epsilon: float) -> str:
     return f"{epsilon:g}"
 
 
-def one_of(name: str, known: Sequence[str] | Callable[[], Sequence[str]]) -> Callable[[Any], str]:
-    """A check for one of some names."""
-
-    def check(value: Any) -> str:
-        valid = known() if callable(known) else known
-        if value not in valid:
-            raise InputError(f"unknown {name} {value!r}; available: {', '.join(valid)}")
-        return str(value)
-
-    return check
+def choice(name: str, known: Sequence[str]) -> dict[str, Any]:
+    """What an option says that has one of some names."""
+    text = ", ".join(map(repr, known))
+    return {"check": partial(one_of, name, known=known), "known": known, "type_text": f"{{{text}}}, optional"}
 
 
 def amount(number: float) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.errors import InputError
+from gpu_rsfd.checks import ASSIGNMENTS as ASSIGNMENTS
+from gpu_rsfd.checks import one_of
 
 Words = npt.NDArray[np.uint64]
 Codes = npt.NDArray[np.unsignedinteger]
@@ -19,27 +20,13 @@ Uniforms = npt.NDArray[np.uint32]
 
 STREAM_VERSION = 1
 
-# Every stream there is: the second half of the Philox key.  A new use takes a number that is not in STREAMS.
-DATA, ASSIGN, VALUE, BITS, BALANCE, MEMO, CHOICE, FAKES = range(8)  # the tape: docs/stream.md
+# Every stream there is: the second half of the Philox key.  A new use takes a number that no other has, and a place in
+# tests/backends/test_streams.py.
+DATA, ASSIGN, VALUE, BITS, BALANCE, MEMO, CHOICE, FAKES = range(8)  # the tape: docs/stream.md says what is read
 COUNTS, MARGINALS = 16, 20  # the samplers: four streams each, backends/exact/substreams.py
 PRIORS = 32  # priors that are drawn at random: protocols/priors.py
 DECISION = 33  # the made-up users that `plan` attacks: theory/decision.py
-STREAMS: dict[int, str] = {
-    DATA: "synthetic values",
-    ASSIGN: "the attribute that a user samples, uniform assignment",
-    VALUE: "uniform values and keep draws",
-    BITS: "the digits of the uniforms behind report bits",
-    BALANCE: "keys and shift of the permutation behind balanced assignment",
-    MEMO: "what a user remembers of a value",
-    CHOICE: "a user's hash of the values",
-    FAKES: "a user's permutation of the values, for attributes that were not sampled",
-    **{COUNTS + use: "sampler `counts`" for use in range(4)},
-    **{MARGINALS + use: "sampler `marginals`" for use in range(4)},
-    PRIORS: "priors drawn at random",
-    DECISION: "the users of `plan`'s attack",
-}
 
-ASSIGNMENTS = ("uniform", "balanced")
 BALANCE_ROUNDS = 8
 SMALLEST_NETWORK = 256  # points of the permutation behind `balanced` assignment, however few the users
 
@@ -58,9 +45,7 @@ _WEYL = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B  # what its keys grow by
 
 
 def check_assignment(assignment: object) -> str:
-    if assignment not in ASSIGNMENTS:
-        raise InputError(f"unknown assignment {assignment!r}; available: {', '.join(ASSIGNMENTS)}")
-    return str(assignment)
+    return one_of("assignment", assignment, ASSIGNMENTS)
 
 
 def code_dtype(k: int) -> np.dtype[np.unsignedinteger]:

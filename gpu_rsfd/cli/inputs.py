@@ -66,7 +66,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def spec_of(options: Mapping[str, Any], command: str, kind: type[Measurement] = Measurement) -> Spec:
     """The spec of a command and what it measures."""
-    fields = {field.name: field.read(options[field.key], ()) for field in FIELDS if field.key in options}
+    fields = {field.name: field.read(options[field.key]) for field in FIELDS if field.key in options}
     if own := own_protocols(options):
         fields["protocols"] = own_or_known(fields.get("protocols", own), own)
     return Spec.of_command(command, None, fields, kind.defaults, kind.unused)
@@ -103,7 +103,7 @@ def measurement_of(options: Mapping[str, Any], kind: type[Measurement]) -> Measu
     for option in options_of(kind):
         if option.name in needed and option.key not in options:
             raise InputError(f"{kind.name} needs --{option.key}")
-    return kind(**{o.name: o.read(options[o.key], ()) for o in options_of(kind) if o.key in options})
+    return kind(**{o.name: o.read(options[o.key]) for o in options_of(kind) if o.key in options})
 
 
 def datasets_of(options: Mapping[str, Any], quiet: bool) -> list[Dataset]:

@@ -17,7 +17,7 @@ from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Measurement
 from gpu_rsfd.measure.base import options_of
-from gpu_rsfd.options import MACHINE, OUTPUT, SIMULATION, F, Option, read_whole
+from gpu_rsfd.options import MACHINE, OUTPUT, SIMULATION, F, Option
 from gpu_rsfd.results.estimate import ALIASES, POSTPROCESS
 from gpu_rsfd.results.metrics import metric_names
 from gpu_rsfd.spec import FIELDS, SAVE_EVERY
@@ -37,7 +37,7 @@ SELECTION = (
            unused=("paper",), in_python=False),
     Option("distribution", "NAME", "Distribution of a synthetic data set: uniform or zipf:S.", "zipf:1.2",
            default_text="uniform", known=("uniform", "zipf:"), unused=("paper",), in_python=False),
-    Option("data_seed", "N", "Seed of synthetic data.", "7", read=read_whole("data-seed"), default=0,
+    Option("data_seed", "N", "Seed of synthetic data.", "7", default=0,
            default_text="0", in_python=False),
     *(replace(option, unused=("paper",)) for option in TABLE),
 )  # fmt: skip
@@ -58,7 +58,7 @@ RUN = (
     Option("backend", "NAME", "auto, cupy, native or numpy.", "numpy", panel=MACHINE, kind=str, default="auto",
            default_text="auto", known=BACKENDS),
     Option("workers", "N", "Threads (native) or processes (NumPy).", "4", panel=MACHINE,
-           default_text="one per core", read=read_whole("workers")),
+           default_text="one per core"),
     Option("devices", "LIST", "CUDA devices of the CuPy backend.", "0,1", panel=MACHINE, many=True, option="device",
            default_text="all that work"),
     Option("cluster", "PLACE", "Dask cluster: address or file of its scheduler, or local:4.", "tcp://head:8786",

@@ -51,7 +51,7 @@ class Rounds(Measurement):
 
     rounds: int = option_field(
         "N", "Rounds of the collection.", "24", default=0, type_text="int, optional",
-        read=lambda n, names: integer("rounds", whole("rounds", n), 1, MOST_ROUNDS),
+        read=lambda n: integer("rounds", whole("rounds", n), 1, MOST_ROUNDS),
         check=lambda n: integer("rounds", n, 0, MOST_ROUNDS), default_text=f"the data's, else {ROUNDS}")  # fmt: skip
     change: float = option_field(
         "SHARE", "Probability that a user draws a new value of an attribute before a round.", "0.05", default=0.0,
@@ -70,7 +70,7 @@ class Rounds(Measurement):
         default="fixed", known=SAMPLING, type_text="{'fixed', 'fresh'}, optional")  # fmt: skip
     attack: bool = option_field(
         "", "Simulate the attacker who knows the marginals, all reports so far and when values change.", "",
-        default=False, default_text="", kind=bool, read=lambda on, names: on, type_text="bool, optional")  # fmt: skip
+        default=False, default_text="", kind=bool, read=lambda on: on, type_text="bool, optional")  # fmt: skip
     keep: str = option_field(
         "NAME", "What the results file stores: counts of each round, too, or only the errors (mse).", "counts",
         default="mse", known=("counts", "mse"), panel=OUTPUT, type_text="{'counts', 'mse'}, optional")  # fmt: skip
@@ -267,6 +267,5 @@ def _held(data: EvolvingDataset, rounds: int) -> Iterator[list[Any]]:
 
 def _statistics(each: Any) -> Any:
     """[round, statistic] of numbers [user, round]."""
-    places = [round(share * (len(each) - 1)) for share in (0.5, 0.9, 1.0)]
-    ordered = np.partition(each.T, places, axis=1)
-    return np.stack([ordered.mean(axis=1), *ordered[:, places].T], axis=-1)
+    quantiles = np.quantile(each, (0.5, 0.9, 1), axis=0, method="nearest")
+    return np.stack([each.mean(axis=0), *quantiles], axis=-1)

@@ -6,19 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpu_rsfd.errors import InputError
-
-# What epsilon bounds: what the paper's budgets give (not the same for all solutions); the loss between any two users;
-# the loss between two users who differ in one attribute.
-GUARANTEES = ("paper", "user", "attribute")
+from gpu_rsfd.checks import GUARANTEES, one_of
 
 Rule = Callable[[float, int], float]  # (epsilon, d) -> budget of one attribute
 
 
 def check_guarantee(guarantee: object) -> str:
-    if guarantee not in GUARANTEES:
-        raise InputError(f"unknown guarantee {guarantee!r}; available: {', '.join(GUARANTEES)}")
-    return str(guarantee)
+    return one_of("guarantee", guarantee, GUARANTEES)
 
 
 def amplified(epsilon: float, d: int) -> float:

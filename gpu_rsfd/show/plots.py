@@ -13,6 +13,7 @@ import numpy as np
 
 from gpu_rsfd.command import Size, size_of
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.files import FIGURES, replace_file
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import Mechanism
@@ -24,7 +25,6 @@ from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.panels import Page, epsilon_ticks, lettered, log_ticks, page_size, size_ticks
 from gpu_rsfd.show.rows import Cells, How, caveats, place_name, shown, unusual, withheld_of
 from gpu_rsfd.show.tables import values_of
-from gpu_rsfd.store.files import FIGURES, replace_file
 
 MANY_VALUES = 30  # more than these need a panel as wide as the page
 MOST_LABELS, MOST_LABELS_WIDE = 20, 60  # of values, under a panel; more can't be read

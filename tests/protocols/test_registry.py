@@ -2,22 +2,28 @@
 
 import ast
 import pickle
+import re
 from pathlib import Path
 
 import pytest
+from doc_tables import tables
 
 import gpu_rsfd
 from gpu_rsfd.protocols import PROTOCOLS, REGISTRY, Bits, Keep, Recipe, Unsampled, mechanism
-from gpu_rsfd.protocols.describe import noises_table, protocols_table
 
 PACKAGE = Path(gpu_rsfd.__file__).parent
 ROOT = PACKAGE.parent
 
 
-def test_the_docs_have_the_registrys_tables():
-    text = (ROOT / "docs" / "protocols.md").read_text(encoding="utf-8")
-    assert protocols_table() in text
-    assert noises_table() in text
+def test_the_docs_have_every_protocol_and_noise():
+    """Where a page includes a table, there is one."""
+    for page in (ROOT / "docs").glob("*.md"):
+        for name in re.findall(r"{include} _generated/(\S+)\.inc", page.read_text(encoding="utf-8")):
+            assert tables.TABLES[name]().startswith(("| ", "## ", "- ")), (page.name, name)
+    listed = tables.protocols()
+    assert all(f"`{name}`" in listed for name in REGISTRY)
+    rules = {variant.noise.name for entry in REGISTRY.values() for variant in entry.variants}
+    assert set(re.findall(r"^\| ([a-z][\w-]*) \| \$", tables.noises(), re.M)) == rules | {"noise"}
 
 
 def test_every_entry_is_complete():
