@@ -133,7 +133,7 @@ class NativeBackend(Backend):
         def fill(j: int, first: int) -> None:
             k = dataset.domain[j]
             some = columns[j][first : first + DRAWN_AT_A_TIME]
-            draw(self._library, dataset.seed, j, dataset.thresholds(k), start + first, some, k)
+            draw(self._library, dataset.seed, j, dataset.thresholds[k], start + first, some, k)
 
         jobs = [(j, first) for j in range(dataset.d) for first in range(0, stop - start, DRAWN_AT_A_TIME)]
         small = len(jobs) == 1 or (stop - start) * dataset.d < DRAWN_AT_A_TIME
