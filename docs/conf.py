@@ -47,7 +47,7 @@ autodoc_default_options = {"members": True, "undoc-members": False}
 MOVED = {  # links of files outside docs/ that are pages here
     "](docs/": "](",
     "![The page in dark](page-dark.png)": "",
-    "[examples](examples)": "[Choose a protocol for my data](_generated/choose_a_protocol.md) and [A figure of the paper](_generated/paper_figure.md)",
+    "[examples](examples)": "[one](_generated/choose_a_protocol.md), [another](_generated/paper_figure.md)",
     "](CONTRIBUTING.md": "](contributing.md",
     "](CHANGELOG.md": "](changelog.md",
     "](benchmarks/README.md": "](benchmarks.md",
