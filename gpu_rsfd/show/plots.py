@@ -15,12 +15,12 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import Mechanism
 from gpu_rsfd.protocols.loss import losses
-from gpu_rsfd.results.estimate import Floats
+from gpu_rsfd.results.estimate import DEFAULT, Floats
 from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.panels import Page, epsilon_ticks, lettered, log_ticks, page_size, size_ticks
-from gpu_rsfd.show.rows import Cells, How, caveats, place_name, shown, unusual, withheld_of
+from gpu_rsfd.show.rows import Cells, How, Hows, caveats, only, place_name, shown, unusual, withheld_of
 from gpu_rsfd.show.tables import values_of
 from gpu_rsfd.store.files import FIGURES, replace_file
 
@@ -125,7 +125,7 @@ class Panel(NamedTuple):
     points: Floats | None = None
 
 
-def figure_of(results: Results, how: How, x: str = "auto") -> Any:
+def figure_of(results: Results, how: Hows, x: str = "auto") -> Any:
     """Every column against epsilon; against n, d or k of the data sets, or an axis of its own, a panel per epsilon."""
     found = _found(results, how)
     x = {"users": "n"}.get(x, x)
@@ -155,7 +155,7 @@ def figure_of(results: Results, how: How, x: str = "auto") -> Any:
     return page.figure
 
 
-def tradeoff(results: Results, how: How) -> Any:
+def tradeoff(results: Results, how: Hows) -> Any:
     """Every column against the exact privacy loss, a curve per protocol over epsilon: one attribute differs, or all."""
     panels = [
         Panel(name, _title(results[name], cells), loss, cells, cells.mean, cells.error)
@@ -170,7 +170,7 @@ def tradeoff(results: Results, how: How) -> Any:
     return page.figure
 
 
-def _found(results: Results, how: How) -> dict[str, list[Cells]]:
+def _found(results: Results, how: Hows) -> dict[str, list[Cells]]:
     found = {name: shown(results, name, how) for name in results}
     if not any(found.values()):
         raise InputError("nothing to plot: no finished repetitions yet, or a measurement without columns")
@@ -211,7 +211,7 @@ def _panels(results: Results, found: Mapping[str, list[Cells]], x: str, sizes: M
 
 
 def _drawn(
-    results: Results, panels: Sequence[Panel], how: How, notes: Sequence[str] = (), columns: int | None = None
+    results: Results, panels: Sequence[Panel], how: Hows, notes: Sequence[str] = (), columns: int | None = None
 ) -> Page:
     """The page with the curves of all panels, and their titles."""
     from matplotlib.lines import Line2D
@@ -275,16 +275,16 @@ def curves(axis: Any, result: Result, panel: Panel) -> None:
     axis.tick_params(which="both", labelsize="small")
 
 
-def explained(results: Results, panels: Sequence[Panel], how: How) -> list[str]:
+def explained(results: Results, panels: Sequence[Panel], how: Hows) -> list[str]:
     """What the legend says of bars, lines, circles and an unusual run."""
     lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in results.values()) else []
-    lines += unusual(next(iter(results.values())))
+    lines += unusual(results, next(iter(results)))
     if any(panel.theory is not None for panel in panels):
         lines.append("thin lines: closed form")
     known = [panel.name for panel in panels if panel.points is not None]
     if known:
         lines.append("open circles: the paper's points")
-        if how.postprocess == "clip-normalize":
+        if any(one.postprocess == DEFAULT for one in ([how] if isinstance(how, How) else how)):
             lines += caveats(known, results[known[0]].plan.looks)
         if any(results[name].plan.assignment != "balanced" for name in known):
             lines.append("the paper's users are in balanced groups, these are not")
@@ -314,7 +314,7 @@ def loss_notes(result: Result) -> list[str]:
     return [f"{words}: {', '.join(labels)}" for words, labels in found.items()]
 
 
-def frequencies(results: Results, attribute: str, how: How) -> Any:
+def frequencies(results: Results, attribute: str, hows: Hows) -> Any:
     """True and estimated frequencies of an attribute's values, a panel per data set and epsilon.
 
     Error bars are 95 % prediction intervals: where the estimate of one more collection falls.  The panels of a data set
@@ -323,6 +323,7 @@ def frequencies(results: Results, attribute: str, how: How) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    how = only(results, hows, f"attribute={attribute}")
     having = {name: r for name, r in results.items() if attribute in r.names}
     if not having:
         names = dict.fromkeys(n for r in results.values() for n in r.names)
@@ -370,7 +371,7 @@ def frequencies(results: Results, attribute: str, how: How) -> Any:
         notes = ["a single repetition"]
     if any(each.any() for each in hidden.values()):
         notes += [f"gaps: values of fewer than {results.min_count}", "users, and what would tell them"]
-    notes += [line.replace(" (", "\n(") for line in unusual(next(iter(having.values())))]
+    notes += [line.replace(" (", "\n(") for line in unusual(results, next(iter(having)))]
     legend = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
     look = {"loc": "outside right upper", "fontsize": 8, "title_fontsize": 8, "frameon": False}
     figure.legend(legend.values(), legend.keys(), title="\n".join(notes), **look)
