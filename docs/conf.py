@@ -37,6 +37,7 @@ napoleon_use_rtype, napoleon_use_ivar = False, True
 html_theme = "furo"
 html_static_path, html_css_files = ["static"], ["site.css"]
 html_title = f"gpu-rsfd {release}"
+html_show_copyright = False
 exclude_patterns = ["_build", "pypi.md"]
 myst_heading_anchors = 4
 smartquotes_action = "q"  # quotation marks alone: --option has two hyphens
@@ -90,8 +91,10 @@ def linked(_app: Any, document: Any) -> None:
 def mathml(translator: Any, node: Any) -> None:
     """A formula as MathML, made when the site is built."""
     block = not isinstance(node, nodes.math)
-    text = re.sub(r"\\mathrm\{(\w)\}", r"\\text{\1}", node.astext())  # a letter alone would be slanted
+    # a letter alone would be slanted, a word spaced, a prime too high
+    text = re.sub(r"\\math(?:rm|it)\{(\w+)\}", r"\\text{\1}", node.astext())
     formula = convert(text, display="block" if block else "inline")
+    formula = re.sub(r"<msup>(<mi>[^<]*)</mi><mi>&#x02032;</mi></msup>", r"\1&#x02032;</mi>", formula)
     translator.body.append(f'<div class="math">{formula}</div>' if block else formula)
     raise nodes.SkipNode
 
@@ -114,6 +117,13 @@ def write_commands(_app: Any) -> None:
         text = done.stdout.replace("python -m gpu_rsfd", "gpu-rsfd").strip("\n")
         parts.append(f"## gpu-rsfd {command}\n\n```text\n{text}\n```\n")
     made("commands.md", "\n".join(parts))
+
+
+def write_plan(_app: Any) -> None:
+    """What `plan` says of the table of the examples, but for its last table, of all protocols and epsilons."""
+    words = [sys.executable, "-m", "gpu_rsfd", "plan", "--dataset", "examples/people.csv", "--bins", "age=8"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=HERE.parent)
+    made("plan.txt", done.stdout.partition("\nexpected errors")[0] + "\n")
 
 
 def write_tables(_app: Any) -> None:
@@ -145,7 +155,7 @@ def _shown(output: dict[str, Any], name: str) -> str:
         return f"![The figure that is drawn]({name}.png)"
     if "text/html" in data:
         table = "".join(data["text/html"]).replace("<table>", '<div class="table-wrapper"><table class="docutils">')
-        return f"```{{raw}} html\n{table.replace('</table>', '</table></div>')}\n```"
+        return f"```{{raw}} html\n<div class='notebook'>{table.replace('</table>', '</table></div>')}</div>\n```"
     return f"```text\n{''.join(output.get('text') or data['text/plain']).rstrip()}\n```"
 
 
@@ -153,6 +163,6 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", escaped, priority=100)  # before the sections are read
     app.add_html_math_renderer("mathml", (mathml, None), (mathml, None))
     app.connect("doctree-read", linked)
-    for write in (write_commands, write_tables, write_notebooks):
+    for write in (write_commands, write_plan, write_tables, write_notebooks):
         app.connect("builder-inited", write)
     app.connect("source-read", take_in)

@@ -199,9 +199,11 @@ def with_keywords(
     return named
 
 
-def entries(value: Any) -> list[Any]:
-    """A list of what is given as one, or as a single value."""
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+def entries(values: Any) -> list[Any]:
+    """A list of what is given as one, or as a single text or number; NumPy's scalars become Python's."""
+    single = isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
+    found = [values] if single else list(values)
+    return [value.item() if getattr(value, "ndim", None) == 0 else value for value in found]
 
 
 def distinct(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
@@ -313,9 +315,8 @@ def read_domain(value: Any) -> list[int]:
         match = re.fullmatch(r"([0-9]{1,9})(?:x([0-9]{1,9}))?", text)
         size, times = (int(part or 1) for part in match.groups()) if match else (0, 0)
         if match is None or times < 1:
-            raise InputError(
-                f"domain={text} must be domain sizes such as 10,10,20 or 10x5 (five attributes of 10 values)"
-            )
+            valid = "domain sizes such as 10,10,20 or 10x5 (five attributes of 10 values)"
+            raise InputError(f"domain={text} must be {valid}")
         if times > MAX_ATTRIBUTES:
             raise InputError(f"domain={text} has {times:,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
         sizes += [size] * times

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from gpu_rsfd.options import (
     Option,
     choice,
     distinct,
+    entries,
     expanded,
     option_field,
     options_in,
@@ -32,7 +33,6 @@ from gpu_rsfd.options import (
 if TYPE_CHECKING:
     from gpu_rsfd.datasets.base import Dataset
     from gpu_rsfd.protocols import PrivacySettings, Protocol
-    from gpu_rsfd.protocols.form import Thresholds
     from gpu_rsfd.protocols.priors import Prior
 
 SAMPLERS = ("users", "counts", "marginals")  # every user's report; or the exact distribution of the counts
@@ -40,23 +40,16 @@ PAPER_EPSILONS = tuple(math.log(i) for i in range(2, 8))
 SAVE_EVERY = 2.0  # seconds of work that a killed run may lose, as far as blocks can be cut
 
 
-def _entries(values: Any) -> list[Any]:
-    """A list of what is given as one, or as a single text or number; NumPy's scalars become Python's."""
-    single = isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
-    entries = [values] if single else list(values)
-    return [value.item() if getattr(value, "ndim", None) == 0 else value for value in entries]
-
-
 def _check_protocols(values: Any) -> tuple[Protocol, ...]:
     from gpu_rsfd.protocols import PROTOCOLS, as_protocol
 
-    chosen = tuple(as_protocol(value) for value in expanded(_entries(values), PROTOCOLS, "protocol"))
+    chosen = tuple(as_protocol(value) for value in expanded(entries(values), PROTOCOLS, "protocol"))
     distinct("protocol", (protocol.name for protocol in chosen))
     return chosen
 
 
 def _check_epsilons(values: Any) -> tuple[float, ...]:
-    return distinct("epsilon", (check_epsilon(value) for value in _entries(values)))
+    return distinct("epsilon", (check_epsilon(value) for value in entries(values)))
 
 
 def _check_prior(value: Any) -> Prior:
@@ -252,13 +245,10 @@ class Spec:
 
     def settings_for(self, data: Dataset) -> PrivacySettings:
         """The settings of its protocols for a data set, on which a prior may depend."""
-        counts = data.counts if self.prior.needs_data else None
-        return self.settings_with(self.prior.thresholds(data.domain, counts, self.prior_seed))
-
-    def settings_with(self, priors: tuple[Thresholds | None, ...] | None) -> PrivacySettings:
-        """The same, where the realised prior is known."""
         from gpu_rsfd.protocols import PrivacySettings
 
+        counts = data.counts if self.prior.needs_data else None
+        priors = self.prior.thresholds(data.domain, counts, self.prior_seed)
         return PrivacySettings(self.first_report, priors, self.guarantee)
 
     def described(self) -> dict[str, Any]:

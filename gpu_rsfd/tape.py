@@ -20,25 +20,12 @@ Uniforms = npt.NDArray[np.uint32]
 
 STREAM_VERSION = 1
 
-# Every stream there is: the second half of the Philox key.  A new use takes a number that is not in STREAMS.
-DATA, ASSIGN, VALUE, BITS, BALANCE, MEMO, CHOICE, FAKES = range(8)  # the tape: docs/stream.md
+# Every stream there is: the second half of the Philox key.  A new use takes a number that no other has, and a place in
+# tests/backends/test_streams.py.
+DATA, ASSIGN, VALUE, BITS, BALANCE, MEMO, CHOICE, FAKES = range(8)  # the tape: docs/stream.md says what is read
 COUNTS, MARGINALS = 16, 20  # the samplers: four streams each, backends/exact/substreams.py
 PRIORS = 32  # priors that are drawn at random: protocols/priors.py
 DECISION = 33  # the made-up users that `plan` attacks: theory/decision.py
-STREAMS: dict[int, str] = {
-    DATA: "synthetic values",
-    ASSIGN: "the attribute that a user samples, uniform assignment",
-    VALUE: "uniform values and keep draws",
-    BITS: "the digits of the uniforms behind report bits",
-    BALANCE: "keys and shift of the permutation behind balanced assignment",
-    MEMO: "what a user remembers of a value",
-    CHOICE: "a user's hash of the values",
-    FAKES: "a user's permutation of the values, for attributes that were not sampled",
-    **{COUNTS + use: "sampler `counts`" for use in range(4)},
-    **{MARGINALS + use: "sampler `marginals`" for use in range(4)},
-    PRIORS: "priors drawn at random",
-    DECISION: "the users of `plan`'s attack",
-}
 
 BALANCE_ROUNDS = 8
 SMALLEST_NETWORK = 256  # points of the permutation behind `balanced` assignment, however few the users

@@ -10,24 +10,26 @@ from typing import Annotated, Any
 import typer
 
 from gpu_rsfd.cli import render
-from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, option, with_options
+from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, switch, with_options
 from gpu_rsfd.cli.program import command
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.options import Option
 from gpu_rsfd.results.metrics import as_metric
+
+OWN = (
+    Option("output", "FILE", "Page to write.", "share.html", default_text="FILE with .html", panel=None, kind=Path),
+    Option("attack", "FILE", "Add the results of `gpu-rsfd attack`.", "attack.h5", panel=None, kind=Path),
+    switch("overwrite", "Replace the file even if gpu-rsfd did not make it."),
+)
 
 
 @command("page", "gpu-rsfd page results.h5", "gpu-rsfd page people.h5 --output share.html --attack attack.h5")
-@with_options("page", replace(SHOWN_METRIC, metavar="NAME", example="mae", many=False), SHOWN_COUNT, *FILTERS)
+@with_options("page", *OWN, replace(SHOWN_METRIC, metavar="NAME", example="mae", many=False), SHOWN_COUNT, *FILTERS)
 def page(
     file: Annotated[Path, typer.Argument(help="Results file of a sweep.", show_default=False, metavar="FILE")],
-    output: Annotated[
-        Path | None, option("--output", "Page to write.  --output share.html  (default: FILE with .html)", None, "FILE")
-    ] = None,
-    attack: Annotated[
-        Path | None,
-        option("--attack", "Add the results of `gpu-rsfd attack`.  --attack attack.h5", None, "FILE"),
-    ] = None,
-    overwrite: Annotated[bool, option("--overwrite", "Replace the file even if gpu-rsfd did not make it.")] = False,
+    output: Path | None,
+    attack: Path | None,
+    overwrite: bool,
     **options: Any,
 ) -> None:
     """Write one HTML file to explore and share; it opens offline in any browser.  Needs the extra `page`."""

@@ -20,7 +20,7 @@ import typer
 from gpu_rsfd.cli import progress, render
 from gpu_rsfd.cli.commands import Command
 from gpu_rsfd.cli.inputs import datasets_of, measurement_of, read_options, spec_of
-from gpu_rsfd.cli.options import File, option, running_of, with_options
+from gpu_rsfd.cli.options import File, running_of, with_options
 from gpu_rsfd.cli.program import command, epilog
 from gpu_rsfd.cli.terminal import escaped
 from gpu_rsfd.datasets import DATA_VARIABLE, available
@@ -28,14 +28,14 @@ from gpu_rsfd.datasets.paper import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError, Terminated
 from gpu_rsfd.measure import MEASUREMENTS, Frequencies, Measurement
 from gpu_rsfd.measure.base import check_kind, check_measurement
-from gpu_rsfd.options import SIMULATION, counted, entries, split_list, unknown_name, whole
+from gpu_rsfd.options import SIMULATION, Option, counted, entries, split_list, unknown_name, whole
 from gpu_rsfd.results.result import Results
 from gpu_rsfd.running import experiments
 from gpu_rsfd.running.collect import Run, check_part, collect
 from gpu_rsfd.store.contents import check_output, journal_of
 from gpu_rsfd.textfiles import imported, telling
 
-QUICK_REPETITIONS = 10
+QUICK = Option("quick", "", "10 repetitions instead of 100.", panel=SIMULATION, kind=bool, default=False)
 OTHERS = typer.Argument(
     help="The same file name in other folders, whose parts are read as well.", show_default=False, metavar="[OTHERS]..."
 )
@@ -89,14 +89,12 @@ command("run", _example, cls=Own, no_args_is_help=True)(run)
 
 
 @command("paper", "gpu-rsfd paper --quick", "gpu-rsfd paper --data-dir originals/ --output with_rows.h5")
-@with_options("paper", *running_of("paper", Frequencies))
-def paper(
-    quick: Annotated[bool, option("--quick", "10 repetitions instead of 100.", SIMULATION)] = False, **options: Any
-) -> None:
+@with_options("paper", QUICK, *running_of("paper", Frequencies))
+def paper(quick: bool, **options: Any) -> None:
     """Reproduce the paper: ten data sets, six epsilons, six methods; a figure for each data set and one with all."""
     if quick and options["repetitions"] is not None:
         raise InputError("--quick and --repetitions exclude each other")
-    fixed: dict[str, Any] = {"repetitions": QUICK_REPETITIONS} if quick else {}
+    fixed: dict[str, Any] = {"repetitions": 10} if quick else {}
     carry_out("paper", Frequencies, options, {**fixed, "dataset": list(available())}, each=True)
 
 
@@ -254,7 +252,7 @@ def _end_early(
 ) -> NoReturn:
     """Says what ended the work, what is kept of it, and how to continue.  `before`: the output as it was."""
     saved = output.exists() and output.stat() != before
-    journal = journal_of(Path(os.path.realpath(output)) if output.is_symlink() else output, part)
+    journal = journal_of(output, part)
     places = [str(output)] if output.exists() and (saved or not overwrite) else []
     places += [str(journal)] if journal.exists() else []
     kept = f"what is done is kept in {' and '.join(places)}" if places else "nothing was finished yet"

@@ -259,6 +259,5 @@ def _held(data: EvolvingDataset, rounds: int) -> Iterator[list[Any]]:
 
 def _statistics(each: Any) -> Any:
     """[round, statistic] of numbers [user, round]."""
-    places = [round(share * (len(each) - 1)) for share in (0.5, 0.9, 1.0)]
-    ordered = np.partition(each.T, places, axis=1)
-    return np.stack([ordered.mean(axis=1), *ordered[:, places].T], axis=-1)
+    quantiles = np.quantile(each, (0.5, 0.9, 1), axis=0, method="nearest")
+    return np.stack([each.mean(axis=0), *quantiles], axis=-1)

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.protocols.form import Bits, Chain, Keep, Noise
-from gpu_rsfd.protocols.noise import BLH, GRR, OLH, OUE, SUE, NoiseRule, grr_thresholds
+from gpu_rsfd.protocols.noise import BLH, GRR, OLH, OUE, SUE, NoiseRule, keep_threshold
 from gpu_rsfd.tape import KEEP_ONE, ONE
 
 Chained = Callable[[float, float, int], Chain]  # (e, e1, k)
@@ -76,7 +76,7 @@ def _of_kept(cells: Callable[[float, float], int] = lambda e, e1: 0, published: 
 
     def chain(e: float, e1: float, k: int) -> Chain:
         g = cells(e, e1)
-        memo = grr_thresholds(e, g or k)
+        memo: Any = GRR.thresholds(e, g or k)
 
         def lossy(threshold: int) -> bool:
             return float(loss(Chain(memo, Keep(threshold), g), k)) > e1
@@ -85,7 +85,7 @@ def _of_kept(cells: Callable[[float, float], int] = lambda e, e1: 0, published: 
             second = KEEP_ONE
         elif published:
             ratio = math.expm1(e + e1) / (math.exp(e) - math.exp(e1))
-            second = min(math.floor((ratio - 1) / (ratio + (g or k) - 1) * KEEP_ONE), KEEP_ONE - 1)
+            second = keep_threshold((ratio - 1) / (ratio + (g or k) - 1))
         else:
             second = bisect_left(range(KEEP_ONE), True, key=lossy) - 1
         return Chain(memo, Keep(second), g)

@@ -17,10 +17,9 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.protocols.adaptive import Variant
 from gpu_rsfd.protocols.budgets import AMPLIFIED, SPLIT, WHOLE, Budget
 from gpu_rsfd.protocols.designs import Design, own_design
-from gpu_rsfd.protocols.form import Bits, Keep, Noise, Unsampled
-from gpu_rsfd.protocols.noise import PGR, NoiseRule, bits_loss, keep_loss, message_sets, one_bit_each, towards_privacy
+from gpu_rsfd.protocols.form import Noise, Unsampled
+from gpu_rsfd.protocols.noise import PGR, NoiseRule, message_sets, unary_encoding, value_kept
 from gpu_rsfd.protocols.registry import REGISTRY, Protocol, as_protocol
-from gpu_rsfd.tape import KEEP_ONE
 from gpu_rsfd.textfiles import execute
 
 # solution -> what is sent for attributes that were not sampled, and the paper's budget
@@ -287,10 +286,8 @@ def _set(name: str, bits: Any, loss: Any) -> NoiseRule:
     def claimed(noise: Noise, e: float, k: int) -> float:
         return stated.number("loss", e=e, k=k)
 
-    thresholds, lost = towards_privacy(ideal), bits_loss if loss is None else claimed
-    return NoiseRule(
-        name, Bits, ideal, thresholds, one_bit_each, "p(e, k)", "q(e, k)", "own", lost, claimed=loss is not None
-    )
+    more: dict[str, Any] = {} if loss is None else {"loss": claimed, "claimed": True}
+    return unary_encoding(name, ideal, "p(e, k)", "q(e, k)", "own", **more)
 
 
 def _kept(name: str, keep: Any) -> NoiseRule:
@@ -304,12 +301,7 @@ def _kept(name: str, keep: Any) -> NoiseRule:
         kept = probability(e, k)
         return kept + (1 - kept) / k, (1 - kept) / k
 
-    def thresholds(e: float, k: int) -> Keep:
-        return Keep(min(math.floor(probability(e, k) * KEEP_ONE), KEEP_ONE - 1))
-
-    return NoiseRule(
-        name, Keep, ideal, thresholds, lambda e, k: math.log2(k), "keep + q", "(1 - keep) / k", "own", keep_loss
-    )
+    return value_kept(name, ideal, probability, "keep + q", "(1 - keep) / k", "own")
 
 
 def _messages(name: str, sets: Any) -> NoiseRule:

@@ -137,11 +137,8 @@ class _Collection:
             raise InputError(f"save_every={self.save_every} must be a number of seconds >= 0")
         if self.part is not None and check_part(*self.part) and self.overwrite:
             raise InputError("overwrite can't be used with a part: other parts may be under way")
-        self.want, self.journal, self.told = (
-            self.what.want,
-            journal_of(self.output, self.part),
-            self.reporter or Silent(),
-        )
+        self.want, self.told = self.what.want, self.reporter or Silent()
+        self.journal = journal_of(self.output, self.part)
         self.sizes = [plan.positions(d.n) for d, plan in zip(self.what.datasets, self.what.plans, strict=True)]
         self.speed, self.made = FIRST_SPEED, set[tuple[int, int, int]]()
 
@@ -345,11 +342,9 @@ def shares(sizes: Sequence[int], total: int, number: int, parts: int) -> list[tu
     found, before = [], 0
     for size in sizes:
         # the smallest r with before + size * (r + 1/2) >= work * limit / parts
-        bounds = [
-            min(total, max(0, -((before * 2 * parts + size * parts - 2 * work * limit) // (2 * size * parts))))
-            for limit in (number - 1, number)
-        ]
-        found.append((bounds[0], bounds[1]))
+        middle, each = (2 * before + size) * parts, 2 * size * parts
+        first, stop = (-((middle - 2 * work * limit) // each) for limit in (number - 1, number))
+        found.append((min(total, max(0, first)), min(total, max(0, stop))))
         before += size * total
     return found
 

@@ -92,6 +92,8 @@ def _needed(asked: Question) -> str | None:
 
 def _document(decision: Decision, rows: Sequence[PlanRow], data: Dataset, asked: Question) -> dict[str, Any]:
     plain = {key: value for key, value in vars(decision).items() if key not in ("columns", "dataset", "users")}
+    if (over := plain.pop("rounds")) is not None:  # without rounds the document is as it was before there were any
+        plain["rounds"] = finite(over._asdict())
     return {
         "dataset": data.name,
         "source": data.source,

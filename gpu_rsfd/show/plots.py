@@ -12,6 +12,7 @@ import numpy as np
 
 from gpu_rsfd.command import Size, size_of
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.files import FIGURES, replace_file
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import Mechanism
 from gpu_rsfd.protocols.loss import losses
@@ -22,7 +23,6 @@ from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.panels import Page, epsilon_ticks, lettered, log_ticks, page_size, size_ticks
 from gpu_rsfd.show.rows import Cells, How, Hows, caveats, only, place_name, shown, unusual, withheld_of
 from gpu_rsfd.show.tables import values_of
-from gpu_rsfd.store.files import FIGURES, replace_file
 
 MANY_VALUES = 30  # more than these need a panel as wide as the page
 MOST_LABELS, MOST_LABELS_WIDE = 20, 60  # of values, under a panel; more can't be read

@@ -204,6 +204,7 @@ def page(tmp_path_factory):
     space = {"__name__": "page"}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("page"))
+        patch.syspath_prepend(ROOT / "examples")
         for block in re.findall(r"```python\n(.*?)```", text, re.S):
             exec(block, space)
         for name in re.findall(r"```{literalinclude} (.*)\n", text):

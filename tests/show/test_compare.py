@@ -1,4 +1,4 @@
-"""Several runs, post-processings and metrics beside each other: tables, rows, LaTeX, figures; what can't be compared."""
+"""Several runs, post-processings and metrics beside each other: tables, rows, LaTeX, figures; what is refused."""
 
 import csv
 import io
@@ -45,7 +45,11 @@ def command(monkeypatch, capsys, folder):
 
 
 def lines_of(table):
-    return {parts[0]: parts[1].split() for line in table.splitlines() if len(parts := re.split(r"  +", line, 1)) == 2}
+    return {
+        parts[0]: parts[1].split()
+        for line in table.splitlines()
+        if len(parts := re.split(r"  +", line, maxsplit=1)) == 2
+    }
 
 
 def test_the_table_of_several_files(command):
@@ -122,7 +126,8 @@ def test_one_latex_table_for_several_data_sets(command):
 def test_curves_are_named_by_what_differs(folder):
     """A label of one's own, the protocol and the post-processing: each only if there are several."""
     one = {name: gpu_rsfd.simulate(DATA, **{**CELLS, **RUNS[name], "protocols": "rsfd-grr"}) for name in RUNS}
-    several = gpu_rsfd.compare({"published": folder / "paper.h5", "any two users": gpu_rsfd.open_results(folder / "user.h5")})
+    user = gpu_rsfd.open_results(folder / "user.h5")
+    several = gpu_rsfd.compare({"published": folder / "paper.h5", "any two users": user})
     assert repr(several) == "Results(mine, other; runs: published, any two users)"
     assert "<th>Smp[ADP], any two users</th>" in several._repr_html_()
     together = gpu_rsfd.compare(one)

@@ -27,9 +27,8 @@ from gpu_rsfd.backends.cpu.bitslice import (
 )
 from gpu_rsfd.backends.cpu.subsets import chosen
 from gpu_rsfd.planning import AttributePlan, Counts
-from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Subsets, Unsampled
 from gpu_rsfd.protocols.designs import Design
-from gpu_rsfd.protocols.form import Thresholds, implementation
+from gpu_rsfd.protocols.form import Bits, Keep, Recipe, Sets, Subsets, Thresholds, Unsampled, implementation
 from gpu_rsfd.tape import LANES, LEVELS, Codes, Tape, Words, code_dtype, fake_values, keep_draw, scale
 
 SUBSET_CELLS = 1 << 20  # users x values that subsets are chosen for at a time
@@ -99,8 +98,8 @@ class _Users:
             out[:, :, -1] |= ~self.valid[-1]
 
 
-def run(task: Task, seed: int, read: ColumnReader) -> TaskCounts:
-    """All counts of a task.  `read` gives the users' codes."""
+def run_task(read: ColumnReader, task: Task, seed: int) -> TaskCounts:
+    """All counts of a task: what a worker does.  `read` gives the users' codes."""
     users = _Users(task, Tape(seed))
     counts = [_Column(users, attribute, read).counts() for attribute in task.attributes]
     sampled = None
