@@ -88,6 +88,7 @@ class Cells(NamedTuple):
     theory: Floats | None = None  # what is expected, where there is theory
     rough: Any = None  # bool: where that is no more than a guide
     published: Floats | None = None  # the paper's points
+    beside: Mapping[str, Floats] = {}  # what is drawn beside it
     looks: Sequence[Look] = ()  # of the curves
     epsilons: Sequence[float] = ()
 
@@ -159,15 +160,21 @@ def check_how(results: Results, **given: Any) -> None:
             raise InputError(f"--{option} is for errors of estimates; this file has none, but {', '.join(columns)}")
 
 
-def numbers_of(result: Result, name: str, how: How) -> tuple[Any, list[Place]]:
-    """The numbers of a column, [protocol, epsilon, repetition, place], and its places."""
-    each = np.asarray(result.column(name, how.metric, how.postprocess))
+def numbers_of(result: Result, name: str, how: How, whole: bool = False, of: Any = None) -> tuple[Any, list[Place]]:
+    """The numbers of a column, [protocol, epsilon, repetition, place], and its places; `of`: of something beside it.
+
+    Of a dimension that it has an order in, the last coordinate alone, if not the `whole`.
+    """
+    each = np.asarray(result.column(name, how.metric, how.postprocess) if of is None else of(result))
     sizes = each.shape[len(CELL) :]
     dims = () if is_error(result, name) else result.layout.arrays.get(name.partition(".")[0], ())[: len(sizes)]
     if len(dims) != len(sizes):  # worked out from several arrays: its axes have no names
         dims = tuple(f"axis {i + 1}" for i in range(len(sizes)))
+    over = result.columns[name].over
+    if over in dims and not whole:
+        each, dims = each.take(-1, len(CELL) + dims.index(over)), tuple(dim for dim in dims if dim != over)
     known: dict[str, Sequence[Any]] = {"attribute": result.names, "value": value_names(result), **result.coords}
-    coords = [known.get(dim, range(size)) for dim, size in zip(dims, sizes, strict=True)]
+    coords = [known.get(dim, range(size)) for dim, size in zip(dims, each.shape[len(CELL) :], strict=True)]
     places: list[Place] = [dict(zip(dims, at, strict=True)) for at in itertools.product(*coords)]
     return each.reshape(*each.shape[: len(CELL)], len(places)), places
 
@@ -186,7 +193,9 @@ def only(results: Results, how: Hows, asked: str) -> How:
     return hows[0]
 
 
-def cells_by_run(results: Results, dataset: str, how: Hows) -> list[tuple[str, Result, How, list[Cells]]]:
+def cells_by_run(
+    results: Results, dataset: str, how: Hows, whole: bool = False
+) -> list[tuple[str, Result, How, list[Cells]]]:
     """All that there is to show of a data set, run by run; curves are named by what differs, and by nothing else."""
     every = [(run[name], one) for name in results for _, run, one in runs_of(results, name, how)]
     alone = len({look.label for result, _ in every for look in result.plan.looks}) == 1
@@ -194,7 +203,7 @@ def cells_by_run(results: Results, dataset: str, how: Hows) -> list[tuple[str, R
     parts = []
     for label, run, one in runs_of(results, dataset, how):
         parts.append((label, run[dataset], one, list[Cells]()))
-        for cells in (cells for name in run[dataset].columns for cells in cells_of(dataset, run, name, one)):
+        for cells in (cells for name in run[dataset].columns for cells in cells_of(dataset, run, name, one, whole)):
             column, kind = cells.column, one.names["postprocess"] if kinds and cells.how else ""
             if words := [word for word in (label, kind) if word]:
                 of = f" of {cells.looks[0].label}" * alone
@@ -206,9 +215,9 @@ def cells_by_run(results: Results, dataset: str, how: Hows) -> list[tuple[str, R
     return parts
 
 
-def shown(results: Results, dataset: str, how: Hows) -> list[Cells]:
+def shown(results: Results, dataset: str, how: Hows, whole: bool = False) -> list[Cells]:
     """All that tables and figures show of a data set: column by column, place by place."""
-    return stacked([cells for *_, cells in cells_by_run(results, dataset, how)])
+    return stacked([cells for *_, cells in cells_by_run(results, dataset, how, whole)])
 
 
 def stacked(parts: Sequence[list[Cells]]) -> list[Cells]:
@@ -240,27 +249,33 @@ def _stacked(parts: Sequence[Cells], looks: list[Look], epsilons: list[float]) -
     means = Means(*map(stack, (np.nan, np.nan, 0.0, 0, np.nan), zip(*(cells.means for cells in parts), strict=True)))
     column, arrays = parts[0].column, {"complete": 0, "theory": np.nan, "rough": False, "published": np.nan}
     more = {name: stack(nothing, [getattr(cells, name) for cells in parts]) for name, nothing in arrays.items()}
+    more["beside"] = {what: stack(np.nan, [cells.beside.get(what) for cells in parts]) for what in parts[0].beside}
     more |= {"best": among_best(means, column.better, column.discrete)} if column.better else {}
     more |= {"how": How("", how.metric)} if how is not None and len({cells.how for cells in parts}) > 1 else {}
     return parts[0]._replace(mean=means.mean, error=means.error, means=means, looks=looks, epsilons=epsilons, **more)
 
 
-def cells_of(dataset: str, results: Results, name: str, how: How) -> Iterator[Cells]:
+def cells_of(dataset: str, results: Results, name: str, how: How, whole: bool = False) -> Iterator[Cells]:
     """A column at each of its places."""
     result, known = results[dataset], known_of(results, dataset)
     if is_error(result, name):
         yield error_cells(dataset, result, how, known)
         return
-    column, (each, places) = result.columns[name], numbers_of(result, name, how)
+    column, (each, places) = result.columns[name], numbers_of(result, name, how, whole)
+    if column.over in result.coords and not whole:
+        column = column._replace(label=f"{column.label}, {column.over} = {result.coords[column.over][-1]}")
+    drawn = column.beside.items() if whole else ()
+    beside = {label: numbers_of(result, name, how, whole, of)[0].mean(axis=2) for label, of in drawn}
     if name == "value_success" and column.baseline is not None:  # the most frequent values' shares tell the others'
         told, true = (most_frequent(f, result.domain) for f in (known, result.frequencies))
         column, each = column._replace(baseline=told), each + (told - true)
     found = means(np.moveaxis(each, 2, -1))
     best = among_best(found, column.better, column.discrete) if column.better else None
     for i, place in enumerate(places):
-        part = Means(*(x[:, :, i] for x in found))
-        numbers = part.mean, part.error, part, None if best is None else best[:, :, i]
-        yield Cells(name, column, place, *numbers, looks=result.plan.looks, epsilons=result.epsilons)
+        part, looks = Means(*(numbers[:, :, i] for numbers in found)), result.plan.looks
+        star, there = None if best is None else best[:, :, i], {what: array[:, :, i] for what, array in beside.items()}
+        more: dict[str, Any] = {"beside": there, "looks": looks, "epsilons": result.epsilons}
+        yield Cells(name, column, place, part.mean, part.error, part, star, **more)
 
 
 def error_cells(dataset: str, result: Result, how: How, known: Floats | None = None) -> Cells:
