@@ -145,16 +145,8 @@ class Tape:
         self._seed = seed
         self._philox = np.random.Philox(key=0)
         # One generator, moved by its state: ten times cheaper than a new one per run of words.
-        self._key = np.zeros(2, np.uint64)
-        self._counter = np.zeros(4, np.uint64)
-        self._state: Any = {
-            "bit_generator": "Philox",
-            "state": {"counter": self._counter, "key": self._key},
-            "buffer": np.zeros(4, np.uint64),
-            "buffer_pos": 4,
-            "has_uint32": 0,
-            "uinteger": 0,
-        }
+        self._state: Any = self._philox.state
+        self._counter, self._key = self._state["state"]["counter"], self._state["state"]["key"]
 
     def words(self, stream: int, column: int, repetition: int, start: int, stop: int, place: int = 0) -> Words:
         """Words start … stop - 1 of a column, without drawing those before them.

@@ -138,9 +138,7 @@ def message(user: User, j: int, v: int, noise: Sets) -> int:
 
 def encode(v: int, k: int) -> npt.NDArray[np.uint8]:
     """B = [0, 0, …, 1, 0, … 0]"""
-    bits = np.zeros(k, np.uint8)
-    bits[v] = 1
-    return bits
+    return (np.arange(k) == v).astype(np.uint8)
 
 
 def unary(user: User, j: int, bits: npt.NDArray[np.uint8], noise: Bits) -> npt.NDArray[np.uint8]:

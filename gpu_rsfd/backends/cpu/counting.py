@@ -85,10 +85,7 @@ class _Users:
 
     def padded(self, codes: Codes) -> Codes:
         """[..., user] codes with zeros for the lanes that are nobody's."""
-        out = np.empty((*codes.shape[:-1], self.lanes), codes.dtype)
-        out[..., : self.n] = codes
-        out[..., self.n :] = 0
-        return out
+        return np.pad(codes, [*[(0, 0)] * (codes.ndim - 1), (0, self.lanes - self.n)])
 
     def digits(self, column: int, out: npt.NDArray[np.uint64]) -> None:
         """out [level, repetition, group] = the binary digits of U; nobody's U is the largest: never < a threshold."""

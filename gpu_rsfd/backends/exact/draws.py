@@ -25,24 +25,19 @@ def ones(draw: np.random.Generator, threshold: int, users: Counts, rows: int) ->
     return draw.binomial(users, threshold / ONE, (*users.shape[:2], rows))
 
 
-def kept_or_uniform(
-    draw: np.random.Generator, keep: float, holders: Counts, reporters: Counts | int, rows: int
+def kept_or_any(
+    draw: np.random.Generator, keep: float, design: Design | None, holders: Counts, reporters: Counts | int, rows: int
 ) -> Counts:
-    """GRR: a value is kept with probability keep = p - q, else it is uniform over all k values."""
-    kept = draw.binomial(holders, keep, (*holders.shape[:2], rows))
-    kept += uniform_values(draw, reporters - kept.sum(axis=1, keepdims=True), holders.shape[1])
-    return kept
+    """A value is kept with probability keep = p - q, else it is uniform over all k values.
 
-
-def kept_or_any_message(
-    draw: np.random.Generator, keep: float, design: Design, holders: Counts, reporters: Counts | int, rows: int
-) -> Counts:
-    """Message sets: a member of the value's set with probability keep, else a uniform one of all messages.
-
-    The members are drawn user by user, or set by set where there are more users than members of sets.
+    Message sets: a member of the value's set with probability keep, else a uniform one of all messages.  The members
+    are drawn user by user, or set by set where there are more users than members of sets.
     """
     kept = draw.binomial(holders, keep, (*holders.shape[:2], rows))
     others = reporters - kept.sum(axis=1, keepdims=True)
+    if design is None:
+        kept += uniform_values(draw, others, holders.shape[1])
+        return kept
     attributes, k, size = len(holders), holders.shape[1], design.size
     sent = uniform_values(draw, others, design.messages).swapaxes(1, 2)  # [attribute, row, message]
     if kept.sum() > k * size * attributes * rows:
@@ -260,13 +255,12 @@ class Known:
         encoded, reporters = self.reports(recipe)
         if recipe.prior is not None:  # the fakes have a distribution of their own
             mine = self.sampled.sum(axis=1, keepdims=True)
-            return kept_or_uniform(draw, keep, encoded, mine, rows) + self.fakes
+            return kept_or_any(draw, keep, None, encoded, mine, rows) + self.fakes
         if recipe.unsampled is Unsampled.FAKE and self.thinning is not None:
             # Sampled and kept is one thinning of the holders: NumPy is faster if p is the same row after row.
             encoded, keep = self.holders, keep * self.thinning
-        if isinstance(recipe.noise, Sets):
-            return kept_or_any_message(draw, keep, recipe.noise.design, encoded, reporters, rows)
-        return kept_or_uniform(draw, keep, encoded, reporters, rows)
+        design = recipe.noise.design if isinstance(recipe.noise, Sets) else None
+        return kept_or_any(draw, keep, design, encoded, reporters, rows)
 
 
 # noise class -> its counts of a recipe, from a generator for so many rows and what is shared with others
