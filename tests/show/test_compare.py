@@ -4,12 +4,15 @@ import csv
 import io
 import json
 import re
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
 from command import call, refusal
 
 import gpu_rsfd
+from gpu_rsfd.show import plots
 from gpu_rsfd.show.statistics import among_best, means
 
 DATA = gpu_rsfd.SyntheticDataset(900, (3, 4), "zipf:1", name="mine")
@@ -171,3 +174,83 @@ def test_bad_runs():
         gpu_rsfd.compare({})
     with pytest.raises(gpu_rsfd.InputError, match="no_such"):
         gpu_rsfd.compare({"a": "no_such.h5"})
+
+
+def legend_of(figure):
+    (legend,) = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def test_figures_of_several_runs(folder):
+    """With gaps: a curve goes on behind them, and each data set has the curves that were run on it."""
+    figure = gpu_rsfd.compare({name: folder / f"{name}.h5" for name in RUNS}).plot()
+    words = ["RS+FD[GRR], paper", "Smp[ADP], paper", "RS+FD[GRR], user", "Smp[ADP], user", "RS+FD[GRR], attribute"]
+    assert legend_of(figure) == words
+    mine, other = figure.axes
+    drawn = {bars.get_label(): bars[0] for bars in mine.containers}
+    assert list(drawn) == words
+    assert [bars.get_label() for bars in other.containers] == words[2:4]
+    assert drawn[words[2]].get_xdata().tolist() == [1.0, 3.0]
+    user = gpu_rsfd.open_results(folder / "user.h5")["mine"]
+    assert drawn[words[2]].get_ydata() == pytest.approx(user.mse()[0].mean(axis=-1))
+    assert len({(line.get_marker(), line.get_linestyle(), line.get_color()) for line in drawn.values()}) == 5
+
+
+@pytest.mark.parametrize("words,labels,axis,name", [
+    ([*FILES, "--dataset", "mine", "--protocol", "rsfd-grr"], [f"guarantee {name}" for name in RUNS],
+     "MSE$_{avg}$ of RS+FD[GRR] (clip-normalize)", "paper-user-attribute-mine.png"),
+    (["paper.h5", "--protocol", "smp-adp", "--postprocess", ",".join(gpu_rsfd.POSTPROCESS)], [*gpu_rsfd.POSTPROCESS],
+     "MSE$_{avg}$ of Smp[ADP]", "paper.png"),
+    (["paper.h5", "--metric", "mse,mae"], ["RS+FD[GRR]", "Smp[ADP]"], "MAE$_{avg}$ (clip-normalize)", "paper.png"),
+    (["paper.h5", "attribute.h5", "--protocol", "rsfd-grr", "--tradeoff"], ["guarantee paper", "guarantee attribute"],
+     "MSE$_{avg}$ of RS+FD[GRR] (clip-normalize)", "paper-attribute-tradeoff.png"),
+])  # fmt: skip
+def test_figures_of_the_command(command, monkeypatch, words, labels, axis, name):
+    figures = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, path, _: figures.append((figure, path.name)))
+    assert command("plot", *words) == f"{name} written\n"
+    ((figure, path),) = figures
+    assert (legend_of(figure), path) == (labels, name)
+    assert axis in [panel.get_ylabel() for panel in figure.axes]
+
+
+@pytest.mark.parametrize("kind", ["sweep", "attack"])
+def test_nothing_private_is_compared(monkeypatch, capsys, tmp_path, kind):
+    """Two of 600 hold the rare value: whatever is computed is as if ten did; neither share is written anywhere."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clinic.csv").write_text("\n".join(["HIV", *["no"] * 598, "yes", "yes"]))
+    secret, words = re.compile(r"0\.99[67]|0\.003[34]"), ["--dataset", "clinic.csv", "--protocol", "smp-grr"]
+    words += ["--epsilon", "2", "--repetitions", "2", "--quiet", "--no-plot", "--workers", "1"]
+    for name in ("paper", "user"):
+        assert call(monkeypatch, kind, *words, "--guarantee", name, "--output", f"{name}.h5") == 0
+    files = ["paper.h5", "user.h5"]
+    for form in ([], ["--csv"], ["--json"], ["--latex"]):
+        assert call(monkeypatch, "show", *files, *form) == 0
+    assert call(monkeypatch, "plot", *files, "--output", "both.svg") == 0
+    out = capsys.readouterr().out
+    assert not secret.search(out + (tmp_path / "both.svg").read_text("utf-8"))
+    opened = [gpu_rsfd.open_results(file) for file in files]
+    several = [gpu_rsfd.compare(dict(zip("ab", r, strict=True))) for r in (opened, [r["clinic"] for r in opened])]
+    assert not secret.search("".join(each._repr_html_() for each in several))
+    if kind == "attack":
+        assert "without a report: 0.9833" in out
+        for each in several:
+            lines = [line for line in each.plot().axes[-1].lines if line.get_label() == "without a report"]
+            assert lines[0].get_ydata()[0] == pytest.approx(1 - 10 / 600)
+        assert call(monkeypatch, "show", *files, "--min-count", "0") == 0
+        assert secret.search(capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_the_passage_of_the_page(monkeypatch, capsys, tmp_path):
+    """`Compare runs` of docs/sweeps.md, as it stands."""
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text("utf-8")
+    passage = page[page.index("## Compare runs") : page.index("## Large sweeps")]
+    for line in re.findall(r"^    gpu-rsfd (.*)", passage, re.M):
+        assert call(monkeypatch, *shlex.split(line)) == 0
+    assert "RS+FD[GRR], guarantee user, mle" in capsys.readouterr().out
+    (block,) = re.findall(r"```python\n(.*?)```", passage, re.S)
+    exec(compile(block, "sweeps.md", "exec"), {})
+    assert (tmp_path / "paper-user.png").exists()
+    assert (tmp_path / "both.pdf").exists()
