@@ -29,7 +29,7 @@ COMMANDS = ("sweep", "attack", "rounds", "run", "paper", "merge", "show", "plot"
 
 project, author, release = "gpu-rsfd", "The gpu-rsfd authors", __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["dollarmath", "attrs_inline"]
 html_math_renderer = "mathml"  # which browsers draw by themselves: no script, nothing from a network
 napoleon_google_docstring = False
 napoleon_preprocess_types = True
@@ -46,7 +46,8 @@ autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "undoc-members": False}
 MOVED = {  # links of files outside docs/ that are pages here
     "](docs/": "](",
-    "[examples](examples)": "`examples/`",  # notebooks, in the repository alone
+    "![The page in dark](page-dark.png)": "",
+    "[examples](examples)": "[one](_generated/choose_a_protocol.md), [another](_generated/paper_figure.md)",
     "](CONTRIBUTING.md": "](contributing.md",
     "](CHANGELOG.md": "](changelog.md",
     "](benchmarks/README.md": "](benchmarks.md",
@@ -63,6 +64,8 @@ def take_in(_app: Any, _page: str, source: list[str]) -> None:
         return found
 
     source[0] = re.sub(r"<<([\w/.]+)>>", text, source[0])
+    both = r"\1{.only-light}![The page](page-dark.png){.only-dark}"
+    source[0] = re.sub(r"(!\[[^\]]*\]\(page-light\.png\))", both, source[0])
 
 
 def escaped(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
@@ -81,20 +84,40 @@ def escaped(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: 
 
 
 def linked(_app: Any, document: Any) -> None:
-    """Types are links; words that describe one, such as `[protocol, epsilon]`, are not."""
+    """Types are links; words that describe one, such as `[protocol, epsilon]`, are not. NumPy's types are short."""
     for node in list(document.findall(addnodes.pending_xref)):
         name = node.get("reftarget", "")
         if node.get("refdomain") == "py" and not name.startswith("gpu_rsfd.") and not name[:1].isupper():
             node.replace_self(node.children)
+    for node in list(
+        document.findall(
+            lambda n: isinstance(n, (addnodes.desc_annotation, addnodes.desc_returns, addnodes.desc_sig_element))
+        )
+    ):
+        text = re.sub(r"_Buffer \| .*?bytes \| str\]", "array_like", node.astext())
+        text = re.sub(r"ndarray\[tuple\[Any, \.\.\.\], dtype\[(\w+)\]\]", r"array of \1", text)
+        if text != node.astext():
+            node.children = [nodes.Text(text)]
+    for node in document.findall(nodes.literal):
+        if len(node.astext()) <= (16 if _within(node, nodes.entry) else 40):
+            node["classes"].append("whole")
+
+
+def _within(node: Any, kind: type) -> bool:
+    """Whether a node is part of one of this kind, such as a table's cell."""
+    while node is not None and not isinstance(node, kind):
+        node = node.parent
+    return node is not None
 
 
 def mathml(translator: Any, node: Any) -> None:
     """A formula as MathML, made when the site is built."""
     block = not isinstance(node, nodes.math)
-    # a letter alone would be slanted, a word spaced, a prime too high
-    text = re.sub(r"\\math(?:rm|it)\{(\w+)\}", r"\\text{\1}", node.astext())
+    text = re.sub(r"\\math(?:rm|it)\{(\w+)\}", r"\\text{\1}", node.astext())  # else slanted, or spaced
+    if _within(node, nodes.entry):
+        text = text.replace(r"\frac", r"\dfrac")  # there is room in a table
     formula = convert(text, display="block" if block else "inline")
-    formula = re.sub(r"<msup>(<mi>[^<]*)</mi><mi>&#x02032;</mi></msup>", r"\1&#x02032;</mi>", formula)
+    formula = formula.replace("<msup><mi>&#x003B5;</mi><mi>&#x02032;</mi></msup>", "<mi>&#x1D700;&#x02032;</mi>")
     translator.body.append(f'<div class="math">{formula}</div>' if block else formula)
     raise nodes.SkipNode
 

@@ -78,7 +78,7 @@ def protocols() -> str:
 def noises() -> str:
     """Every noise, with the probabilities that a report supports a value."""
     rules = dict.fromkeys(variant.noise for entry in REGISTRY.values() for variant in entry.variants)
-    rows = [(r.name, *(f"${p}$".replace(r"\frac", r"\dfrac") for p in (r.p_star, r.q_star)), r.source) for r in rules]
+    rows = [(r.name, f"${r.p_star}$", f"${r.q_star}$", r.source) for r in rules]
     return markdown(("noise", "$p^*$", "$q^*$", "comes from"), rows)
 
 
