@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -37,10 +38,11 @@ SEEN_BYTES, LEDGER_USERS = 1 << 26, 1 << 14  # what an attacker has seen of some
 SHOWN, AFTER = STORED.index(DEFAULT), f"; {DEFAULT}"
 
 
-def _after_the_last(column: Any) -> Column:
-    """Of `attack`, after the last round."""
-    name = f"{column.field}_success"
-    return column._replace(label=f"{column.label}, after the last round", of=lambda r: r[name][..., -1])
+BESIDE = {  # what is spent by the papers' count, and if each round costs as much as the first
+    "as papers count": lambda r: r["spent_published"][..., 0],
+    "without a memo": lambda r: r["spent"][..., :1, 0] * np.array(r.coords["round"]),
+}
+GUESSES: Mapping[str, Any] = Inference.columns  # of an attacker who has seen so many rounds
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,15 @@ class Rounds(Measurement):
     name = "rounds"
     command = "rounds"
     columns = {
-        "mse": Column(f"MSE_avg of a round{AFTER}", "smaller", of=lambda r: r["mse"][..., SHOWN].mean(axis=-1)),
-        "mse_mean": Column(f"MSE_avg of mean estimates{AFTER}", "smaller", of=lambda r: r["mse_mean"][..., SHOWN]),
-        "spent": Column("epsilon spent in all rounds, mean of users", of=lambda r: r["spent"][..., -1, 0]),
-        "spent.max": Column("epsilon spent, worst user", of=lambda r: r["spent"][..., -1, -1], field="spent_max"),
-        **{name: _after_the_last(column) for name, column in Inference.columns.items()},
+        "mse": Column(f"MSE_avg of a round{AFTER}", "smaller", of=lambda r: r["mse"][..., SHOWN],
+                      short="error", axis=f"MSE_avg ({DEFAULT})", over="round", x="epsilon"),
+        "mse_mean": Column(f"MSE_avg of mean estimates{AFTER}", "smaller", of=lambda r: r["mse_mean"][..., SHOWN],
+                           short="error of mean estimates", axis=f"MSE_avg ({DEFAULT})", x=""),
+        "spent": Column("epsilon spent, mean of users", of=lambda r: r["spent"][..., 0], short="mean of users",
+                        axis="ε spent", over="round", x="round", beside=BESIDE),
+        "spent.max": Column("epsilon spent, worst user", of=lambda r: r["spent"][..., -1], short="worst user",
+                            axis="ε spent", field="spent_max", over="round", x=""),
+        **{name: column._replace(of=itemgetter(name), over="round", x="round") for name, column in GUESSES.items()},
     }  # fmt: skip
     about = "{rounds} rounds, change={change}, memo {memo}"
     defaults = {"repetitions": 10, "output": "rounds.h5", "protocols": "*-l-grr"}
@@ -134,7 +140,9 @@ class Rounds(Measurement):
     def layout(self, header: Header) -> Layout:
         found = super().layout(header)
         shown = {name: c for name, c in found.columns.items() if name.partition(".")[0] in found.arrays}
-        return found._replace(columns=shown)
+        hidden = header.plan.samples != header.plan.partial  # whose attribute, by RS+FD
+        less = "value_success" if hidden else "sampled_success"  # the other one is drawn
+        return found._replace(columns={name: c._replace(x="") if name == less else c for name, c in shown.items()})
 
     def measure(self, view: View) -> Mapping[str, Any]:
         data = view.data = self._evolving(view.data)

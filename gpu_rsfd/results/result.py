@@ -44,6 +44,13 @@ class Column(NamedTuple):
         CSV files and data frames (default: its name).
     discrete : bool
         Whether it takes few different values: no protocol is marked after few repetitions, which may agree by chance.
+    over : str, optional
+        A dimension with an order, such as rounds, whose last coordinate tables show.
+    x : str
+        What a figure draws it against: ``"epsilon"``, a dimension of numbers (at one epsilon, then), or ``""``, nothing
+        at all, unless an axis is asked for.  Default: whatever there is.
+    beside : mapping of str to callable, optional
+        Functions as `of`: what is drawn in the panels over `x`, dashed and dotted, and what it is called.
     """
 
     label: str
@@ -54,6 +61,9 @@ class Column(NamedTuple):
     axis: str = ""
     field: str = ""
     discrete: bool = False
+    over: str = ""
+    x: str = "auto"
+    beside: Mapping[str, Callable[[Result], Any]] = {}
 
 
 class Layout(NamedTuple):

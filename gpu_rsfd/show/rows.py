@@ -71,6 +71,7 @@ class Cells(NamedTuple):
     theory: Floats | None = None  # what is expected, where there is theory
     rough: Any = None  # bool: where that is no more than a guide
     published: Floats | None = None  # the paper's points
+    beside: Mapping[str, Floats] = {}  # what is drawn beside it
 
     @property
     def field(self) -> str:
@@ -133,31 +134,41 @@ def check_how(results: Results, **given: Any) -> None:
             raise InputError(f"--{option} is for errors of estimates; this file has none, but {', '.join(columns)}")
 
 
-def numbers_of(result: Result, name: str, how: How) -> tuple[Any, list[Place]]:
-    """The numbers of a column, [protocol, epsilon, repetition, place], and its places."""
-    each = np.asarray(result.column(name, how.metric, how.postprocess))
+def numbers_of(result: Result, name: str, how: How, whole: bool = False, of: Any = None) -> tuple[Any, list[Place]]:
+    """The numbers of a column, [protocol, epsilon, repetition, place], and its places; `of`: of something beside it.
+
+    Of a dimension that it has an order in, the last coordinate alone, if not the `whole`.
+    """
+    each = np.asarray(result.column(name, how.metric, how.postprocess) if of is None else of(result))
     sizes = each.shape[len(CELL) :]
     dims = () if is_error(result, name) else result.layout.arrays.get(name.partition(".")[0], ())[: len(sizes)]
     if len(dims) != len(sizes):  # worked out from several arrays: its axes have no names
         dims = tuple(f"axis {i + 1}" for i in range(len(sizes)))
+    over = result.columns[name].over
+    if over in dims and not whole:
+        each, dims = each.take(-1, len(CELL) + dims.index(over)), tuple(dim for dim in dims if dim != over)
     known: dict[str, Sequence[Any]] = {"attribute": result.names, "value": value_names(result), **result.coords}
-    coords = [known.get(dim, range(size)) for dim, size in zip(dims, sizes, strict=True)]
+    coords = [known.get(dim, range(size)) for dim, size in zip(dims, each.shape[len(CELL) :], strict=True)]
     places: list[Place] = [dict(zip(dims, at, strict=True)) for at in itertools.product(*coords)]
     return each.reshape(*each.shape[: len(CELL)], len(places)), places
 
 
-def shown(results: Results, dataset: str, how: How) -> list[Cells]:
+def shown(results: Results, dataset: str, how: How, whole: bool = False) -> list[Cells]:
     """All that tables and figures show of a result: column by column, place by place."""
     result, known = results[dataset], known_of(results, dataset)
-    return [cells for name in result.columns for cells in cells_of(dataset, result, name, how, known)]
+    return [cells for name in result.columns for cells in cells_of(dataset, result, name, how, known, whole)]
 
 
-def cells_of(dataset: str, result: Result, name: str, how: How, known: Floats) -> Iterator[Cells]:
+def cells_of(dataset: str, result: Result, name: str, how: How, known: Floats, whole: bool = False) -> Iterator[Cells]:
     """A column at each of its places."""
     if is_error(result, name):
         yield error_cells(dataset, result, how, known)
         return
-    column, (each, places) = result.columns[name], numbers_of(result, name, how)
+    column, (each, places) = result.columns[name], numbers_of(result, name, how, whole)
+    if column.over in result.coords and not whole:
+        column = column._replace(label=f"{column.label}, {column.over} = {result.coords[column.over][-1]}")
+    drawn = column.beside.items() if whole else ()
+    beside = {label: numbers_of(result, name, how, whole, of)[0].mean(axis=2) for label, of in drawn}
     if name == "value_success" and column.baseline is not None:  # the most frequent values' shares tell the others'
         told, true = (most_frequent(f, result.domain) for f in (known, result.frequencies))
         column, each = column._replace(baseline=told), each + (told - true)
@@ -165,7 +176,8 @@ def cells_of(dataset: str, result: Result, name: str, how: How, known: Floats) -
     best = among_best(found, column.better, column.discrete) if column.better else None
     for i, place in enumerate(places):
         part = Means(*(numbers[:, :, i] for numbers in found))
-        yield Cells(name, column, place, part.mean, part.error, part, None if best is None else best[:, :, i])
+        star, there = None if best is None else best[:, :, i], {what: array[:, :, i] for what, array in beside.items()}
+        yield Cells(name, column, place, part.mean, part.error, part, star, beside=there)
 
 
 def error_cells(dataset: str, result: Result, how: How, known: Floats | None = None) -> Cells:

@@ -50,7 +50,7 @@ ATTRIBUTES = (
     *("format", "complete", "stream_version", "spec", "layout", "wall_time"),
     *("package_version", "numpy_version", "backend", "device"),
 )
-COLUMN_TEXTS = ("label", "better", "short", "axis", "field")  # of what tables show
+COLUMN_TEXTS = ("label", "better", "short", "axis", "field", "over", "x")  # of what tables show
 
 
 class Described(NamedTuple):
@@ -152,7 +152,7 @@ def described(spec: Any, layout: Any, headers: Mapping[str, Any]) -> Described:
     _check_spec(spec)
     arrays = {str(name): tuple(map(str, dims)) for name, dims in layout["arrays"].items()}
     coords = {str(dim): list(values) for dim, values in layout["coords"].items()}
-    texts: Any = {name: {key: str(c[key]) for key in COLUMN_TEXTS} for name, c in layout["columns"].items()}
+    texts: Any = {name: {key: str(c[key]) for key in COLUMN_TEXTS if key in c} for name, c in layout["columns"].items()}
     columns = {str(name): Column(**column) for name, column in texts.items()}
     known = {"value", "attribute", *coords}
     named = all(name.isidentifier() and set(dims) <= known for name, dims in arrays.items())
