@@ -2,9 +2,8 @@
 
 import math
 
-import numpy as np
 import pytest
-from stats import check_means, check_same_moments, normal_bound
+from stats import check_same_moments, normal_bound
 
 import gpu_rsfd
 from gpu_rsfd.measure import Rounds
@@ -45,33 +44,6 @@ def test_a_later_round_has_one_distribution_whoever_draws_it(protocol):
     constant = counted([protocol], rounds=3, sampler="marginals")[0, :, 2]
     with pytest.raises(AssertionError, match="differs"):
         check_same_moments(users, constant, "the values of round 0")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("protocol", ["spl-l-grr", "spl-l-osue"])
-def test_covariance_over_rounds(protocol):
-    """Of estimates of a value in two rounds: only who holds one value in both counts, and by the memo alone."""
-    n, k, repetitions = 300, 4, 1500
-    rng = np.random.default_rng(2)
-    held = np.stack([rng.integers(k, size=n), rng.integers(k, size=n)], axis=1)
-    held[: n // 2, 1] = held[: n // 2, 0]
-    data = gpu_rsfd.EvolvingDataset(held[:, None], (k,), name="two")
-    noise = gpu_rsfd.mechanisms(protocol, 2.0, (k,), gpu_rsfd.PrivacySettings(memo=True))[0].recipe.noise
-    p1, q1, p2, q2 = noise.steps(k)
-    same = held[:, 0] == held[:, 1]
-    mine = np.array([np.sum(same & (held[:, 0] == v)) for v in range(k)])
-    wanted = (p2 - q2) ** 2 * (mine * p1 * (1 - p1) + (same.sum() - mine) * q1 * (1 - q1))
-
-    def products(counts):
-        away = counts - counts.mean(axis=0)
-        return away[:, 0] * away[:, 1] * repetitions / (repetitions - 1)
-
-    found = products(counted([protocol], 2, repetitions, data)[0])
-    check_means(found, wanted, found.var(axis=0), protocol)
-    fresh = products(counted([protocol], 2, repetitions, data, memo="off")[0])
-    check_means(fresh, np.zeros(k), fresh.var(axis=0), "nothing is remembered")
-    with pytest.raises(AssertionError, match="expected"):
-        check_means(fresh, wanted, fresh.var(axis=0), "nothing is remembered")
 
 
 @pytest.mark.slow

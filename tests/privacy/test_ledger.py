@@ -242,3 +242,18 @@ def test_the_bound_between_any_two_users_holds():
         if rounds == 4:
             assert worst == pytest.approx(2.03, abs=0.01)
         assert (worst > 2) == (rounds >= 4)
+
+
+def test_published_counts_of_budgets():
+    """Every value costs epsilon; with cells, those that an ideal hash meets, over all hashes, and g at most."""
+    held = occurrences(np.arange(6)[None])
+    for name in ("l-grr-published", "l-osue", "l-sue"):
+        assert spent(made(f"smp-{name}", 2.0, (6,)), [held]).published[0] == pytest.approx(2.0 * np.arange(1, 7))
+    for name in ("biloloha", "ololoha-published"):
+        (m,) = made(f"smp-{name}", 2.0, (6,), 0.5)
+        g, found = m.recipe.noise.cells, spent([m], [held]).published[0]
+        for values in range(1, 7):
+            met = [len(set(cells)) for cells in product(range(g), repeat=values)]
+            assert found[values - 1] == pytest.approx(2.0 * np.mean(met), abs=1e-9)
+        assert found[-1] < 2.0 * g
+        assert spent([m], [np.ones((1, 300), int)]).published[0, -1] == pytest.approx(2.0 * g)
