@@ -204,7 +204,8 @@ class Result(Header, Viewed):
     @classmethod
     def made(cls, header: Header, repetitions: range, spec: Any, layout: Layout, arrays: Any, title: str) -> Result:
         """A result from a header and arrays, or functions that give them."""
-        return cls(**vars(header), repetitions=repetitions, spec=spec, layout=layout, kept=dict(arrays), title=title)
+        own = {key: value for key, value in spec.items() if key != "datasets"}
+        return cls(**vars(header), repetitions=repetitions, spec=own, layout=layout, kept=dict(arrays), title=title)
 
     @property
     def size(self) -> dict[str, Any]:
