@@ -85,12 +85,12 @@ FILTERS = (  # what is shown of a results file
 )  # fmt: skip
 SHOWN_COUNT = replace(BY_NAME["min_count"], kind=int, panel=None)
 SHOWN_POSTPROCESS = Option(
-    "postprocess", "NAME", f"Post-processing of the estimates: {', '.join(POSTPROCESS)}.", "norm-sub",
+    "postprocess", "LIST", f"Post-processings of the estimates: {', '.join(POSTPROCESS)}.", "norm-sub,mle", many=True,
     default_text="clip-normalize", known=lambda: [*POSTPROCESS, *ALIASES], panel=None,
 )  # fmt: skip
 SHOWN_METRIC = Option(
-    "metric", "NAME", f"Error of the estimates: {', '.join(metric_names())}.", "mae", default_text="mse",
-    known=metric_names, panel=None,
+    "metric", "LIST", f"Errors of the estimates: {', '.join(metric_names())}.", "mse,mae", many=True,
+    default_text="mse", known=metric_names, panel=None,
 )  # fmt: skip
 
 

@@ -13,8 +13,6 @@ from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, SHOWN_POSTP
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import Option, split_list
-from gpu_rsfd.results.estimate import as_postprocess
-from gpu_rsfd.results.metrics import as_metric
 from gpu_rsfd.spec import FIELDS
 
 PER = ("attribute", "value")
@@ -34,11 +32,12 @@ OWN = (
     epilog="Examples:  gpu-rsfd show results.h5  ·  gpu-rsfd show results.h5 --postprocess none --csv > mse.csv  ·  "
     "gpu-rsfd show results.h5 --latex > table.tex  ·  "
     "gpu-rsfd show results.h5 --compare rsfd-adp,smp-adp  ·  gpu-rsfd show attack.h5 --epsilon ln2  ·  "
-    "gpu-rsfd show results.h5 --per value --protocol rsfd-adp --epsilon ln2",
+    "gpu-rsfd show results.h5 --per value --protocol rsfd-adp --epsilon ln2  ·  gpu-rsfd show paper.h5 user.h5  ·  "
+    "gpu-rsfd show results.h5 --postprocess norm-sub,norm-cut,mle --metric mse,mae",
 )
 @with_options("show", *OWN, SHOWN_POSTPROCESS, SHOWN_METRIC, SHOWN_COUNT, *FILTERS)
 def show(
-    file: Annotated[Path, typer.Argument(help="Results file.", show_default=False, metavar="FILE")],
+    files: Annotated[list[Path], typer.Argument(help="Results files.", show_default=False, metavar="FILE...")],
     compare: str | None,
     per: str | None,
     **options: Any,
@@ -47,9 +46,9 @@ def show(
 
     A star marks protocols not significantly worse than the best, where one can say which numbers are better.
     """
-    if options["postprocess"] is not None:
-        options["postprocess"] = as_postprocess(options["postprocess"])
-    as_metric(options["metric"] or "mse")
+    from gpu_rsfd.show.rows import How
+
+    How.of(options["postprocess"], options["metric"])  # before the work of reading
     forms = [name for name in ("csv", "json", "latex") if options[name]]
     if len(forms) > 1:
         raise InputError(f"--{forms[0]} and --{forms[1]} exclude each other")
@@ -63,4 +62,4 @@ def show(
     if compare is not None and len(pair) != 2:
         raise InputError(f"compare={compare} names {len(pair)}; two protocols are needed, such as rsfd-adp,smp-adp")
     form = forms[0] if forms else "table"
-    render.table(render.selected(file, options), form, options["postprocess"], options["metric"], pair, per)
+    render.table(render.selected(files, options), form, options["postprocess"], options["metric"], pair, per)

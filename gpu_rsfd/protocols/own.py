@@ -32,8 +32,6 @@ SOLUTIONS: dict[str, tuple[Unsampled, Budget]] = {
 MARKERS = "oPsD^vX*d<>ph8H1234+x|_"  # those of Matplotlib that need no more than a letter
 _NAME = re.compile(r"\w[\w.+-]*")
 
-Probabilities = Callable[[float, int], Any]
-
 
 def protocol(
     name: str,

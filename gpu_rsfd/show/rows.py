@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,18 +22,21 @@ from gpu_rsfd.command import own_data
 from gpu_rsfd.datasets.base import publishable, withheld
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.inference import most_frequent
-from gpu_rsfd.options import expanded, show_epsilon
+from gpu_rsfd.options import distinct, entries, expanded, show_epsilon, split_list
 from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import DEFAULT_SETTINGS, PAPER
 from gpu_rsfd.results.estimate import DEFAULT, Floats, PostprocessLike, as_postprocess
 from gpu_rsfd.results.metrics import MetricLike, as_metric, mse, name_of
 from gpu_rsfd.results.result import CELL, Column, Result, Results
 from gpu_rsfd.show.statistics import Means, among_best, error_means, means, with_estimate
-from gpu_rsfd.spec import PAPER_EPSILONS
+from gpu_rsfd.spec import FIELDS, PAPER_EPSILONS
+from gpu_rsfd.store.contents import open_results
 from gpu_rsfd.theory import expected as theory
 
 # What a number depends on beside its row: a column each in CSV, JSON and data frames.
 RUN = {"guarantee": DEFAULT_SETTINGS.guarantee, "assignment": "uniform", "sampler": "users", "seed": 0}
+# What runs may differ in without being another experiment.
+EXTENT = ("datasets", "protocols", "epsilons", "repetitions", "keep", "stream_version", "numpy_version")
 SAME = 1e-3  # relative: --epsilon 0.693 finds ln 2
 Row = dict[str, Any]
 Place = Mapping[str, Any]  # coordinates on axes of a measurement's own
@@ -45,19 +49,32 @@ class How(NamedTuple):
     metric: MetricLike = "mse"
 
     @classmethod
-    def of(cls, postprocess: PostprocessLike | None = None, metric: MetricLike | None = None) -> How:
-        """Checked; None is the default."""
-        how = cls(DEFAULT if postprocess is None else as_postprocess(postprocess), "mse" if metric is None else metric)
-        as_metric(how.metric)
-        return how
+    def of(cls, postprocess: Any = None, metric: Any = None) -> list[How]:
+        """Checked, one for each of several; None is the default."""
+        kinds = [as_postprocess(kind) for kind in _each("postprocess", DEFAULT if postprocess is None else postprocess)]
+        metrics = _each("metric", "mse" if metric is None else metric)
+        distinct("postprocess", map(name_of, kinds))
+        distinct("metric", (as_metric(each).label for each in metrics))
+        return [cls(kind, each) for each in metrics for kind in kinds]
 
     @property
     def names(self) -> dict[str, str]:
         return {"metric": name_of(self.metric), "postprocess": name_of(self.postprocess)}
 
 
+Hows = How | Sequence[How]
+USUAL = How()
+
+
+def _each(name: str, given: Any) -> list[Any]:
+    return split_list(entries(given), name) if all(isinstance(one, str) for one in entries(given)) else entries(given)
+
+
 class Cells(NamedTuple):
-    """A column of a result at one place of its own axes, [protocol, epsilon] each."""
+    """A column of a result at one place of its own axes, [curve, epsilon] each.
+
+    There is a curve for each protocol; of several runs or post-processings, one for each of these.
+    """
 
     name: str
     column: Column
@@ -72,6 +89,13 @@ class Cells(NamedTuple):
     rough: Any = None  # bool: where that is no more than a guide
     published: Floats | None = None  # the paper's points
     beside: Mapping[str, Floats] = {}  # what is drawn beside it
+    looks: Sequence[Look] = ()  # of the curves
+    epsilons: Sequence[float] = ()
+
+    @property
+    def key(self) -> tuple[str, str, tuple[Any, ...]]:
+        """The column, the metric and the place: what curves of several runs have in common."""
+        return self.name, "" if self.how is None else self.how.names["metric"], tuple(self.place.items())
 
     @property
     def field(self) -> str:
@@ -81,15 +105,16 @@ class Cells(NamedTuple):
     @property
     def label(self) -> str:
         """What a table says of it."""
-        baseline = self.column.baseline
-        return self.column.label + ("" if baseline is None else f"; without a report: {baseline:.4f}")
+        baseline, kind = self.column.baseline, "" if self.how is None else self.how.names["postprocess"]
+        label = self.column.label + (f", postprocess={kind}" if kind else "")
+        return label + ("" if baseline is None else f"; without a report: {baseline:.4f}")
 
     @property
     def axis(self) -> str:
         """The name of its axis in a figure."""
-        kind = "none" if self.how is None else self.how.names["postprocess"]
+        kind = "" if self.how is None else self.how.names["postprocess"]
         name = (self.column.axis or self.column.label).replace("$", r"\$").replace("_avg", "$_{avg}$")
-        return name + ("" if kind == "none" else f" ({kind})")
+        return name + ("" if kind in ("none", "") else f" ({kind})")
 
     @property
     def drawn_theory(self) -> Floats | None:
@@ -100,8 +125,9 @@ class Cells(NamedTuple):
         """Of a protocol, for each epsilon."""
         return [False] * self.mean.shape[1] if self.best is None else self.best[p].tolist()
 
-    def numbers(self, p: int, e: int, repetition: int | None = None) -> Row:
+    def numbers(self, look: Look, epsilon: float, repetition: int | None = None) -> Row:
         """A cell, or one repetition of it, as entries of a row."""
+        p, e = self.looks.index(look), self.epsilons.index(epsilon)
         if repetition is not None:
             return {self.field: float(self.means.each[p, e, repetition])}
         mean, error = float(self.mean[p, e]), float(self.error[p, e])
@@ -153,14 +179,85 @@ def numbers_of(result: Result, name: str, how: How, whole: bool = False, of: Any
     return each.reshape(*each.shape[: len(CELL)], len(places)), places
 
 
-def shown(results: Results, dataset: str, how: How, whole: bool = False) -> list[Cells]:
-    """All that tables and figures show of a result: column by column, place by place."""
-    result, known = results[dataset], known_of(results, dataset)
-    return [cells for name in result.columns for cells in cells_of(dataset, result, name, how, known, whole)]
+def runs_of(results: Results, dataset: str, how: Hows = USUAL) -> list[tuple[str, Results, How]]:
+    """The runs that have a data set, by their labels in a comparison, in each way to take errors."""
+    hows = [how] if isinstance(how, How) else how
+    return [(label, run, each) for label, run in results.runs or (("", results),) if dataset in run for each in hows]
 
 
-def cells_of(dataset: str, result: Result, name: str, how: How, known: Floats, whole: bool = False) -> Iterator[Cells]:
+def only(results: Results, how: Hows, asked: str) -> How:
+    """The one way to take errors, for what is shown of one run alone."""
+    hows = [how] if isinstance(how, How) else how
+    if results.runs or len(hows) > 1:
+        raise InputError(f"{asked} is for one results file, one post-processing and one metric")
+    return hows[0]
+
+
+def cells_by_run(
+    results: Results, dataset: str, how: Hows, whole: bool = False
+) -> list[tuple[str, Result, How, list[Cells]]]:
+    """All that there is to show of a data set, run by run; curves are named by what differs, and by nothing else."""
+    every = [(run[name], one) for name in results for _, run, one in runs_of(results, name, how)]
+    alone = len({look.label for result, _ in every for look in result.plan.looks}) == 1
+    metrics, kinds = (len({*names}) > 1 for names in zip(*(one.names.values() for _, one in every), strict=True))
+    parts = []
+    for label, run, one in runs_of(results, dataset, how):
+        parts.append((label, run[dataset], one, list[Cells]()))
+        for cells in (cells for name in run[dataset].columns for cells in cells_of(dataset, run, name, one, whole)):
+            column, kind = cells.column, one.names["postprocess"] if kinds and cells.how else ""
+            if words := [word for word in (label, kind) if word]:
+                of = f" of {cells.looks[0].label}" * alone
+                column = column._replace(label=column.label + of, axis=(column.axis or column.label) + of)
+                told = [(look.name, [look.label][alone:] + words) for look in cells.looks]
+                looks = [Look(", ".join((name, *words)), ", ".join(label), "", "") for name, label in told]
+                cells = cells._replace(looks=looks)
+            parts[-1][-1].append(cells._replace(column=column._replace(short=column.axis) if metrics else column))
+    return parts
+
+
+def shown(results: Results, dataset: str, how: Hows, whole: bool = False) -> list[Cells]:
+    """All that tables and figures show of a data set: column by column, place by place."""
+    return stacked([cells for *_, cells in cells_by_run(results, dataset, how, whole)])
+
+
+def stacked(parts: Sequence[list[Cells]]) -> list[Cells]:
+    """The curves of all runs in the same cells; no number where a run has none."""
+    if len(parts) == 1:
+        return parts[0]
+    columns, found = dict[Any, list[Cells]](), list[Cells]()
+    for cells in itertools.chain(*parts):
+        columns.setdefault(cells.key[:2], []).append(cells)
+    for every in columns.values():
+        looks = list(dict.fromkeys(look for cells in every for look in cells.looks))
+        epsilons = sorted({epsilon for cells in every for epsilon in cells.epsilons})
+        for key in dict.fromkeys(cells.key for cells in every):
+            found.append(_stacked([cells for cells in every if cells.key == key], looks, epsilons))
+    return found
+
+
+def _stacked(parts: Sequence[Cells], looks: list[Look], epsilons: list[float]) -> Cells:
+    at: Any = [np.ix_([looks.index(x) for x in c.looks], [epsilons.index(e) for e in c.epsilons]) for c in parts]
+    most, how = max(cells.means.each.shape[-1] for cells in parts), parts[0].how
+
+    def stack(nothing: Any, arrays: Sequence[Any]) -> Any:
+        out = np.full((len(looks), len(epsilons), *[most][: max(np.ndim(array) for array in arrays) - 2]), nothing)
+        for place, array in zip(at, arrays, strict=True):
+            if array is not None:
+                out[place + tuple(map(slice, array.shape[2:]))] = array
+        return None if all(array is None for array in arrays) else out
+
+    means = Means(*map(stack, (np.nan, np.nan, 0.0, 0, np.nan), zip(*(cells.means for cells in parts), strict=True)))
+    column, arrays = parts[0].column, {"complete": 0, "theory": np.nan, "rough": False, "published": np.nan}
+    more = {name: stack(nothing, [getattr(cells, name) for cells in parts]) for name, nothing in arrays.items()}
+    more["beside"] = {what: stack(np.nan, [cells.beside.get(what) for cells in parts]) for what in parts[0].beside}
+    more |= {"best": among_best(means, column.better, column.discrete)} if column.better else {}
+    more |= {"how": How("", how.metric)} if how is not None and len({cells.how for cells in parts}) > 1 else {}
+    return parts[0]._replace(mean=means.mean, error=means.error, means=means, looks=looks, epsilons=epsilons, **more)
+
+
+def cells_of(dataset: str, results: Results, name: str, how: How, whole: bool = False) -> Iterator[Cells]:
     """A column at each of its places."""
+    result, known = results[dataset], known_of(results, dataset)
     if is_error(result, name):
         yield error_cells(dataset, result, how, known)
         return
@@ -175,24 +272,25 @@ def cells_of(dataset: str, result: Result, name: str, how: How, known: Floats, w
     found = means(np.moveaxis(each, 2, -1))
     best = among_best(found, column.better, column.discrete) if column.better else None
     for i, place in enumerate(places):
-        part = Means(*(numbers[:, :, i] for numbers in found))
+        part, looks = Means(*(numbers[:, :, i] for numbers in found)), result.plan.looks
         star, there = None if best is None else best[:, :, i], {what: array[:, :, i] for what, array in beside.items()}
-        yield Cells(name, column, place, part.mean, part.error, part, star, beside=there)
+        more: dict[str, Any] = {"beside": there, "looks": looks, "epsilons": result.epsilons}
+        yield Cells(name, column, place, part.mean, part.error, part, star, **more)
 
 
 def error_cells(dataset: str, result: Result, how: How, known: Floats | None = None) -> Cells:
     """The errors of estimates; the closed form by the `known` frequencies."""
     metric, found = as_metric(how.metric), error_means(result, how.metric, how.postprocess)
     better = "larger" if metric.larger_is_better else "smaller"
-    column = Column(f"{metric.label}, postprocess={name_of(how.postprocess)}", better, axis=metric.label)
-    column = column._replace(discrete=metric.discrete)
+    column = Column(metric.label, better, axis=metric.label, discrete=metric.discrete)
     closed = rough = None
     if how.postprocess in theory.POSTPROCESS and metric.function is mse:
         known = result.frequencies if known is None else known
         closed, rough = (_each_cell(result, function, how, known) for function in (theory.mse_of, theory.is_rough))
     points = published(dataset, result, how.postprocess, how.metric)
     best, complete = among_best(found, better, metric.discrete), with_estimate(result)[1]
-    return Cells("error", column, {}, found.mean, found.error, found, best, how, complete, closed, rough, points)
+    told = found.mean, found.error, found, best, how, complete, closed, rough, points
+    return Cells("error", column, {}, *told, looks=result.plan.looks, epsilons=result.epsilons)
 
 
 def _each_cell(result: Result, function: Callable[..., Any], how: How, known: Floats) -> Any:
@@ -219,30 +317,31 @@ def place_name(place: Place) -> str:
 # ---------------------------------------------------------------------------------------------------------------- rows
 
 
-def tidy_rows(results: Results, how: How, repetitions: bool = False) -> Iterator[Row]:
+def tidy_rows(results: Results, how: Hows, repetitions: bool = False) -> Iterator[Row]:
     """One row per data set, protocol, epsilon and place, with all columns that have this place; or per repetition."""
-    for dataset, result in results.items():
-        found: dict[tuple[Any, ...], list[Cells]] = {}  # by place
-        for cells in shown(results, dataset, how):
-            found.setdefault(tuple(cells.place.items()), []).append(cells)
-        count, per = len(result.repetitions), "repetition" if repetitions else "repetitions"
-        blank = {dim: None for place in found for dim, _ in place}
-        blank |= {
-            key: None for some in found.values() for cells in some for key in cells.numbers(0, 0, *[0][:repetitions])
-        }
-        own = {key: result.spec.get(key) for key in re.findall(r"\{(\w+)\}", result.layout.about)}
-        own |= how.names if any(is_error(result, name) for name in result.columns) else {}
-        end = {**({} if repetitions else {"source": source_of(results, dataset)}), **run_of(result)}
-        every = itertools.product(
-            range(len(result.protocols)), range(len(result.epsilons)), *[range(count)][:repetitions]
-        )
-        for (p, e, *r), (place, some) in itertools.product(every, found.items()):
-            row = {**result.size, "dataset": dataset, "protocol": result.protocols[p]}
-            row |= {"label": result.plan.looks[p].label, "epsilon": result.epsilons[e], **own}
-            row |= {per: result.repetitions[r[0]] if r else count, **blank, **dict(place)}
-            for cells in some:
-                row |= cells.numbers(p, e, *r)
-            yield row | end
+    for dataset in results:
+        parts = cells_by_run(results, dataset, how)
+        whole = {cells.key: cells for cells in stacked([cells for *_, cells in parts])}
+        for label, result, each, every in parts:
+            found: dict[tuple[Any, ...], list[Cells]] = {}  # by place
+            for cells in every:
+                found.setdefault(cells.key[2], []).append(cells)
+            count, per = len(result.repetitions), "repetition" if repetitions else "repetitions"
+            blank = {dim: None for place in found for dim, _ in place}
+            one = [0][:repetitions]
+            blank |= {key: None for cells in every for key in cells.numbers(cells.looks[0], result.epsilons[0], *one)}
+            own = {"run": label} if results.runs else {}
+            own |= {key: result.spec.get(key) for key in re.findall(r"\{(\w+)\}", result.layout.about)}
+            own |= each.names if any(is_error(result, name) for name in result.columns) else {}
+            end = {**({} if repetitions else {"source": source_of(results, dataset)}), **run_of(result)}
+            cell = itertools.product(range(len(result.protocols)), result.epsilons, *[range(count)][:repetitions])
+            for (p, epsilon, *r), (place, some) in itertools.product(cell, found.items()):
+                row = {**result.size, "dataset": dataset, "protocol": result.protocols[p]}
+                row |= {"label": result.plan.looks[p].label, "epsilon": epsilon, **own}
+                row |= {per: result.repetitions[r[0]] if r else count, **blank, **dict(place)}
+                for cells in some:
+                    row |= whole[cells.key].numbers(cells.looks[p], epsilon, *r)
+                yield row | end
 
 
 # ----------------------------------------------------------------------------------------------------- about a result
@@ -297,12 +396,14 @@ def promised(result: Result) -> str:
     return f"guarantee: {guarantee} (unequal for Spl, Smp and RS+FD)" if len(kinds) > 1 else ""
 
 
-def unusual(result: Result) -> list[str]:
+def unusual(results: Results, dataset: str) -> list[str]:
     """What must be said of how the protocols were run: unequal promises, a guarantee or a prior asked for."""
-    prior = result.spec.get("prior", "uniform")
-    words = prior if isinstance(prior, str) else "given frequencies"
-    lines = [promised(result), "" if prior == "uniform" else f"prior of fakes: {words}"]
-    return [line for line in lines if line]
+    lines = []
+    for _, run, _ in runs_of(results, dataset):
+        prior = run[dataset].spec.get("prior", "uniform")
+        words = prior if isinstance(prior, str) else "given frequencies"
+        lines.append([promised(run[dataset]), "" if prior == "uniform" else f"prior of fakes: {words}"])
+    return [line for line in lines[0] if line and all(line in other for other in lines)]  # else curves are named by it
 
 
 # ------------------------------------------------------------------------------------------------- a part of results
@@ -337,6 +438,76 @@ def _nearest(epsilon: float, known: Sequence[float]) -> float:
         available = ", ".join(show_epsilon(e).replace(" ", "") for e in known)
         raise InputError(f"no epsilon {epsilon:g} in the results; epsilons: {available}")
     return nearest
+
+
+# ------------------------------------------------------------------------------------------------------ several runs
+
+
+def compare(runs: Mapping[str, Any]) -> Results:
+    """Put several runs beside each other, in one figure and one table.
+
+    Parameters
+    ----------
+    runs : mapping of str to Results, Result or path
+        Runs of the same measurement, by what they are to be called.  A `Result` counts as one's own table.
+
+    Returns
+    -------
+    Results
+        Its figures, tables and data frames have the curves of all runs, named by what differs.  Where a run lacks a
+        data set or an epsilon, there is a gap.  `runs` has the runs, its items are the first results of each data set.
+
+    Raises
+    ------
+    InputError
+        If runs have measured different things, or different data sets of the same name.
+
+    Examples
+    --------
+    >>> some = {"protocols": "smp-grr", "repetitions": 5, "epsilons": [1, 2], "sampler": "counts"}
+    >>> runs = {name: gpu_rsfd.simulate("syn1", guarantee=name, **some) for name in ("paper", "user")}
+    >>> gpu_rsfd.compare(runs)
+    Results(syn1; runs: paper, user)
+    """
+    found = [pair for label, run in runs.items() for pair in _opened(str(label), run)]
+    distinct("run", (label for label, _ in found))
+    (first, one), merged = found[0], dict[str, Result]()
+    for label, run in found:
+        if run.measurement != one.measurement:
+            kinds = f"measured {one.measurement} and {run.measurement}"
+            raise InputError(f"{first} and {label} can't be compared: they have {kinds}")
+        for name, result in run.items():
+            facts = [(r.n, r.names, r.frequencies.tolist()) for r in (result, merged.setdefault(name, result))]
+            if facts[0] != facts[1]:
+                raise InputError(f"{label} can't be compared: its data set {name} is not that of the runs before it")
+    described = {d["name"]: d for _, run in found for d in run.spec.get("datasets", [])}
+    spec = {"measurement": one.measurement, "datasets": [*described.values()], "runs": {x: r.spec for x, r in found}}
+    return Results(merged, runs=found, spec=spec, complete=all(run.complete for _, run in found))
+
+
+def _opened(label: str, run: Any) -> Sequence[tuple[str, Results]]:
+    if isinstance(run, Result):
+        data: dict[str, Any] = {"name": run.title or "result", "users": run.n, "domain": list(run.domain)}
+        run = Results({data["name"]: run}, spec={**run.spec, "datasets": [data]})
+    elif not isinstance(run, Results):
+        run = open_results(run)
+    return run.runs or [(label, run)]
+
+
+def told_apart(files: Mapping[str, Results]) -> list[str]:
+    """What each run has that others have not, in words: options, and where these don't tell, the name of its file."""
+    every = [{**{f.name: f.value() for f in FIELDS}, **run.spec} for run in files.values()]
+    keys = [key for key in dict.fromkeys(itertools.chain(*every)) if key not in EXTENT]
+    keys = [key for key in keys if any(spec.get(key) != every[0].get(key) for spec in every)]
+    told = [[(key, spec.get(key)) for key in keys] for spec in every]
+    words = [", ".join(f"{k} {'given' if isinstance(x, list) else x}".replace("_", " ") for k, x in s) for s in told]
+    each = zip(words, files.values(), strict=True)
+    cells = [(word, name, p) for word, run in each for name, result in run.items() for p in result.protocols]
+    if len(set(cells)) < len(cells):
+        stems = [Path(file).stem for file in files]
+        names = stems if len(set(stems)) == len(stems) else files
+        words = [", ".join(filter(None, pair)) for pair in zip(words, names, strict=True)]
+    return words
 
 
 # --------------------------------------------------------------------------------------------- the paper's own points

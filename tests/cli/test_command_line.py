@@ -29,7 +29,7 @@ def help_of(command, columns, capsys, monkeypatch):
 @pytest.mark.parametrize("command", [[], *([c] for c in COMMANDS)])
 def test_help_shows_no_types(command, columns, capsys, monkeypatch):
     text = help_of(command, columns, capsys, monkeypatch)
-    for misleading in ("<bool>", "<str>", "<list", "<float>", "BOOLEAN", "TEXT", "[default"):
+    for misleading in ("<bool>", "<str>", "<list[str", "<float>", "BOOLEAN", "TEXT", "[default"):
         assert misleading not in text
 
 
