@@ -244,6 +244,30 @@ def test_the_bound_between_any_two_users_holds():
         assert (worst > 2) == (rounds >= 4)
 
 
+@pytest.mark.parametrize("name,k,rounds", [("l-grr", 3, 4), ("l-osue", 2, 3), ("l-soue", 2, 3)])
+def test_the_bound_holds_for_values_that_change_at_any_time(name, k, rounds):
+    """And what is spent does not: users who change at different times are told apart by more."""
+    (m,) = made(f"smp-{name}", 1.0, (k,))
+
+    def of(values):
+        """[all reports]: the memos of different values are independent of each other, and lie in any order."""
+        rounds_of = [[r for r, x in enumerate(values) if x == v] for v in dict.fromkeys(values)]
+        size, joint = memo_given(m, 0)[1].shape[1], np.ones(())
+        for v, some in zip(dict.fromkeys(values), rounds_of, strict=True):
+            joint = np.multiply.outer(joint, block(m, v, len(some)).reshape((size,) * len(some)))
+        return np.transpose(joint, np.argsort([r for some in rounds_of for r in some])).ravel()
+
+    laws = {values: of(values) for values in product(range(k), repeat=rounds)}
+    worst = max(math.log((a / b).max()) for a, b in permutations(laws.values(), 2))
+    ledger = spent([m], [np.arange(1, rounds + 1)[None]])
+    assert worst <= ledger.any[0, -1] + 1e-12
+    pattern = [values for values in laws if values[0] not in values[1:] and len(set(values[1:])) == 1]
+    alike = max(math.log((laws[a] / laws[b]).max()) for a, b in permutations(pattern, 2))
+    own = spent([m], [np.array([[1, *range(1, rounds)]])]).exact[0, -1]
+    assert alike == pytest.approx(own, abs=1e-9)
+    assert worst > own + 0.05
+
+
 def test_published_counts_of_budgets():
     """Every value costs epsilon; with cells, those that an ideal hash meets, over all hashes, and g at most."""
     held = occurrences(np.arange(6)[None])
