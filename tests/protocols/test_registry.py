@@ -77,9 +77,7 @@ def value_of(formula, **names):
     for _ in range(3):  # from the innermost out
         text = re.sub(r"\\frac\{([^{}]*)\}\{([^{}]*)\}", r"((\1) / (\2))", text)
         text = re.sub(r"\\sqrt\{([^{}]*)\}", r"sqrt(\1)", text)
-    text = re.sub(
-        r"\\text\{(\w+)\}", r"\1", re.sub(r"\\(left|right|max\\left)", lambda m: m[1][:3] * ("max" in m[1]), text)
-    )
+    text = re.sub(r"\\text\{(\w+)\}", r"\1", text).replace(r"\max\left", "max").replace(r"\right", "")
     return eval(re.sub(r"(?<=[\w)]) (?=[\w(])", "*", text), {"sqrt": math.sqrt}, names)
 
 
