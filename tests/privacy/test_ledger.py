@@ -244,10 +244,10 @@ def test_the_bound_between_any_two_users_holds():
         assert (worst > 2) == (rounds >= 4)
 
 
-@pytest.mark.parametrize("name,k,rounds", [("l-grr", 3, 4), ("l-osue", 2, 3), ("l-soue", 2, 3)])
-def test_the_bound_holds_for_values_that_change_at_any_time(name, k, rounds):
+@pytest.mark.parametrize("name,k,rounds,epsilon", [("l-grr", 3, 4, 1.0), ("l-osue", 2, 3, 6.0), ("l-soue", 2, 3, 6.0)])
+def test_the_bound_holds_for_values_that_change_at_any_time(name, k, rounds, epsilon):
     """And what is spent does not: users who change at different times are told apart by more."""
-    (m,) = made(f"smp-{name}", 1.0, (k,))
+    (m,) = made(f"smp-{name}", epsilon, (k,), 0.2)
 
     def of(values):
         """[all reports]: the memos of different values are independent of each other, and lie in any order."""
@@ -265,7 +265,7 @@ def test_the_bound_holds_for_values_that_change_at_any_time(name, k, rounds):
     alike = max(math.log((laws[a] / laws[b]).max()) for a, b in permutations(pattern, 2))
     own = spent([m], [np.array([[1, *range(1, rounds)]])]).exact[0, -1]
     assert alike == pytest.approx(own, abs=1e-9)
-    assert worst > own + 0.05
+    assert (worst > own + 0.05) == (name == "l-grr")  # with large budgets memos are values, and all rounds differ
 
 
 def test_published_counts_of_budgets():
