@@ -122,6 +122,15 @@ def test_text_that_the_terminal_cannot_show(tmp_path):
         )
 
 
+@pytest.mark.parametrize("arguments,see", [
+    (["--foo"], "no such option: --foo; see gpu-rsfd --help"),
+    (["sweep", "--foo"], "no such option: --foo; see gpu-rsfd sweep --help"),
+    (["sweep", "--seed"], "Option '--seed' requires an argument. (see gpu-rsfd sweep --help)"),
+])  # fmt: skip
+def test_bad_arguments_name_the_help_of_the_command(tmp_path, capsys, monkeypatch, arguments, see):
+    assert refusal(monkeypatch, capsys, tmp_path, arguments)[-1] == f"gpu-rsfd: {see}"
+
+
 @pytest.mark.parametrize("arguments", [
     ["sweep", "--spec", "latin.toml"],
     ["sweep", "--users", "9" * 5000, "--domain", "2"],
