@@ -207,6 +207,12 @@ def distinct(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
     return result
 
 
+def exclusive(**given: Any) -> None:
+    """Refuses two options that are both given."""
+    if len(names := [name for name, value in given.items() if value]) > 1:
+        raise InputError(f"--{names[0]} and --{names[1]} exclude each other")
+
+
 def split_list(texts: Iterable[object], name: str = "list", exact: Container[str] = ()) -> list[str]:
     """Repeated options and comma lists, flattened: ["a,b", "c"] -> [a, b, c].  An empty text is an error.
 

@@ -28,7 +28,7 @@ from gpu_rsfd.datasets.paper import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError, Terminated
 from gpu_rsfd.measure import MEASUREMENTS, Frequencies, Measurement
 from gpu_rsfd.measure.base import check_kind, check_measurement
-from gpu_rsfd.options import SIMULATION, Option, counted, entries, split_list, unknown_name, whole
+from gpu_rsfd.options import SIMULATION, Option, counted, entries, exclusive, split_list, unknown_name, whole
 from gpu_rsfd.results.result import Results
 from gpu_rsfd.running import experiments
 from gpu_rsfd.running.collect import Run, check_part, collect
@@ -90,8 +90,7 @@ command("run", _example, cls=Own, no_args_is_help=True)(run)
 @with_options("paper", QUICK, *running_of("paper", Frequencies))
 def paper(quick: bool, **options: Any) -> None:
     """Reproduce the paper: ten data sets, six epsilons, six methods; a figure for each data set and one with all."""
-    if quick and options["repetitions"] is not None:
-        raise InputError("--quick and --repetitions exclude each other")
+    exclusive(quick=quick, repetitions=options["repetitions"])
     fixed: dict[str, Any] = {"repetitions": 10} if quick else {}
     carry_out("paper", Frequencies, options, each=True, dataset=list(available()), **fixed)
 
@@ -142,8 +141,7 @@ def carry_out(name: str, kind: type[Measurement], options: Mapping[str, Any], ea
     quoted = shlex.quote(str(output))
     if not 0 <= options["save_every"] < math.inf:
         raise InputError(f"save-every={options['save_every']} must be a number of seconds >= 0")
-    if options["dry_run"] and quiet:
-        raise InputError("--dry-run and --quiet exclude each other")
+    exclusive(**{"dry-run": options["dry_run"], "quiet": quiet})
     if patience is not None and (options["cluster"] is None or not 0 < patience < math.inf):
         raise InputError(f"patience={patience} must be a number of seconds > 0, and needs --cluster")
     part = None if options["part"] is None else _part(options["part"])

@@ -155,22 +155,18 @@ def figure_of(results: Results, how: Hows, x: str = "auto") -> Any:
 
 def tradeoff(results: Results, how: Hows) -> Any:
     """Every column against the exact privacy loss, a curve per protocol over epsilon: one attribute differs, or all."""
-    whose, panels = ("users who differ in one attribute", "any two users"), []
-    at, notes = dict[Any, Any](), dict[str, None]()
-    for name in results:
-        for _, result, _, every in cells_by_run(results, name, how):
-            table, notes = np.stack(exact_losses(result), axis=-1), notes | dict.fromkeys(loss_notes(result))
-            each = itertools.product(every, np.ndindex(table.shape[:2]))
-            at |= {(name, cells.looks[p], cells.epsilons[e]): table[p, e] for cells, (p, e) in each}
-    for name, _, cells in _found(results, how, "epsilon"):
-        for i, words in enumerate(whose):
-            curves: dict[Look, Any] = {}
-            for look, mean, error in zip(cells.looks, cells.mean, cells.error, strict=True):
-                there = [at.get((name, look, epsilon), (np.nan, np.nan))[i] for epsilon in cells.epsilons]
-                curves[look] = {"x": there, "mean": mean, "error": error}
-            title = _title(results[name], cells, place_name(cells.place))
-            panels.append(Panel(name, title, f"loss, {words}", cells, curves))
-    return _drawn(results, panels, how, [*notes], 2 * min(2, len(results))).figure
+    whose, notes = ("users who differ in one attribute", "any two users"), dict[str, None]()
+    panels: dict[Any, Panel] = {}
+    for dataset in results:
+        for _, result, _, some in cells_by_run(results, dataset, how):
+            notes |= dict.fromkeys(loss_notes(result))
+            for cells, (words, table) in itertools.product(some, zip(whose, exact_losses(result), strict=True)):
+                title = _title(result, cells, place_name(cells.place))
+                panel = Panel(dataset, title, f"loss, {words}", cells, {})
+                curves: Any = panels.setdefault((dataset, cells.key, words), panel).curves
+                for look, *numbers in zip(cells.looks, table, cells.mean, cells.error, strict=True):
+                    curves[look] = dict(zip(("x", "mean", "error"), numbers, strict=True))
+    return _drawn(results, [*panels.values()], how, [*notes], 2 * min(2, len(results))).figure
 
 
 def _found(results: Results, how: Hows, x: str) -> list[tuple[str, str, Cells]]:
@@ -217,8 +213,6 @@ def _panels(results: Results, how: Hows, x: str) -> list[Panel]:
         known |= {"published": cells.published} if axis == "epsilon" else {}
         for (p, look), (e, epsilon) in itertools.product(enumerate(cells.looks), enumerate(cells.epsilons)):
             if x == "auto" and axis == cells.column.x != "epsilon" and e != len(cells.epsilons) // 2:
-                continue
-            if results.runs and np.isnan(cells.mean[p, e]):  # a gap: the curve goes on behind it
                 continue
             title = _title(result, cells, *[f"ε = {show_epsilon(epsilon)}"][: axis != "epsilon"], *others, rest)
             panel = Panel("" if size else name, title, {**AXES, "epsilon": "ε"}.get(axis, axis), cells, {})

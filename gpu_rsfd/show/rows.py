@@ -13,7 +13,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +28,7 @@ from gpu_rsfd.results.estimate import DEFAULT, Floats, PostprocessLike, as_postp
 from gpu_rsfd.results.metrics import MetricLike, as_metric, mse, name_of
 from gpu_rsfd.results.result import CELL, Column, Result, Results
 from gpu_rsfd.show.statistics import Means, among_best, error_means, means, with_estimate
-from gpu_rsfd.spec import FIELDS, PAPER_EPSILONS
+from gpu_rsfd.spec import PAPER_EPSILONS
 from gpu_rsfd.store.contents import open_results
 from gpu_rsfd.theory import expected as theory
 
@@ -71,10 +70,7 @@ def _each(name: str, given: Any) -> list[Any]:
 
 
 class Cells(NamedTuple):
-    """A column of a result at one place of its own axes, [curve, epsilon] each.
-
-    There is a curve for each protocol; of several runs or post-processings, one for each of these.
-    """
+    """A column of a result at one place of its own axes, [protocol, epsilon] each."""
 
     name: str
     column: Column
@@ -89,12 +85,12 @@ class Cells(NamedTuple):
     rough: Any = None  # bool: where that is no more than a guide
     published: Floats | None = None  # the paper's points
     beside: Mapping[str, Floats] = {}  # what is drawn beside it
-    looks: Sequence[Look] = ()  # of the curves
+    looks: Sequence[Look] = ()  # of the protocols, as curves of a figure and lines of a table are named
     epsilons: Sequence[float] = ()
 
     @property
     def key(self) -> tuple[str, str, tuple[Any, ...]]:
-        """The column, the metric and the place: what curves of several runs have in common."""
+        """The column, the metric and the place: what is compared."""
         return self.name, "" if self.how is None else self.how.names["metric"], tuple(self.place.items())
 
     @property
@@ -121,13 +117,16 @@ class Cells(NamedTuple):
         """The closed form where it is more than a guide, else NaN."""
         return None if self.theory is None else np.where(self.rough, np.nan, self.theory)
 
-    def stars(self, p: int) -> Sequence[bool]:
-        """Of a protocol, for each epsilon."""
-        return [False] * self.mean.shape[1] if self.best is None else self.best[p].tolist()
+    def line(self, look: Look, epsilons: Sequence[float]) -> list[tuple[float, float, bool, float, bool]]:
+        """Mean, standard error, mark, closed form and whether that is rough; NaN where a run lacks an epsilon."""
+        p, no = self.looks.index(look), np.zeros(self.mean.shape, bool)
+        rest = (no if x is None else x for x in (self.best, self.theory, self.rough))
+        each = zip(self.epsilons, *(x[p] for x in (self.mean, self.error, *rest)), strict=True)
+        found: dict[float, Any] = {epsilon: numbers for epsilon, *numbers in each}
+        return [found.get(epsilon, (math.nan, math.nan, False, 0, False)) for epsilon in epsilons]
 
-    def numbers(self, look: Look, epsilon: float, repetition: int | None = None) -> Row:
+    def numbers(self, p: int, e: int, repetition: int | None = None) -> Row:
         """A cell, or one repetition of it, as entries of a row."""
-        p, e = self.looks.index(look), self.epsilons.index(epsilon)
         if repetition is not None:
             return {self.field: float(self.means.each[p, e, repetition])}
         mean, error = float(self.mean[p, e]), float(self.error[p, e])
@@ -182,7 +181,7 @@ def numbers_of(result: Result, name: str, how: How, whole: bool = False, of: Any
 def runs_of(results: Results, dataset: str, how: Hows = USUAL) -> list[tuple[str, Results, How]]:
     """The runs that have a data set, by their labels in a comparison, in each way to take errors."""
     hows = [how] if isinstance(how, How) else how
-    return [(label, run, each) for label, run in results.runs or (("", results),) if dataset in run for each in hows]
+    return [(label, run, one) for label, run in results.runs or (("", results),) if dataset in run for one in hows]
 
 
 def only(results: Results, how: Hows, asked: str) -> How:
@@ -193,66 +192,53 @@ def only(results: Results, how: Hows, asked: str) -> How:
     return hows[0]
 
 
-def cells_by_run(
-    results: Results, dataset: str, how: Hows, whole: bool = False
-) -> list[tuple[str, Result, How, list[Cells]]]:
-    """All that there is to show of a data set, run by run; curves are named by what differs, and by nothing else."""
-    every = [(run[name], one) for name in results for _, run, one in runs_of(results, name, how)]
-    alone = len({look.label for result, _ in every for look in result.plan.looks}) == 1
-    metrics, kinds = (len({*names}) > 1 for names in zip(*(one.names.values() for _, one in every), strict=True))
-    parts = []
-    for label, run, one in runs_of(results, dataset, how):
-        parts.append((label, run[dataset], one, list[Cells]()))
-        for cells in (cells for name in run[dataset].columns for cells in cells_of(dataset, run, name, one, whole)):
-            column, kind = cells.column, one.names["postprocess"] if kinds and cells.how else ""
+def cells_by_run(results: Results, dataset: str, how: Hows, whole: bool = False) -> list[Any]:
+    """(label, result, how, cells) of each run: all that there is to show of a data set.
+
+    Curves are named by what differs, and by nothing else.
+    """
+    runs, parts, columns = runs_of(results, dataset, how), [], dict[Any, list[Cells]]()
+    every = (run[name] for name in results for _, run, _ in runs_of(results, name))
+    alone = len({look.label for result in every for look in result.plan.looks}) == 1
+    metrics, kinds = (len({*names}) > 1 for names in zip(*(one.names.values() for *_, one in runs), strict=True))
+    for label, run, one in runs:
+        result, found = run[dataset], list[Cells]()
+        for cells in (cells for name in result.columns for cells in cells_of(dataset, run, name, one, whole)):
+            if cells.how is None and one is not runs[0][-1]:
+                continue  # the same after each post-processing
+            column, looks, kind = cells.column, result.plan.looks, kinds and cells.how and one.names["postprocess"]
             if words := [word for word in (label, kind) if word]:
-                of = f" of {cells.looks[0].label}" * alone
+                of = f" of {looks[0].label}" * alone
                 column = column._replace(label=column.label + of, axis=(column.axis or column.label) + of)
-                told = [(look.name, [look.label][alone:] + words) for look in cells.looks]
-                looks = [Look(", ".join((name, *words)), ", ".join(label), "", "") for name, label in told]
-                cells = cells._replace(looks=looks)
-            parts[-1][-1].append(cells._replace(column=column._replace(short=column.axis) if metrics else column))
-    return parts
+                told = [(", ".join((look.name, *words)), ", ".join((look.label, *words)[alone:])) for look in looks]
+                looks = tuple(Look(*names, "", "") for names in told)
+            column = column._replace(short=column.axis) if metrics else column
+            way = How("", one.metric) if kind else cells.how
+            found.append(cells._replace(column=column, how=way, looks=looks, epsilons=result.epsilons))
+            columns.setdefault(cells.key, []).append(found[-1])
+        parts.append((label, result, one, found))
+    best = {key: iter(_best(some)) for key, some in columns.items()}
+    return [(*part, [cells._replace(best=next(best[cells.key])) for cells in some]) for *part, some in parts]
+
+
+def _best(some: Sequence[Cells]) -> list[Any]:
+    """Of the cells of several runs: which are among the best of them all."""
+    if len(some) == 1 or not some[0].column.better:
+        return [cells.best for cells in some]
+    looks, epsilons = [x for c in some for x in c.looks], sorted({e for c in some for e in c.epsilons})
+    at: Any = [np.ix_([looks.index(x) for x in c.looks], [epsilons.index(e) for e in c.epsilons]) for c in some]
+    mean, known = np.full((len(looks), len(epsilons)), np.nan), np.zeros((len(looks), len(epsilons)), int)
+    deviation = np.zeros((*mean.shape, max(c.means.each.shape[-1] for c in some)))
+    for place, cells in zip(at, some, strict=True):
+        mean[place], known[place] = cells.mean, cells.means.known
+        deviation[..., : cells.means.each.shape[-1]][place] = cells.means.deviation
+    found = among_best(Means(mean, mean, deviation, known, mean), some[0].column.better, some[0].column.discrete)
+    return [found[place] for place in at]
 
 
 def shown(results: Results, dataset: str, how: Hows, whole: bool = False) -> list[Cells]:
-    """All that tables and figures show of a data set: column by column, place by place."""
-    return stacked([cells for *_, cells in cells_by_run(results, dataset, how, whole)])
-
-
-def stacked(parts: Sequence[list[Cells]]) -> list[Cells]:
-    """The curves of all runs in the same cells; no number where a run has none."""
-    if len(parts) == 1:
-        return parts[0]
-    columns, found = dict[Any, list[Cells]](), list[Cells]()
-    for cells in itertools.chain(*parts):
-        columns.setdefault(cells.key[:2], []).append(cells)
-    for every in columns.values():
-        looks = list(dict.fromkeys(look for cells in every for look in cells.looks))
-        epsilons = sorted({epsilon for cells in every for epsilon in cells.epsilons})
-        for key in dict.fromkeys(cells.key for cells in every):
-            found.append(_stacked([cells for cells in every if cells.key == key], looks, epsilons))
-    return found
-
-
-def _stacked(parts: Sequence[Cells], looks: list[Look], epsilons: list[float]) -> Cells:
-    at: Any = [np.ix_([looks.index(x) for x in c.looks], [epsilons.index(e) for e in c.epsilons]) for c in parts]
-    most, how = max(cells.means.each.shape[-1] for cells in parts), parts[0].how
-
-    def stack(nothing: Any, arrays: Sequence[Any]) -> Any:
-        out = np.full((len(looks), len(epsilons), *[most][: max(np.ndim(array) for array in arrays) - 2]), nothing)
-        for place, array in zip(at, arrays, strict=True):
-            if array is not None:
-                out[place + tuple(map(slice, array.shape[2:]))] = array
-        return None if all(array is None for array in arrays) else out
-
-    means = Means(*map(stack, (np.nan, np.nan, 0.0, 0, np.nan), zip(*(cells.means for cells in parts), strict=True)))
-    column, arrays = parts[0].column, {"complete": 0, "theory": np.nan, "rough": False, "published": np.nan}
-    more = {name: stack(nothing, [getattr(cells, name) for cells in parts]) for name, nothing in arrays.items()}
-    more["beside"] = {what: stack(np.nan, [cells.beside.get(what) for cells in parts]) for what in parts[0].beside}
-    more |= {"best": among_best(means, column.better, column.discrete)} if column.better else {}
-    more |= {"how": How("", how.metric)} if how is not None and len({cells.how for cells in parts}) > 1 else {}
-    return parts[0]._replace(mean=means.mean, error=means.error, means=means, looks=looks, epsilons=epsilons, **more)
+    """All that tables and figures show of a data set: run by run, column by column, place by place."""
+    return [cells for *_, some in cells_by_run(results, dataset, how, whole) for cells in some]
 
 
 def cells_of(dataset: str, results: Results, name: str, how: How, whole: bool = False) -> Iterator[Cells]:
@@ -272,10 +258,9 @@ def cells_of(dataset: str, results: Results, name: str, how: How, whole: bool = 
     found = means(np.moveaxis(each, 2, -1))
     best = among_best(found, column.better, column.discrete) if column.better else None
     for i, place in enumerate(places):
-        part, looks = Means(*(numbers[:, :, i] for numbers in found)), result.plan.looks
+        part = Means(*(numbers[:, :, i] for numbers in found))
         star, there = None if best is None else best[:, :, i], {what: array[:, :, i] for what, array in beside.items()}
-        more: dict[str, Any] = {"beside": there, "looks": looks, "epsilons": result.epsilons}
-        yield Cells(name, column, place, part.mean, part.error, part, star, **more)
+        yield Cells(name, column, place, part.mean, part.error, part, star, beside=there)
 
 
 def error_cells(dataset: str, result: Result, how: How, known: Floats | None = None) -> Cells:
@@ -289,8 +274,7 @@ def error_cells(dataset: str, result: Result, how: How, known: Floats | None = N
         closed, rough = (_each_cell(result, function, how, known) for function in (theory.mse_of, theory.is_rough))
     points = published(dataset, result, how.postprocess, how.metric)
     best, complete = among_best(found, better, metric.discrete), with_estimate(result)[1]
-    told = found.mean, found.error, found, best, how, complete, closed, rough, points
-    return Cells("error", column, {}, *told, looks=result.plan.looks, epsilons=result.epsilons)
+    return Cells("error", column, {}, found.mean, found.error, found, best, how, complete, closed, rough, points)
 
 
 def _each_cell(result: Result, function: Callable[..., Any], how: How, known: Floats) -> Any:
@@ -320,27 +304,24 @@ def place_name(place: Place) -> str:
 def tidy_rows(results: Results, how: Hows, repetitions: bool = False) -> Iterator[Row]:
     """One row per data set, protocol, epsilon and place, with all columns that have this place; or per repetition."""
     for dataset in results:
-        parts = cells_by_run(results, dataset, how)
-        whole = {cells.key: cells for cells in stacked([cells for *_, cells in parts])}
-        for label, result, each, every in parts:
+        for label, result, one, every in cells_by_run(results, dataset, how):
             found: dict[tuple[Any, ...], list[Cells]] = {}  # by place
             for cells in every:
-                found.setdefault(cells.key[2], []).append(cells)
+                found.setdefault(tuple(cells.place.items()), []).append(cells)
             count, per = len(result.repetitions), "repetition" if repetitions else "repetitions"
             blank = {dim: None for place in found for dim, _ in place}
-            one = [0][:repetitions]
-            blank |= {key: None for cells in every for key in cells.numbers(cells.looks[0], result.epsilons[0], *one)}
+            blank |= {key: None for cells in every for key in cells.numbers(0, 0, *[0][:repetitions])}
             own = {"run": label} if results.runs else {}
             own |= {key: result.spec.get(key) for key in re.findall(r"\{(\w+)\}", result.layout.about)}
-            own |= each.names if any(is_error(result, name) for name in result.columns) else {}
+            own |= one.names if any(is_error(result, name) for name in result.columns) else {}
             end = {**({} if repetitions else {"source": source_of(results, dataset)}), **run_of(result)}
-            cell = itertools.product(range(len(result.protocols)), result.epsilons, *[range(count)][:repetitions])
-            for (p, epsilon, *r), (place, some) in itertools.product(cell, found.items()):
+            sizes = len(result.protocols), len(result.epsilons), *[count][:repetitions]
+            for (p, e, *r), (place, some) in itertools.product(np.ndindex(sizes), found.items()):
                 row = {**result.size, "dataset": dataset, "protocol": result.protocols[p]}
-                row |= {"label": result.plan.looks[p].label, "epsilon": epsilon, **own}
+                row |= {"label": result.plan.looks[p].label, "epsilon": result.epsilons[e], **own}
                 row |= {per: result.repetitions[r[0]] if r else count, **blank, **dict(place)}
                 for cells in some:
-                    row |= whole[cells.key].numbers(cells.looks[p], epsilon, *r)
+                    row |= cells.numbers(p, e, *r)
                 yield row | end
 
 
@@ -495,19 +476,16 @@ def _opened(label: str, run: Any) -> Sequence[tuple[str, Results]]:
 
 
 def told_apart(files: Mapping[str, Results]) -> list[str]:
-    """What each run has that others have not, in words: options, and where these don't tell, the name of its file."""
-    every = [{**{f.name: f.value() for f in FIELDS}, **run.spec} for run in files.values()]
+    """What each run has that others have not, in words: options, and where these don't tell, its file."""
+    every = [{"prior": "uniform", **RUN, **run.spec} for run in files.values()]
     keys = [key for key in dict.fromkeys(itertools.chain(*every)) if key not in EXTENT]
     keys = [key for key in keys if any(spec.get(key) != every[0].get(key) for spec in every)]
     told = [[(key, spec.get(key)) for key in keys] for spec in every]
     words = [", ".join(f"{k} {'given' if isinstance(x, list) else x}".replace("_", " ") for k, x in s) for s in told]
     each = zip(words, files.values(), strict=True)
     cells = [(word, name, p) for word, run in each for name, result in run.items() for p in result.protocols]
-    if len(set(cells)) < len(cells):
-        stems = [Path(file).stem for file in files]
-        names = stems if len(set(stems)) == len(stems) else files
-        words = [", ".join(filter(None, pair)) for pair in zip(words, names, strict=True)]
-    return words
+    alike = len({*cells}) < len(cells)
+    return [", ".join(filter(None, pair)) for pair in zip(words, files, strict=True)] if alike else words
 
 
 # --------------------------------------------------------------------------------------------- the paper's own points
@@ -537,12 +515,10 @@ def published(name: str, result: Result, postprocess: PostprocessLike, metric: M
         return None  # another data set of the same name; budgets that the paper did not spend
     curves = {m: points for m, points in entry["mse_avg"].items() if postprocess != "clip" or m in entry["clip"]}
     found = np.full((len(result.protocols), len(result.epsilons)), math.nan)
-    for p, look in enumerate(result.plan.looks):
-        points = curves.get(look.label, ()) if look.name in PAPER else ()
-        for e, epsilon in enumerate(result.epsilons):
-            for x, point in zip(PAPER_EPSILONS, points, strict=False):
-                if math.isclose(x, epsilon, rel_tol=1e-4):
-                    found[p, e] = point
+    every = itertools.product(enumerate(result.plan.looks), enumerate(result.epsilons))
+    for (p, look), (e, epsilon) in every:
+        points = zip(PAPER_EPSILONS, curves.get(look.label, ()) if look.name in PAPER else (), strict=False)
+        found[p, e] = next((point for x, point in points if math.isclose(x, epsilon, rel_tol=1e-4)), math.nan)
     return found if np.isfinite(found).any() else None
 
 

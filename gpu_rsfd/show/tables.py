@@ -9,7 +9,7 @@ import csv
 import math
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from html import escape
 from itertools import chain
 from json import dumps
@@ -141,13 +141,18 @@ def by_column(results: Results, dataset: str, how: Hows) -> list[list[Cells]]:
     return list(found.values())
 
 
-def lines_of(table: Sequence[Cells]) -> Iterator[tuple[str, Cells | None, int]]:
+def lines_of(table: Sequence[Cells], epsilons: Sequence[float]) -> Iterator[tuple[str, Any]]:
     """The lines of a table: each curve; under it, each place of the column's own axes."""
-    for p, look in enumerate(table[0].looks):
-        alone = len(table) == 1 and not table[0].place
-        yield look.label, table[0] if alone else None, p
-        for cells in () if alone else table:
-            yield f"  {place_name(cells.place)}", cells, p
+    for look in dict.fromkeys(look for cells in table for look in cells.looks):
+        mine = [cells for cells in table if look in cells.looks]
+        alone = len(mine) == 1 and not mine[0].place
+        yield look.label, mine[0].line(look, epsilons) if alone else None
+        for cells in () if alone else mine:
+            yield f"  {place_name(cells.place)}", cells.line(look, epsilons)
+
+
+def epsilons_of(table: Iterable[Cells]) -> list[float]:
+    return sorted({epsilon for cells in table for epsilon in cells.epsilons})
 
 
 def unit_of(table: Sequence[Cells]) -> int | None:
@@ -195,8 +200,7 @@ def show(results: Results, how: Hows, form: str = "table") -> None:
     every: list[Cells] = []
     for name in results:
         tables = by_column(results, name, how)
-        units = [f" in units of 1e{exponent:+03d}" if exponent else "" for exponent in map(unit_of, tables)]
-        titles = [table[0].label + unit for table, unit in zip(tables, units, strict=True)]
+        titles = [t[0].label + (f" in units of 1e{x:+03d}" if (x := unit_of(t)) else "") for t in tables]
         console.print(heading(results, name, *(titles if len(tables) == 1 else [])), markup=False)
         for table, title in zip(tables, titles, strict=True):
             if len(tables) > 1:
@@ -220,17 +224,16 @@ def show(results: Results, how: Hows, form: str = "table") -> None:
 
 def _screen_table(table: Sequence[Cells]) -> Table:
     """A line per curve and place, a column per epsilon; the best ones bold, with a star."""
-    number = writer_of(unit_of(table))
-    made = plain_table("epsilon", map(show_epsilon, table[0].epsilons))
-    for label, cells, p in lines_of(table):
-        if cells is None:
+    number, epsilons = writer_of(unit_of(table)), epsilons_of(table)
+    made = plain_table("epsilon", map(show_epsilon, epsilons))
+    for label, line in lines_of(table, epsilons):
+        if line is None:
             made.add_row(escaped(label))
             continue
-        texts = [number(*x) for x in zip(cells.mean[p], cells.error[p], strict=True)]
-        made.add_row(escaped(label), *starred(texts, cells.stars(p)))
-        if cells.theory is not None and np.isfinite(cells.theory[p]).any():
-            closed = zip(cells.theory[p], cells.rough[p], strict=True)
-            made.add_row("  theory", *(f"{'~' if g else ''}{number(x, math.nan)} " for x, g in closed), style="dim")
+        made.add_row(escaped(label), *starred([number(*x[:2]) for x in line], [best for _, _, best, *_ in line]))
+        if any(closed > 0 for *_, closed, _ in line):
+            texts = (f"{'~' if rough else ''}{number(closed, math.nan)} " for *_, closed, rough in line)
+            made.add_row("  theory", *texts, style="dim")
     return made
 
 
@@ -283,47 +286,40 @@ def latex(results: Results, how: Hows) -> str:
     found: dict[Any, dict[str, list[Cells]]] = {}
     for name in results:
         for table in by_column(results, name, how):
-            found.setdefault((*table[0].key[:2], tuple(table[0].epsilons)), {})[name] = table
+            found.setdefault(table[0].key[:2], {})[name] = table
     parts = ["% needs \\usepackage{booktabs}"]
-    for (_, metric, _), tables in found.items():
+    for (_, metric), tables in found.items():
         name, every, alone = next(iter(tables)), [c for table in tables.values() for c in table], len(tables) == 1
+        number, epsilons, lines = writer_of(exponent := unit_of(every)), epsilons_of(every), list[str]()
+        heads = [f"protocol $[10^{{{exponent}}}]$" if exponent else "protocol"]
+        heads += [f"$\\varepsilon = {show_epsilon(e).replace('ln', chr(92) + 'ln')}$" for e in epsilons]
+        for dataset, table in tables.items():
+            if not alone:
+                title = in_latex(size_of(results, dataset))
+                lines += [r"\midrule"] * bool(lines) + [rf"\multicolumn{{{len(heads)}}}{{l}}{{{title}}} \\"]
+            for text, line in lines_of(table, epsilons):
+                label = in_latex(text).replace("  ", r"\quad ", 1)
+                entries = [""] * len(epsilons)
+                if line is not None:
+                    digits = [number(*x[:2]).partition("e") for x in line]
+                    entries = [f"${d} \\cdot 10^{{{int(power)}}}$" if power else in_latex(d) for d, _, power in digits]
+                    marks = [best for _, _, best, *_ in line]
+                    entries = [rf"\textbf{{{x}}}" if best else x for x, best in zip(entries, marks, strict=True)]
+                lines.append(" & ".join([f"{{{label}}}" if label.startswith("[") else label, *entries]) + r" \\")
         stars, about = (
             marked(every, "" if alone else " and data set"),
             heading(results, name, every[0].label, alone=alone),
         )
         caption = f"{about}. In brackets: standard error of the last digits." + (f" Bold: {stars}." if stars else "")
-        label = [name] * alone + [metric or every[0].field] * (not alone or len(found) > 1)
-        parts.append(_latex_table(results, tables, "-".join(label), caption))
+        names = "-".join([name] * alone + [metric or every[0].field] * (not alone or len(found) > 1))
+        label = re.sub(r"[^0-9A-Za-z]+", "-", names).strip("-").lower()
+        parts.append(LATEX % (in_latex(caption), label, "r" * len(epsilons), " & ".join(heads), "\n".join(lines)))
     return "\n\n".join(parts)
 
 
 def in_latex(text: str) -> str:
     """Text that LaTeX shows as it is."""
     return "".join(SPECIAL.get(character, character) for character in text)
-
-
-def _latex_table(results: Results, tables: Mapping[str, Sequence[Cells]], name: str, caption: str) -> str:
-    every = [cells for table in tables.values() for cells in table]
-    exponent, epsilons = unit_of(every), every[0].epsilons
-    number = writer_of(exponent)
-    unit = f" $[10^{{{exponent}}}]$" if exponent else ""
-    heads = [f"$\\varepsilon = {show_epsilon(e).replace('ln', chr(92) + 'ln')}$" for e in epsilons]
-    lines: list[str] = []
-    for dataset, table in tables.items():
-        if len(tables) > 1:
-            title = in_latex(size_of(results, dataset))
-            lines += [r"\midrule"] * bool(lines) + [rf"\multicolumn{{{len(heads) + 1}}}{{l}}{{{title}}} \\"]
-        for text, cells, p in lines_of(table):
-            label = in_latex(text).replace("  ", r"\quad ", 1)
-            entries = [""] * len(heads)
-            if cells is not None:
-                digits = [number(*x).partition("e") for x in zip(cells.mean[p], cells.error[p], strict=True)]
-                entries = [f"${d} \\cdot 10^{{{int(power)}}}$" if power else in_latex(d) for d, _, power in digits]
-                entries = [rf"\textbf{{{x}}}" if b else x for x, b in zip(entries, cells.stars(p), strict=True)]
-            lines.append(" & ".join([f"{{{label}}}" if label.startswith("[") else label, *entries]) + r" \\")
-    label = re.sub(r"[^0-9A-Za-z]+", "-", name).strip("-").lower()
-    head = " & ".join([f"protocol{unit}", *heads])
-    return LATEX % (in_latex(caption), label, "r" * len(heads), head, "\n".join(lines))
 
 
 def html(results: Results, named: bool) -> str:
@@ -345,14 +341,12 @@ def html(results: Results, named: bool) -> str:
 
 
 def _html_table(title: str, corner: str, table: Sequence[Cells]) -> str:
-    heads = "".join(f"<th>ε = {show_epsilon(epsilon)}</th>" for epsilon in table[0].epsilons)
-    lines = []
-    for label, cells, p in lines_of(table):
-        entries = ["<td></td>"] * len(table[0].epsilons)
-        if cells is not None:
-            texts = [scientific(*x) for x in zip(cells.mean[p], cells.error[p], strict=True)]
-            stars = cells.stars(p)
-            entries = [f"<td><b>{t} *</b></td>" if b else f"<td>{t}</td>" for t, b in zip(texts, stars, strict=True)]
+    epsilons, lines = epsilons_of(table), []
+    heads = "".join(f"<th>ε = {show_epsilon(epsilon)}</th>" for epsilon in epsilons)
+    for label, line in lines_of(table, epsilons):
+        texts = [(scientific(*x[:2]), x[2]) for x in line or ()]
+        entries = [f"<td><b>{text} *</b></td>" if best else f"<td>{text}</td>" for text, best in texts]
+        entries = entries or ["<td></td>"] * len(epsilons)
         lines.append(f"<tr><th>{escape(label).replace('  ', '&emsp;', 1)}</th>{''.join(entries)}</tr>")
     return (
         f"<table><caption>{escape(title)}</caption><thead><tr><th>{escape(corner)}</th>{heads}</tr></thead>"

@@ -42,6 +42,9 @@ def python(page):
 @pytest.mark.parametrize("page", ["sweeps", "data", "decision", "page", "own-measurement", "which-protocol"])
 def test_the_commands(page, folder, monkeypatch, capsys):
     run_commands(monkeypatch, page)
+    if page == "sweeps":  # its Python compares two of the files
+        exec(python(page)[0], {})
+        assert (folder / "both.pdf").exists()
 
 
 @pytest.mark.slow

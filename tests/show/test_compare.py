@@ -99,6 +99,11 @@ def test_stars_are_among_all_curves(command, folder):
     assert "RS+FD[GRR], simplex" in out
 
 
+def test_a_gap_takes_no_stars_from_others(command):
+    rows = command("show", *FILES, "--dataset", "mine", "--metric", "topk:1", "--csv")
+    assert {row["epsilon"] for row in rows if row["among_best"] == "True"} == {"1.0", "2.0", "3.0"}
+
+
 def test_metrics_have_tables_of_their_own(command, folder):
     out = command("show", "paper.h5", "--metric", "mse,mae")
     assert out.index("MSE_avg, postprocess=clip-normalize") < out.index("MAE_avg, postprocess=clip-normalize")
@@ -147,7 +152,7 @@ def test_curves_are_named_by_what_differs(folder):
 def test_files_are_named_where_options_do_not_tell(command, folder):
     gpu_rsfd.sweep(DATA, output=folder / "again.h5", **{**CELLS, "protocols": "smp-adp", "repetitions": 2})
     gpu_rsfd.sweep(DATA, output=folder / "third.h5", **{**CELLS, "protocols": "smp-oue", "repetitions": 2})
-    assert "\nSmp[ADP], again " in command("show", "paper.h5", "again.h5")
+    assert "\nSmp[ADP], again.h5 " in command("show", "paper.h5", "again.h5")
     assert "\nSmp[OUE] " in command("show", "paper.h5", "third.h5")  # protocols tell these apart
 
 
