@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import subprocess
@@ -17,12 +19,17 @@ from gpu_rsfd import __all__ as PUBLIC  # noqa: N812
 from gpu_rsfd import __version__
 
 HERE = Path(__file__).parent
+MADE = HERE / "_generated"
+sys.path.insert(0, str(HERE))
+from tables import TABLES  # noqa: E402
+
+NOTEBOOKS = ("paper_figure", "choose_a_protocol")
 COMMANDS = ("sweep", "attack", "rounds", "run", "paper", "merge", "show", "plot", "page", "plan", "data", "protocols",
             "aggregate", "rehearse", "doctor")  # fmt: skip
 
 project, author, release = "gpu-rsfd", "The gpu-rsfd authors", __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["dollarmath", "attrs_inline"]
 html_math_renderer = "mathml"  # which browsers draw by themselves: no script, nothing from a network
 napoleon_google_docstring = False
 napoleon_preprocess_types = True
@@ -30,6 +37,7 @@ napoleon_use_rtype, napoleon_use_ivar = False, True
 html_theme = "furo"
 html_static_path, html_css_files = ["static"], ["site.css"]
 html_title = f"gpu-rsfd {release}"
+html_show_copyright = False
 exclude_patterns = ["_build", "pypi.md"]
 myst_heading_anchors = 4
 smartquotes_action = "q"  # quotation marks alone: --option has two hyphens
@@ -38,7 +46,8 @@ autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "undoc-members": False}
 MOVED = {  # links of files outside docs/ that are pages here
     "](docs/": "](",
-    "[examples](examples)": "`examples/`",  # notebooks, in the repository alone
+    "![The page in dark](page-dark.png)": "",
+    "[examples](examples)": "[one](_generated/choose_a_protocol.md), [another](_generated/paper_figure.md)",
     "](CONTRIBUTING.md": "](contributing.md",
     "](CHANGELOG.md": "](changelog.md",
     "](benchmarks/README.md": "](benchmarks.md",
@@ -55,6 +64,8 @@ def take_in(_app: Any, _page: str, source: list[str]) -> None:
         return found
 
     source[0] = re.sub(r"<<([\w/.]+)>>", text, source[0])
+    both = r"\1{.only-light}![The page](page-dark.png){.only-dark}"
+    source[0] = re.sub(r"(!\[[^\]]*\]\(page-light\.png\))", both, source[0])
 
 
 def escaped(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
@@ -73,20 +84,50 @@ def escaped(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: 
 
 
 def linked(_app: Any, document: Any) -> None:
-    """Types are links; words that describe one, such as `[protocol, epsilon]`, are not."""
+    """Types are links; words that describe one, such as `[protocol, epsilon]`, are not. NumPy's types are short."""
     for node in list(document.findall(addnodes.pending_xref)):
         name = node.get("reftarget", "")
         if node.get("refdomain") == "py" and not name.startswith("gpu_rsfd.") and not name[:1].isupper():
             node.replace_self(node.children)
+    for node in list(
+        document.findall(
+            lambda n: isinstance(n, (addnodes.desc_annotation, addnodes.desc_returns, addnodes.desc_sig_element))
+        )
+    ):
+        text = re.sub(r"_Buffer \| .*?bytes \| str\]", "array_like", node.astext())
+        text = re.sub(r"ndarray\[tuple\[Any, \.\.\.\], dtype\[(\w+)\]\]", r"array of \1", text)
+        if text != node.astext():
+            node.children = [nodes.Text(text)]
+    for node in document.findall(nodes.literal):
+        if len(node.astext()) <= (16 if _within(node, nodes.entry) else 40):
+            node["classes"].append("whole")
+
+
+def _within(node: Any, kind: type) -> bool:
+    """Whether a node is part of one of this kind, such as a table's cell."""
+    while node is not None and not isinstance(node, kind):
+        node = node.parent
+    return node is not None
 
 
 def mathml(translator: Any, node: Any) -> None:
     """A formula as MathML, made when the site is built."""
     block = not isinstance(node, nodes.math)
-    text = re.sub(r"\\mathrm\{(\w)\}", r"\\text{\1}", node.astext())  # a letter alone would be slanted
+    text = re.sub(r"\\math(?:rm|it)\{(\w+)\}", r"\\text{\1}", node.astext())  # else slanted, or spaced
+    if _within(node, nodes.entry):
+        text = text.replace(r"\frac", r"\dfrac")  # there is room in a table
     formula = convert(text, display="block" if block else "inline")
+    formula = formula.replace("<msup><mi>&#x003B5;</mi><mi>&#x02032;</mi></msup>", "<mi>&#x1D700;&#x02032;</mi>")
     translator.body.append(f'<div class="math">{formula}</div>' if block else formula)
     raise nodes.SkipNode
+
+
+def made(name: str, text: str) -> None:
+    """Written only if it differs, so that Sphinx reads it again only then."""
+    target = MADE / name
+    target.parent.mkdir(exist_ok=True)
+    if not target.exists() or target.read_text("utf-8") != text:
+        target.write_text(text, "utf-8")
 
 
 def write_commands(_app: Any) -> None:
@@ -98,15 +139,53 @@ def write_commands(_app: Any) -> None:
         done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
         text = done.stdout.replace("python -m gpu_rsfd", "gpu-rsfd").strip("\n")
         parts.append(f"## gpu-rsfd {command}\n\n```text\n{text}\n```\n")
-    target = HERE / "_generated" / "commands.md"
-    target.parent.mkdir(exist_ok=True)
-    if not target.exists() or target.read_text("utf-8") != "\n".join(parts):
-        target.write_text("\n".join(parts), "utf-8")
+    made("commands.md", "\n".join(parts))
+
+
+def write_plan(_app: Any) -> None:
+    """What `plan` says of the table of the examples, but for its last table, of all protocols and epsilons."""
+    words = [sys.executable, "-m", "gpu_rsfd", "plan", "--dataset", "examples/people.csv", "--bins", "age=8"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=HERE.parent)
+    made("plan.txt", done.stdout.partition("\nexpected errors")[0] + "\n")
+
+
+def write_tables(_app: Any) -> None:
+    """What pages include: tables that follow from declarations."""
+    for name, table in TABLES.items():
+        made(f"{name}.inc", table() + "\n")
+
+
+def write_notebooks(_app: Any) -> None:
+    """The notebooks as pages, with their outputs."""
+    for name in NOTEBOOKS:
+        notebook = json.loads((HERE.parent / "examples" / f"{name}.ipynb").read_text("utf-8"))
+        parts = []
+        for number, cell in enumerate(notebook["cells"]):
+            source = "".join(cell["source"])
+            if cell["cell_type"] == "markdown":
+                parts.append(source.replace("](../docs/", "](../"))
+                continue
+            parts.append(f"```python\n{source}\n```")
+            parts += [_shown(output, f"{name}-{number}") for output in cell["outputs"]]
+        parts.insert(1, f"This page is the notebook `examples/{name}.ipynb`.")
+        made(f"{name}.md", "\n\n".join(parts) + "\n")
+
+
+def _shown(output: dict[str, Any], name: str) -> str:
+    data = output.get("data", {})
+    if "image/png" in data:
+        (MADE / f"{name}.png").write_bytes(base64.b64decode("".join(data["image/png"])))
+        return f"![The figure that is drawn]({name}.png)"
+    if "text/html" in data:
+        table = "".join(data["text/html"]).replace("<table>", '<div class="table-wrapper"><table class="docutils">')
+        return f"```{{raw}} html\n<div class='notebook'>{table.replace('</table>', '</table></div>')}</div>\n```"
+    return f"```text\n{''.join(output.get('text') or data['text/plain']).rstrip()}\n```"
 
 
 def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", escaped, priority=100)  # before the sections are read
     app.add_html_math_renderer("mathml", (mathml, None), (mathml, None))
     app.connect("doctree-read", linked)
-    app.connect("builder-inited", write_commands)
+    for write in (write_commands, write_plan, write_tables, write_notebooks):
+        app.connect("builder-inited", write)
     app.connect("source-read", take_in)

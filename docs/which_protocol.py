@@ -1,8 +1,7 @@
-"""The figure and the table of docs/which-protocol.md, from the registry: `python docs/which_protocol.py`."""
+"""The table of docs/which-protocol.md, and its figure: `python docs/which_protocol.py` draws it."""
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,8 +16,7 @@ from gpu_rsfd.show.plots import save_figure
 from gpu_rsfd.theory import expected_mse
 from gpu_rsfd.theory.needs import bits_per_user
 
-PAGE = Path(__file__).with_name("which-protocol.md")
-FIGURE = PAGE.with_suffix(".svg")
+FIGURE = Path(__file__).with_name("which-protocol.svg")
 CLOSE = 1.01  # root mean square errors within 1 % of each other are as good: fewer bits decide
 
 GUARANTEES = {"user": "any two users", "attribute": "users who differ in one attribute"}
@@ -161,12 +159,5 @@ def figure() -> Any:
     return page.figure
 
 
-def updated(text: str) -> str:
-    """The page with its table and what is counted in it."""
-    made = f"<!-- made by which_protocol.py -->\n{sentences()}\n\n{table()}\n<!-- end -->"
-    return re.sub(r"<!-- made by which_protocol\.py -->.*?<!-- end -->", lambda _: made, text, flags=re.S)
-
-
 if __name__ == "__main__":
-    PAGE.write_text(updated(PAGE.read_text("utf-8")), "utf-8")
     save_figure(figure(), FIGURE)

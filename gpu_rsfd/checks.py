@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Collection
 from typing import SupportsIndex
 
 from gpu_rsfd.errors import InputError
@@ -12,6 +13,18 @@ MAX_WORD = 2**64 - 1
 MAX_USERS = 2**53  # counts stay exact as floats
 MIN_DOMAIN, MAX_DOMAIN = 2, 65_535
 MAX_ATTRIBUTES = 65_535
+
+ASSIGNMENTS = ("uniform", "balanced")  # how users sample an attribute
+# What epsilon bounds: what the paper's budgets give (not the same for all solutions); the loss between any two users;
+# the loss between two users who differ in one attribute.
+GUARANTEES = ("paper", "user", "attribute")
+
+
+def one_of(name: str, value: object, known: Collection[str]) -> str:
+    """A name that is known."""
+    if value not in known:
+        raise InputError(f"unknown {name} {value!r}; available: {', '.join(known)}")
+    return str(value)
 
 
 def integer(name: str, value: object, low: int, high: int) -> int:

@@ -11,9 +11,10 @@ import math
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any, TypeVar
 
-from gpu_rsfd.checks import MAX_ATTRIBUTES, check_epsilon, check_users, integer
+from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_USERS, check_epsilon, integer, one_of
 from gpu_rsfd.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,11 +23,6 @@ DATA, SIMULATION, MACHINE, OUTPUT = "Data", "Simulation", "Machine", "Output"  #
 
 def _same(value: Any) -> Any:
     return value
-
-
-def read_text(value: Any, names: Container[str] = ()) -> str:
-    """A text as it is."""
-    return str(value)
 
 
 @dataclass(frozen=True)
@@ -46,8 +42,7 @@ class Option:
     check : callable
         From the value of a keyword to a checked one; raises `InputError`.
     read : callable
-        From the value of the command line (a text, or a list of them) or of a spec file to that of the keyword.  Its
-        second argument holds the columns of the file, which may have a comma in their names.
+        From the value of the command line (a text, or a list of them) or of a spec file to that of the keyword.
     many : bool
         Whether the option can be repeated on the command line.
     default : object
@@ -87,7 +82,7 @@ class Option:
     help: str
     example: str = ""
     check: Callable[[Any], Any] = _same
-    read: Callable[[Any, Container[str]], Any] = read_text
+    read: Callable[[Any], Any] = str
     many: bool = False
     default: Any = None
     default_text: str = ""
@@ -130,6 +125,11 @@ class Option:
         words = str(self.defaults.get(command, self.default_text))
         return f"{self.help}{example}" + (f"  (default: {words})" if words else "")
 
+    def documented(self, command: str = "") -> str:
+        """The option among the Parameters of a NumPy docstring."""
+        words = f"  Default: {self.defaults.get(command, self.default_text)}." if self.default_text else ""
+        return f"    {self.name} : {self.type_text}\n        {self.help}{words}"
+
     def given(self, value: Any) -> bool:
         """Whether a value changes anything."""
         return not (value is None or value == self.default or (isinstance(value, (Sequence, Mapping)) and not value))
@@ -165,61 +165,35 @@ def unknown_name(name: str, known: Iterable[str], what: str = "option", where: s
     return f"unknown {what} {name!r}{where}; {hint}available: {', '.join(names)}"
 
 
-def keywords(options: Iterable[Option], command: str = "") -> list[inspect.Parameter]:
-    """Keyword-only parameters for the signature of a function that takes every option."""
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return [inspect.Parameter(o.name, kind, default=o.value(command)) for o in options if command not in o.unused]
-
-
-def numpydoc(options: Iterable[Option], command: str = "") -> str:
-    """The options as the Parameters of a NumPy docstring."""
-    return "\n".join(
-        f"    {o.name} : {o.type_text}\n        {o.help}"
-        + (f"  Default: {o.defaults.get(command, o.default_text)}." if o.default_text else "")
-        for o in options
-        if command not in o.unused
-    )
-
-
-def with_keywords(
-    options: Sequence[Option], command: str = "", like: Callable[..., Any] | None = None
-) -> Callable[[F], F]:
+def with_keywords(options: Iterable[Option], command: str = "", like: Any = None) -> Callable[[F], F]:
     """The signature and the docstring of a function with `**options` or `**fields` name every option.
 
     `like`: a function that it passes the rest of its keywords on to.
     """
+    used = [option for option in options if command not in option.unused]
 
     def named(function: F) -> F:
         signature = inspect.signature(function)
-        fixed = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        others = {} if like is None else inspect.signature(like).parameters
-        passed = (p for p in others.values() if p.kind is p.KEYWORD_ONLY)
-        named = {p.name: p for p in (*passed, *keywords(options, command), *fixed)}
-        parameters = [*fixed, *(p for name, p in named.items() if p not in fixed)]
+        fixed = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        others = [] if like is None else inspect.signature(like).parameters.values()
+        passed = [p for p in others if p.kind is p.KEYWORD_ONLY]
+        own = [inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, default=o.value(command)) for o in used]
+        named = {p.name: p for p in (*passed, *own, *fixed)}
+        parameters = [*fixed, *(p for p in named.values() if p not in fixed)]
         function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         if function.__doc__ is not None:  # not with python -OO
-            function.__doc__ = re.sub(r" {4}\*\*\w+\n {8}.*", lambda _: numpydoc(options, command), function.__doc__)
+            told = "\n".join(option.documented(command) for option in used)
+            function.__doc__ = re.sub(r" {4}\*\*\w+\n {8}.*", lambda _: told, function.__doc__)
         return function
 
     return named
 
 
-def markdown(options: Iterable[Option]) -> str:
-    """The options as a table of the documentation."""
-    listed, rows = list(options), []
-    others = any(o.unused for o in listed)
-    for o in listed:
-        defaults = [o.default_text, *(f"`{name}`: {value}" for name, value in o.defaults.items())]
-        example = f"`--{o.key}{f' {o.example}' if o.example else ''}`"
-        cells = (example, f"`{o.name}`" if o.in_python else "", o.help, "; ".join(filter(None, defaults)))
-        rows.append(" | ".join((*cells, *([", ".join(f"`{name}`" for name in o.unused)] if others else []))))
-    head = ["| option | in Python | what | default |" + " not in |" * others, "|---|---|---|---|" + "---|" * others]
-    return "\n".join([*head, *(f"| {row} |" for row in rows)])
-
-
-def entries(value: Any) -> list[Any]:
-    """A list of what is given as one, or as a single value."""
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+def entries(values: Any) -> list[Any]:
+    """A list of what is given as one, or as a single text, number or table; NumPy's scalars become Python's."""
+    single = isinstance(values, (str, Mapping)) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
+    found = [values] if single else list(values)
+    return [value.item() if getattr(value, "ndim", None) == 0 else value for value in found]
 
 
 def distinct(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
@@ -231,6 +205,12 @@ def distinct(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
         if value in result[:i]:
             raise InputError(f"{name} {value!r} is given twice")
     return result
+
+
+def exclusive(**given: Any) -> None:
+    """Refuses two options that are both given."""
+    if len(names := [name for name, value in given.items() if value]) > 1:
+        raise InputError(f"--{names[0]} and --{names[1]} exclude each other")
 
 
 def split_list(texts: Iterable[object], name: str = "list", exact: Container[str] = ()) -> list[str]:
@@ -267,13 +247,9 @@ def expanded(entries: Iterable[Any], known: Iterable[str], name: str) -> list[An
     return found if found == given else list(dict.fromkeys(found))
 
 
-def read_list(name: str) -> Callable[[Any, Container[str]], list[str]]:
+def read_list(name: str) -> Callable[[Any], list[str]]:
     """Lists, cut at their commas."""
-
-    def read(value: Any, names: Container[str] = ()) -> list[str]:
-        return split_list(entries(value), name, names)
-
-    return read
+    return lambda value: split_list(entries(value), name)
 
 
 def whole(name: str, text: object) -> int:
@@ -289,12 +265,13 @@ def whole(name: str, text: object) -> int:
     return value
 
 
-def read_whole(name: str) -> Callable[[Any, Container[str]], int]:
-    """Whole numbers, also as 1e6."""
-    return lambda value, names: whole(name, value)
+def whole_number(name: str, low: int, high: int) -> dict[str, Any]:
+    """What an option says that has a whole number, also as 1e6."""
+    read, check = partial(whole, name.replace("_", "-")), partial(integer, name, low=low, high=high)
+    return {"read": read, "check": check, "type_text": "int, optional"}
 
 
-def read_epsilons(value: Any, names: Container[str] = ()) -> list[float]:
+def read_epsilons(value: Any) -> list[float]:
     """Numbers, logarithms and ranges: 0.5, ln2, ln(2), 0.5:5:0.5."""
     return [epsilon for text in split_list(entries(value), "epsilon") for epsilon in _epsilons(text)]
 
@@ -317,14 +294,12 @@ def _epsilon(text: str) -> float:
     return check_epsilon(value)
 
 
-def read_users(value: Any) -> list[int]:
-    """Numbers of users."""
-    return [check_users(whole("users", text)) for text in split_list(entries(value), "users")]
-
-
 def read_sizes(name: str, value: Any, low: int, high: int) -> list[int]:
-    """Numbers of attributes, or of values."""
+    """Numbers of attributes, of values or of users."""
     return [integer(name, whole(name, text), low, high) for text in split_list(entries(value), name)]
+
+
+read_users = partial(read_sizes, "users", low=1, high=MAX_USERS)
 
 
 def read_domain(value: Any) -> list[int]:
@@ -334,9 +309,8 @@ def read_domain(value: Any) -> list[int]:
         match = re.fullmatch(r"([0-9]{1,9})(?:x([0-9]{1,9}))?", text)
         size, times = (int(part or 1) for part in match.groups()) if match else (0, 0)
         if match is None or times < 1:
-            raise InputError(
-                f"domain={text} must be domain sizes such as 10,10,20 or 10x5 (five attributes of 10 values)"
-            )
+            valid = "domain sizes such as 10,10,20 or 10x5 (five attributes of 10 values)"
+            raise InputError(f"domain={text} must be {valid}")
         if times > MAX_ATTRIBUTES:
             raise InputError(f"domain={text} has {times:,} attributes; valid: 1 to {MAX_ATTRIBUTES:,}")
         sizes += [size] * times
@@ -356,16 +330,10 @@ def show_epsilon(epsilon: float) -> str:
     return f"{epsilon:g}"
 
 
-def one_of(name: str, known: Sequence[str] | Callable[[], Sequence[str]]) -> Callable[[Any], str]:
-    """A check for one of some names."""
-
-    def check(value: Any) -> str:
-        valid = known() if callable(known) else known
-        if value not in valid:
-            raise InputError(f"unknown {name} {value!r}; available: {', '.join(valid)}")
-        return str(value)
-
-    return check
+def choice(name: str, known: Sequence[str]) -> dict[str, Any]:
+    """What an option says that has one of some names."""
+    text = ", ".join(map(repr, known))
+    return {"check": partial(one_of, name, known=known), "known": known, "type_text": f"{{{text}}}, optional"}
 
 
 def amount(number: float) -> str:

@@ -8,30 +8,30 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from gpu_rsfd.checks import check_epsilon, check_repetitions, check_seed, check_share
+from gpu_rsfd.checks import ASSIGNMENTS, GUARANTEES, MAX_WORD, check_epsilon, check_repetitions, check_share
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import (
     Option,
+    choice,
     distinct,
+    entries,
     expanded,
-    one_of,
     option_field,
     options_in,
     read_epsilons,
     read_list,
-    read_whole,
     unknown_name,
+    whole,
+    whole_number,
 )
 
 if TYPE_CHECKING:
     from gpu_rsfd.datasets.base import Dataset
     from gpu_rsfd.protocols import PrivacySettings, Protocol
-    from gpu_rsfd.protocols.form import Thresholds
     from gpu_rsfd.protocols.priors import Prior
 
 SAMPLERS = ("users", "counts", "marginals")  # every user's report; or the exact distribution of the counts
@@ -39,23 +39,16 @@ PAPER_EPSILONS = tuple(math.log(i) for i in range(2, 8))
 SAVE_EVERY = 2.0  # seconds of work that a killed run may lose, as far as blocks can be cut
 
 
-def _entries(values: Any) -> list[Any]:
-    """A list of what is given as one, or as a single text or number; NumPy's scalars become Python's."""
-    single = isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
-    entries = [values] if single else list(values)
-    return [value.item() if getattr(value, "ndim", None) == 0 else value for value in entries]
-
-
 def _check_protocols(values: Any) -> tuple[Protocol, ...]:
     from gpu_rsfd.protocols import PROTOCOLS, as_protocol
 
-    chosen = tuple(as_protocol(value) for value in expanded(_entries(values), PROTOCOLS, "protocol"))
+    chosen = tuple(as_protocol(value) for value in expanded(entries(values), PROTOCOLS, "protocol"))
     distinct("protocol", (protocol.name for protocol in chosen))
     return chosen
 
 
 def _check_epsilons(values: Any) -> tuple[float, ...]:
-    return distinct("epsilon", (check_epsilon(value) for value in _entries(values)))
+    return distinct("epsilon", (check_epsilon(value) for value in entries(values)))
 
 
 def _check_prior(value: Any) -> Prior:
@@ -121,7 +114,7 @@ class Spec:
         "Repetitions of each cell.",
         "20",
         check=check_repetitions,
-        read=read_whole("repetitions"),
+        read=lambda value: whole("repetitions", value),
         default=100,
         unused=("plan",),
         plain=lambda repetitions: [repetitions.start, repetitions.stop, repetitions.step],
@@ -132,31 +125,25 @@ class Spec:
         "N",
         "Seed of the simulation, 0 … 2**64 - 1; runs with the same seed read the same random words.",
         "42",
-        check=check_seed,
-        read=read_whole("seed"),
         default=0,
         unused=("plan",),
-        type_text="int, optional",
+        **whole_number("seed", 0, MAX_WORD),
     )
     assignment: str = option_field(
         "NAME",
         "How users sample an attribute: uniform, or balanced (groups of equal size, as in the authors' experiments).",
         "balanced",
-        check=one_of("assignment", _late("tape", "ASSIGNMENTS")),
         default="uniform",
         defaults={"paper": "balanced"},
-        known=_late("tape", "ASSIGNMENTS"),
-        type_text="{'uniform', 'balanced'}, optional",
+        **choice("assignment", ASSIGNMENTS),
     )
     sampler: str = option_field(
         "NAME",
         "Simulate every report (users), or draw from the exact distribution of the counts (counts, marginals).",
         "counts",
-        check=one_of("sampler", SAMPLERS),
         default="users",
-        known=SAMPLERS,
         unused=("plan",),
-        type_text="{'users', 'counts', 'marginals'}, optional",
+        **choice("sampler", SAMPLERS),
     )
     first_report: float = option_field(
         "SHARE",
@@ -173,19 +160,17 @@ class Spec:
         "NAME",
         "What epsilon bounds: paper, user (any two users) or attribute (two users who differ in one attribute).",
         "user",
-        check=one_of("guarantee", _late("protocols.budgets", "GUARANTEES")),
         default="paper",
         defaults={"plan": "user"},
-        known=_late("protocols.budgets", "GUARANTEES"),
         brief=True,
-        type_text="{'paper', 'user', 'attribute'}, optional",
+        **choice("guarantee", GUARANTEES),
     )
     prior: Prior = option_field(  # noqa: RUF009  (a field, made when it is asked for)
         "PRIOR",
         "Distribution of the fake values of rsrfd-…: uniform, true, noisy:EPS, dirichlet:A, zipf:S or a JSON file.",
         "noisy:0.5",
         check=_check_prior,
-        read=lambda value, names: value,
+        read=lambda value: value,
         default="uniform",
         known=("uniform", "true", "noisy:", "dirichlet:", "zipf:"),
         matters=_some("prior"),
@@ -199,13 +184,11 @@ class Spec:
         "N",
         "Seed of a random prior (noisy, dirichlet).",
         "7",
-        check=lambda value: check_seed(value, "prior_seed"),
-        read=read_whole("prior-seed"),
         default=0,
         matters=lambda spec: spec.prior.needs_seed,
         needs=lambda: "a prior that is drawn at random: noisy:EPS or dirichlet:A",
         shared=False,
-        type_text="int, optional",
+        **whole_number("prior_seed", 0, MAX_WORD),
     )
 
     @classmethod
@@ -242,32 +225,22 @@ class Spec:
         return made
 
     @classmethod
-    def of_command(
-        cls,
-        command: str,
-        spec: Spec | None,
-        given: Mapping[str, Any],
-        defaults: Mapping[str, Any] = MappingProxyType({}),
-        unused: Container[str] = (),
-    ) -> Spec:
-        """The spec of a command or a measurement, which may have its own defaults, and fields that it does not use."""
+    def of_command(cls, command: str, spec: Spec | None, given: Mapping[str, Any], kind: Any = None) -> Spec:
+        """The spec of a command or a kind of measurement, which may have its own defaults, and fields without use."""
         for f in FIELDS:
-            if f.name in given and (command in f.unused or f.name in unused):
+            if f.name in given and (command in f.unused or (kind is not None and f.name in kind.unused)):
                 raise InputError(f"{f.name}={given[f.name]} can't be used in {command}; leave it out")
         if spec is not None:
             return cls.of(spec, **given)
-        own = {**{f.name: f.defaults[command] for f in FIELDS if command in f.defaults}, **defaults}
+        own = {f.name: f.defaults[command] for f in FIELDS if command in f.defaults} | getattr(kind, "defaults", {})
         return cls.of(cls(**{f.name: f.check(own[f.name]) for f in FIELDS if f.name in own}), **given)
 
     def settings_for(self, data: Dataset) -> PrivacySettings:
         """The settings of its protocols for a data set, on which a prior may depend."""
-        counts = data.counts if self.prior.needs_data else None
-        return self.settings_with(self.prior.thresholds(data.domain, counts, self.prior_seed))
-
-    def settings_with(self, priors: tuple[Thresholds | None, ...] | None) -> PrivacySettings:
-        """The same, where the realised prior is known."""
         from gpu_rsfd.protocols import PrivacySettings
 
+        counts = data.counts if self.prior.needs_data else None
+        priors = self.prior.thresholds(data.domain, counts, self.prior_seed)
         return PrivacySettings(self.first_report, priors, self.guarantee)
 
     def described(self) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.errors import InputError
+from gpu_rsfd.checks import ASSIGNMENTS as ASSIGNMENTS
+from gpu_rsfd.checks import one_of
 
 Words = npt.NDArray[np.uint64]
 Codes = npt.NDArray[np.unsignedinteger]
@@ -19,27 +20,13 @@ Uniforms = npt.NDArray[np.uint32]
 
 STREAM_VERSION = 1
 
-# Every stream there is: the second half of the Philox key.  A new use takes a number that is not in STREAMS.
-DATA, ASSIGN, VALUE, BITS, BALANCE, MEMO, CHOICE, FAKES = range(8)  # the tape: docs/stream.md
+# Every stream there is: the second half of the Philox key.  A new use takes a number that no other has, and a place in
+# tests/backends/test_streams.py.
+DATA, ASSIGN, VALUE, BITS, BALANCE, MEMO, CHOICE, FAKES = range(8)  # the tape: docs/stream.md says what is read
 COUNTS, MARGINALS = 16, 20  # the samplers: four streams each, backends/exact/substreams.py
 PRIORS = 32  # priors that are drawn at random: protocols/priors.py
 DECISION = 33  # the made-up users that `plan` attacks: theory/decision.py
-STREAMS: dict[int, str] = {
-    DATA: "synthetic values",
-    ASSIGN: "the attribute that a user samples, uniform assignment",
-    VALUE: "uniform values and keep draws",
-    BITS: "the digits of the uniforms behind report bits",
-    BALANCE: "keys and shift of the permutation behind balanced assignment",
-    MEMO: "what a user remembers of a value",
-    CHOICE: "a user's hash of the values",
-    FAKES: "a user's permutation of the values, for attributes that were not sampled",
-    **{COUNTS + use: "sampler `counts`" for use in range(4)},
-    **{MARGINALS + use: "sampler `marginals`" for use in range(4)},
-    PRIORS: "priors drawn at random",
-    DECISION: "the users of `plan`'s attack",
-}
 
-ASSIGNMENTS = ("uniform", "balanced")
 BALANCE_ROUNDS = 8
 SMALLEST_NETWORK = 256  # points of the permutation behind `balanced` assignment, however few the users
 
@@ -58,9 +45,7 @@ _WEYL = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B  # what its keys grow by
 
 
 def check_assignment(assignment: object) -> str:
-    if assignment not in ASSIGNMENTS:
-        raise InputError(f"unknown assignment {assignment!r}; available: {', '.join(ASSIGNMENTS)}")
-    return str(assignment)
+    return one_of("assignment", assignment, ASSIGNMENTS)
 
 
 def code_dtype(k: int) -> np.dtype[np.unsignedinteger]:
@@ -160,16 +145,8 @@ class Tape:
         self._seed = seed
         self._philox = np.random.Philox(key=0)
         # One generator, moved by its state: ten times cheaper than a new one per run of words.
-        self._key = np.zeros(2, np.uint64)
-        self._counter = np.zeros(4, np.uint64)
-        self._state: Any = {
-            "bit_generator": "Philox",
-            "state": {"counter": self._counter, "key": self._key},
-            "buffer": np.zeros(4, np.uint64),
-            "buffer_pos": 4,
-            "has_uint32": 0,
-            "uinteger": 0,
-        }
+        self._state: Any = self._philox.state
+        self._counter, self._key = self._state["state"]["counter"], self._state["state"]["key"]
 
     def words(self, stream: int, column: int, repetition: int, start: int, stop: int, place: int = 0) -> Words:
         """Words start … stop - 1 of a column, without drawing those before them.
@@ -203,19 +180,17 @@ class Tape:
         """
         return self.words(DATA, attribute, 0, start, stop, round)
 
-    def assigned(self, assignment: str, repetition: int, n: int, d: int, start: int, stop: int) -> Codes:
+    def assigned(
+        self, assignment: str, repetition: int, n: int, d: int, start: int, stop: int, place: int = 0
+    ) -> npt.NDArray[np.int64]:
         """The sampled attribute of each of the users start … stop - 1 of n.
 
         `uniform`: each user independently.  `balanced`: position modulo d in a random permutation of all n users.
+        `place`: the round, if users sample afresh in each.
         """
-        return self.assigned_words(assignment, repetition, n, d, start, stop).astype(code_dtype(d))
-
-    def assigned_words(self, assignment: str, repetition: int, n: int, d: int, start: int, stop: int,
-                       place: int = 0) -> Words:  # fmt: skip
-        """`assigned`, before it is made narrow; `place`: the round, if users sample afresh in each."""
         if assignment == "uniform":
-            return _scaled(self.words(ASSIGN, 0, repetition, start, stop, place), d)
-        return self.positions(repetition, n, start, stop, place) % np.uint64(d)
+            return _scaled(self.words(ASSIGN, 0, repetition, start, stop, place), d).view(np.int64)
+        return (self.positions(repetition, n, start, stop, place) % np.uint64(d)).view(np.int64)
 
     def positions(self, repetition: int, n: int, start: int, stop: int, place: int = 0) -> Words:
         """Where users start … stop - 1 stand in a random permutation of 0 … n - 1.

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
-from gpu_rsfd.backends.cpu.counting import Task, TaskCounts, run
+from gpu_rsfd.backends.cpu.counting import Task, TaskCounts, run_task
 from gpu_rsfd.backends.native import build
 from gpu_rsfd.backends.native.backend import NativeBackend
 from gpu_rsfd.backends.native.tables import Held, Tables, declare, draw
@@ -114,7 +114,7 @@ class Job:
     def right(self, seed: int, repetitions: tuple[int, ...]) -> TaskCounts:
         """What the NumPy backend counts."""
         task = Task(0, self.users, self.users, len(self.domain), self.assignment, repetitions, self.attributes, True)
-        return run(task, seed, self.codes)
+        return run_task(self.codes, task, seed)
 
 
 @functools.lru_cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from gpu_rsfd.backends.base import Backend, Split, lacking
+from gpu_rsfd.checks import one_of
 from gpu_rsfd.errors import InputError
 
 BACKENDS = ("auto", "cupy", "native", "numpy")
@@ -73,8 +74,7 @@ def _split(backend: Backend, noises: Collection[type], workers: int | None, reas
 
 def check_backend(name: str, sampler: str, devices: Sequence[int] | None = None) -> None:
     """Refuses a backend that does not exist, or that the sampler does not have."""
-    if name not in BACKENDS:
-        raise InputError(f"unknown backend {name!r}; available: {', '.join(BACKENDS)}")
+    one_of("backend", name, BACKENDS)
     if sampler != "users" and (name == "cupy" or devices is not None):
         raise InputError(f"sampler={sampler!r} runs on the CPU only; leave out cupy and devices")
 

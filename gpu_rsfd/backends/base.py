@@ -22,11 +22,13 @@ class Backend(ABC):
 
     name: str
     noises: frozenset[type] = frozenset()  # that it knows
+    workers = 1
+    units = "process", "processes"  # that its workers are
 
     @property
-    @abstractmethod
     def device(self) -> str:
         """What it runs on, for people."""
+        return f"{self.workers} CPU {self.units[self.workers > 1]}"
 
     @abstractmethod
     def count(

@@ -26,8 +26,8 @@ import numpy as np
 
 from gpu_rsfd.backends import host_backend
 from gpu_rsfd.backends.base import Progress, noises_of
-from gpu_rsfd.backends.cpu.backend import NumpyBackend, run_task
-from gpu_rsfd.backends.cpu.counting import Task, TaskCounts
+from gpu_rsfd.backends.cpu.backend import NumpyBackend
+from gpu_rsfd.backends.cpu.counting import Task, TaskCounts, run_task
 from gpu_rsfd.backends.engine import Engine, Job, Local
 from gpu_rsfd.backends.pool import Columns, Process, end_with_parent
 from gpu_rsfd.datasets.base import Dataset

@@ -12,7 +12,6 @@ from gpu_rsfd.backends.cpu.backend import cores
 from gpu_rsfd.backends.pool import Pool
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.errors import InputError
 from gpu_rsfd.planning import Counts, Plan
 
 Items = Iterable[tuple[Any, ...]]
@@ -46,7 +45,7 @@ class Local(Engine):
         self._own = isinstance(backend, str)
         self._opened: Backend | None = None
         self._pool: Pool | None = None
-        self._chosen = backend, workers, devices, sampler, noises
+        self._chosen: Any = backend, workers, devices, sampler, noises
         self.backend, self.sampler = backend, sampler
         self.workers = cores() if workers is None else integer("workers", workers, 1, 1024)
         self.reason = "single reports are made in NumPy; --backend chooses what counts them"
@@ -66,10 +65,7 @@ class Local(Engine):
     def open(self) -> Backend:
         """The backend that counts."""
         if self._opened is None:
-            backend, workers, devices, sampler, noises = self._chosen
-            if not isinstance(backend, str):
-                raise InputError(f"backend={backend!r} must be a name or an open backend")
-            self._opened, self.reason = open_backend(backend, workers, devices, sampler, noises)
+            self._opened, self.reason = open_backend(*self._chosen)
         return self._opened
 
     @property
@@ -78,9 +74,7 @@ class Local(Engine):
 
     @property
     def device(self) -> str:
-        if self._opened is not None:
-            return self._opened.device
-        return f"{self.workers} CPU process{'es' if self.workers > 1 else ''}"
+        return super().device if self._opened is None else self._opened.device
 
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None

@@ -14,13 +14,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from gpu_rsfd.cli.commands import COLLECT
 from gpu_rsfd.cli.options import SHOWN_POSTPROCESS, given, option, switch, with_options
-from gpu_rsfd.cli.program import app
+from gpu_rsfd.cli.program import command
 from gpu_rsfd.datasets.options import BY_NAME, parse_options
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.files import replaced
-from gpu_rsfd.options import Option
+from gpu_rsfd.options import Option, exclusive
 
 ENDS = (".state", ".json")
 READ = [BY_NAME[name] for name in ("delimiter", "decimal", "encoding", "missing_values", "max_bytes")]
@@ -37,14 +36,14 @@ COUNT = (
     Option("id", "KEY", "The key of the user's identifier in a line: one report each.", "user", panel=None, kind=str),
     Option("state", "FILE", "Save the counts, to be continued or merged.", "monday.state", panel=None, kind=Path),
 )
-EXAMPLES = (
-    "Examples:  gpu-rsfd aggregate collection.json monday.jsonl.gz --id user --state monday.state  ·  "
-    "gpu-rsfd aggregate monday.state tuesday.state --against population --page shares.html"
-)
 FILES = "A collection (.json) or states (.state), and files of reports; - is standard input."
 
 
-@app.command(rich_help_panel=COLLECT, epilog=EXAMPLES)
+@command(
+    "aggregate",
+    "gpu-rsfd aggregate collection.json monday.jsonl.gz --id user --state monday.state",
+    "gpu-rsfd aggregate monday.state tuesday.state --against population --page shares.html",
+)
 @with_options("aggregate", *COUNT, *OUT)
 def aggregate(files: Annotated[list[str], typer.Argument(help=FILES, metavar="FILE…")], **how: Any) -> None:
     """Estimate the shares of a collection from its reports; whatever is not of it is left out."""
@@ -76,8 +75,7 @@ def check_asked(how: dict[str, Any]) -> None:
     from gpu_rsfd.results.estimate import as_postprocess
     from gpu_rsfd.show.plots import check_target
 
-    if how["csv"] and how["json"]:
-        raise InputError("--csv and --json exclude each other")
+    exclusive(csv=how["csv"], json=how["json"])
     if how["page"]:
         check_target(how["page"], what="page")
     how["postprocess"] = how["postprocess"] and as_postprocess(how["postprocess"])
@@ -109,7 +107,7 @@ def tell(counted: Any, against: str, level: float, postprocess: str | None, page
     return found
 
 
-@app.command(rich_help_panel=COLLECT, epilog="Examples:  gpu-rsfd rehearse collection.json --dataset people.csv")
+@command("rehearse", "gpu-rsfd rehearse collection.json --dataset people.csv")
 @with_options("rehearse", *READ, *OUT)
 def rehearse(
     file: Annotated[Path, typer.Argument(help="Collection.", show_default=False, metavar="FILE")],

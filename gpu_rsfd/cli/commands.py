@@ -1,4 +1,4 @@
-"""The commands in the order of `--help`, what is said of each before it is imported, and what `--help` adds to them."""
+"""The commands in the order of `--help`, what their files say of each before it is imported, and what `--help` adds."""
 
 from __future__ import annotations
 
@@ -12,52 +12,39 @@ from typer.core import TyperCommand, TyperGroup
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import unknown_name
 
-# how `gpu-rsfd --help` groups them
-RUN, LOOK, DECIDE, COLLECT, MAINTAIN = "Run", "Look", "Decide", "Collect", "Maintain"
+LOOK, DECIDE = "Look", "Decide"  # groups of `gpu-rsfd --help`
 SEPARATOR = "  ·  "  # between the examples of an epilog
-
-
-MEASURED = re.compile(r'^class \w+\(Measurement\):\n    """(.*?)(?:\n\n|""").*?^    command = "([\w-]+)"', re.S | re.M)
+CLASS = re.compile(r'^class \w+\(Measurement\):\n    """(.*?)(?:\n\n|""").*?^    command = "([\w-]+)"', re.S | re.M)
 
 
 def _measured() -> dict[str, str]:
-    """The commands that measurements are, from their files, which need not be imported for that."""
+    """The commands that measurements are and their sentences, from files that need not be imported for that."""
     files = sorted(Path(__file__).parents[1].glob("measure/*.py"))
-    found = (match for file in files for match in MEASURED.finditer(file.read_text(encoding="utf-8")))
+    found = (match for file in files for match in CLASS.finditer(file.read_text(encoding="utf-8")))
     return {match[2]: " ".join(match[1].split()) for match in found}
 
 
-# The sentences are those of the commands' docstrings (a test compares them): so `--help` need not import them.
-PANELS: dict[str, dict[str, str]] = {
-    RUN: {
-        **_measured(),
-        "run": "Run a measurement of your own: a class in a Python file, whose fields are options.",
-        "paper": "Reproduce the paper: ten data sets, six epsilons, six methods; "
-        "a figure for each data set and one with all.",
-        "merge": "Merge the parts of a run (`--part 3/16`) into its results file, or report what is missing.",
-    },
-    LOOK: {
-        "show": "Print means of what was measured with standard errors: errors of a sweep, what an attack guesses.",
-        "plot": "Draw what was measured against epsilon with error bars; errors on a log scale, as in the paper.",
-        "page": "Write one HTML file to explore and share; it opens offline in any browser. Needs the extra `page`.",
-    },
-    DECIDE: {
-        "plan": "Which protocol and epsilon, how accurate, how risky: "
-        "in sentences, by column, as a table of all protocols.",
-        "data": "Inspect a table: kind and values of each column, and what must be resolved before use.",
-        "protocols": "List the protocols: what each sends, its budget, bits, expected error and exact loss; "
-        "or test them.",
-    },
-    COLLECT: {
-        "aggregate": "Estimate the shares of a collection from its reports; whatever is not of it is left out.",
-        "rehearse": "Run the real client over the rows of a table, and aggregate its reports.",
-    },
-    MAINTAIN: {
-        "doctor": "Report versions, CUDA devices and the backend that `auto` chooses; "
-        "the exit code is 1 if a self-test fails.",
-    },
+def _file(name: str) -> Path:
+    """Where a command is: what runs measurements is in one file, and what counts reports; others have their own."""
+    own = Path(__file__).with_name(f"{'aggregate' if name == 'rehearse' else name}.py")
+    return own if own.exists() else own.with_name("run.py")
+
+
+def _sentence(name: str) -> str:
+    """The first one of a command's docstring, as `--help` shows it."""
+    found = re.search(rf'^(?:def )?{name}\b.*?"""(.*?)(?:\n\n|""")', _file(name).read_text("utf-8"), re.S | re.M)
+    return " ".join(found[1].split()) if found else ""
+
+
+MEASURED = _measured()
+PANELS = {
+    "Run": (*MEASURED, "run", "paper", "merge"),
+    LOOK: ("show", "plot", "page"),
+    DECIDE: ("plan", "data", "protocols"),
+    "Collect": ("aggregate", "rehearse"),
+    "Maintain": ("doctor",),
 }
-COMMANDS = {name: (panel, sentence) for panel, commands in PANELS.items() for name, sentence in commands.items()}
+COMMANDS = {name: (panel, MEASURED.get(name) or _sentence(name)) for panel, names in PANELS.items() for name in names}
 
 
 def load(name: str) -> Any:
@@ -66,9 +53,7 @@ def load(name: str) -> Any:
 
     from gpu_rsfd.cli.program import app
 
-    # what runs measurements is in one file, and what counts reports; every other command has its own
-    own = "aggregate" if name == "rehearse" else name
-    importlib.import_module(f"gpu_rsfd.cli.{own if (Path(__file__).parent / f'{own}.py').exists() else 'run'}")
+    importlib.import_module(f"gpu_rsfd.cli.{_file(name).stem}")
     for command in app.registered_commands:
         command.cls = command.cls if command.cls and issubclass(command.cls, Command) else Command
     group: Any = typer.main.get_command(app)

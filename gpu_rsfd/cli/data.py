@@ -7,22 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
-from gpu_rsfd.cli.commands import DECIDE
-from gpu_rsfd.cli.options import given, option, with_options
-from gpu_rsfd.cli.program import app
+from gpu_rsfd.cli.options import given, switch, with_options
+from gpu_rsfd.cli.program import command
 from gpu_rsfd.datasets import describe, is_table, load_dataset
 from gpu_rsfd.datasets.options import OPTIONS, parse_options
 
 
-@app.command(
-    rich_help_panel=DECIDE,
-    epilog="Examples:  gpu-rsfd data people.csv  ·  gpu-rsfd data people.csv --exclude id --bins age=10,pay=5q  ·  "
+@command(
+    "data",
+    "gpu-rsfd data people.csv",
+    "gpu-rsfd data people.csv --exclude id --bins age=10,pay=5q",
     "gpu-rsfd data export.csv.gz --encoding latin-1 --missing-values 'n.a.,rhesus=-' --json",
 )
-@with_options("data", *OPTIONS)
+@with_options("data", switch("json", "JSON instead of text."), *OPTIONS)
 def data(
     file: Annotated[str, typer.Argument(help="Table, or the name of a data set.", show_default=False, metavar="FILE")],
-    json: Annotated[bool, option("--json", "JSON instead of text.")] = False,
+    json: bool,
     **options: Any,
 ) -> None:
     """Inspect a table: kind and values of each column, and what must be resolved before use."""

@@ -8,9 +8,8 @@ from json import dumps
 
 import typer
 
-from gpu_rsfd.cli.commands import MAINTAIN
 from gpu_rsfd.cli.options import switch, with_options
-from gpu_rsfd.cli.program import app
+from gpu_rsfd.cli.program import command
 from gpu_rsfd.errors import InputError
 
 OWN = (
@@ -20,7 +19,7 @@ OWN = (
 )
 
 
-@app.command(rich_help_panel=MAINTAIN, epilog="Examples:  gpu-rsfd doctor  ·  gpu-rsfd doctor --self-test --speed")
+@command("doctor", "gpu-rsfd doctor", "gpu-rsfd doctor --self-test --speed")
 @with_options("doctor", *OWN)
 def doctor(self_test: bool, speed: bool, json: bool) -> None:
     """Report versions, CUDA devices and the backend that `auto` chooses; the exit code is 1 if a self-test fails."""

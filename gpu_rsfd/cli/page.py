@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gpu_rsfd.cli import render
-from gpu_rsfd.cli.commands import LOOK
-from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, option, with_options
-from gpu_rsfd.cli.program import app
+from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, switch, with_options
+from gpu_rsfd.cli.program import command
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.options import Option
 from gpu_rsfd.results.metrics import as_metric
 
-
-@app.command(
-    rich_help_panel=LOOK,
-    epilog="Examples:  gpu-rsfd page results.h5  ·  gpu-rsfd page people.h5 --output share.html --attack attack.h5",
+OWN = (
+    Option("output", "FILE", "Page to write.", "share.html", default_text="FILE with .html", panel=None, kind=Path),
+    Option("attack", "FILE", "Add the results of `gpu-rsfd attack`.", "attack.h5", panel=None, kind=Path),
+    switch("overwrite", "Replace the file even if gpu-rsfd did not make it."),
 )
-@with_options("page", SHOWN_METRIC, SHOWN_COUNT, *FILTERS)
+
+
+@command("page", "gpu-rsfd page results.h5", "gpu-rsfd page people.h5 --output share.html --attack attack.h5")
+@with_options("page", *OWN, replace(SHOWN_METRIC, metavar="NAME", example="mae", many=False), SHOWN_COUNT, *FILTERS)
 def page(
     file: Annotated[Path, typer.Argument(help="Results file of a sweep.", show_default=False, metavar="FILE")],
-    output: Annotated[
-        Path | None, option("--output", "Page to write.  --output share.html  (default: FILE with .html)", None, "FILE")
-    ] = None,
-    attack: Annotated[
-        Path | None,
-        option("--attack", "Add the results of `gpu-rsfd attack`.  --attack attack.h5", None, "FILE"),
-    ] = None,
-    overwrite: Annotated[bool, option("--overwrite", "Replace the file even if gpu-rsfd did not make it.")] = False,
+    output: Path | None,
+    attack: Path | None,
+    overwrite: bool,
     **options: Any,
 ) -> None:
     """Write one HTML file to explore and share; it opens offline in any browser.  Needs the extra `page`."""
@@ -47,7 +46,7 @@ def page(
     as_metric(metric)
     attacks = None if attack is None else open_results(attack)
     charts.library(*charts.VEGA)  # fails before the work of reading
-    results = render.selected(file, options)
+    results = render.selected([file], options)
     name = os.fsencode(file.name).decode(errors="replace")
     write_page(target, made(results, title_of(results, name), attacks, metric), overwrite)
     print(f"{target} written ({target.stat().st_size / 1e6:.1f} MB)")

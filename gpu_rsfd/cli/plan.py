@@ -26,6 +26,10 @@ OWN = (
            panel=None, kind=float, default=100.0, default_text="100"),
     Option("sensitive", "", "Say how far a report raises the probability of this value.", "HIV=yes", panel=None,
            default_text="the rarest value"),
+    Option("rounds", "N", "Say what users have spent after so many rounds, and what an attacker then guesses; without "
+           "--protocol, of L-GRR and L-OSUE.", "12", panel=None, kind=int),
+    Option("change", "SHARE", "Probability that a user draws a new value of a column before a round.", "0.05",
+           panel=None, kind=float, default_text="0"),
     switch("attack", "Simulate an attacker's guesses.", default=True),
     Option("plot", "FILE", "Figure to write: margins against epsilon and n, errors against losses.", "plan.png",
            panel=None, kind=Path),
@@ -41,6 +45,7 @@ OWN = (
     epilog="Examples:  gpu-rsfd plan people.csv --bins age=10 --target 'sex=1%,city=0.5%'  ·  "
     "gpu-rsfd plan --users 1e6 --domain 10x5,100 --target-rmse 0.01  ·  "
     "gpu-rsfd plan --dataset adult --epsilon 1 --json  ·  "
+    "gpu-rsfd plan --users 1e6 --domain 10x5 --epsilon 2 --rounds 12 --change 0.05  ·  "
     "gpu-rsfd plan --dataset people.csv --bins age=10 --users 1e6 --against population --plot plan.png",
 )
 @with_options("plan", *OWN, *inputs_of("plan"), *SPEC_FILE)
@@ -53,9 +58,11 @@ def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, file: File = 
     from gpu_rsfd.collecting.collection import declared
     from gpu_rsfd.show import planned as shown
     from gpu_rsfd.show import plots
-    from gpu_rsfd.theory.decision import Question, planned
+    from gpu_rsfd.theory.decision import LONGITUDINAL, Question, planned
 
     given = read_options("plan", {**options, "file": file})
+    if options["rounds"] is not None and "protocol-from" not in given:
+        given = {"protocol": list(LONGITUDINAL), **given}
     spec = spec_of(given, "plan")
     if plot is not None:
         plots.check_target(plot, hint="give another name")
@@ -65,9 +72,8 @@ def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, file: File = 
         given = {"users": "10000", **given, "sampler": "marginals"}
     elif "users" in given and not {"domain", "attributes"} & {*given}:  # these frequencies, another n
         users = list(dict.fromkeys(read_users(given.pop("users"))))
-    errors = options["against"], options["postprocess"]
-    asked = Question(users, options["target"], options["target_rmse"], *errors, attack, free, options["survey"],
-                     options["sensitive"])  # fmt: skip
+    named = {name: options[name] for name in Question._fields if name in options}
+    asked = Question(**{**named, "users": users, "attack": attack, "free": free})
     data = datasets_of(given, quiet)
     if (plot or options["save"]) and (len(data) > 1 or (users is not None and len(users) > 1)):
         raise InputError("--plot and --save are for one data set and one number of users; give one of each")

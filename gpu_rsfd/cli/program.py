@@ -11,11 +11,12 @@ import platform
 import sys
 import traceback
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from gpu_rsfd.cli.commands import COMMANDS, Group, load
+from gpu_rsfd.cli.commands import COMMANDS, SEPARATOR, Group, load
 from gpu_rsfd.cli.terminal import escaped, guarded
 from gpu_rsfd.errors import InputError, RunError, Terminated
 from gpu_rsfd.version import __version__
@@ -29,6 +30,16 @@ REFUSALS = {
 app = typer.Typer(
     name="gpu-rsfd", cls=Group, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich"
 )
+
+
+def command(name: str, *examples: str, **more: Any) -> Callable[[Any], Any]:
+    """A command with examples in its help; the panel is that in `COMMANDS`."""
+    return app.command(name, epilog=epilog(examples), rich_help_panel=COMMANDS[name][0], **more)
+
+
+def epilog(examples: Sequence[str]) -> str | None:
+    """What stands below the help of a command."""
+    return f"Examples:  {SEPARATOR.join(examples)}" if examples else None
 
 
 def _version(wanted: bool) -> None:
@@ -102,7 +113,7 @@ def main() -> None:
             fail(_no_such_option(error), 2)
         if not error.format_message().strip():  # no command was given, and the help has been printed
             raise SystemExit(2) from None
-        fail(f"{error.format_message()} (see gpu-rsfd --help)", 2)
+        fail(f"{error.format_message()} ({_see()})", 2)
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
@@ -110,11 +121,14 @@ def _no_such_option(error: Any) -> str:
     """What is said of an option that a command lacks: the nearest that it has, and the commands that have it."""
     name, near = error.option_name, difflib.get_close_matches(error.option_name, error.possibilities or [], 1)
     having = [f"gpu-rsfd {c}" for c in COMMANDS if any(name in (*p.opts, *p.secondary_opts) for p in load(c).params)]
-    hints = [
-        *(f"did you mean {one}?" for one in near),
-        *([f"{name} is an option of {', '.join(having)}"] * bool(having)),
-    ]
-    return f"no such option: {name}; {' '.join(hints) or 'see gpu-rsfd --help'}"
+    hints = [f"did you mean {one}?" for one in near]
+    hints += [f"{name} is an option of {', '.join(having)}"] if having else []
+    return f"no such option: {name}; {' '.join(hints) or _see()}"
+
+
+def _see() -> str:
+    """Where to read what is valid: in the help of the command, if one was given."""
+    return " ".join(["see gpu-rsfd", *(word for word in sys.argv[1:2] if word in COMMANDS), "--help"])
 
 
 def _give_up_output() -> None:

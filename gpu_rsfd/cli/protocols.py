@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_DOMAIN, MIN_DOMAIN, check_users
-from gpu_rsfd.cli.commands import DECIDE
 from gpu_rsfd.cli.inputs import own_or_known, own_protocols
 from gpu_rsfd.cli.options import PROTOCOL_FROM, given, switch, with_options
-from gpu_rsfd.cli.program import app
+from gpu_rsfd.cli.program import command
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import Option, read_epsilons, read_sizes, split_list, whole
 from gpu_rsfd.protocols import PAPER
@@ -31,10 +30,12 @@ CHOSEN = (
 )
 
 
-@app.command(
-    rich_help_panel=DECIDE,
-    epilog="Examples:  gpu-rsfd protocols  ·  gpu-rsfd protocols --epsilon ln3 --attributes 10 --values 100  ·  "
-    "gpu-rsfd protocols --protocol 'smp-*' --markdown  ·  gpu-rsfd protocols --protocol-from mine.py --check",
+@command(
+    "protocols",
+    "gpu-rsfd protocols",
+    "gpu-rsfd protocols --epsilon ln3 --attributes 10 --values 100",
+    "gpu-rsfd protocols --protocol 'smp-*' --markdown",
+    "gpu-rsfd protocols --protocol-from mine.py --check",
 )
 @with_options("protocols", *OWN, *CHOSEN)
 def protocols(json: bool, markdown: bool, check: bool, **options: Any) -> None:

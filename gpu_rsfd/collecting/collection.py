@@ -75,9 +75,8 @@ class Column:
         bins = given if isinstance(given, str) else None
         edges = [] if bins is None else given_edges(check_text("column", name), bins)
         if bins is not None and not edges:
-            raise InputError(
-                f"bins of {name!r}={bins!r}: a collection needs edges, such as 0:18:65:120; others are data"
-            )
+            needed = "a collection needs edges, such as 0:18:65:120; others are data"
+            raise InputError(f"bins of {name!r}={bins!r}: {needed}")
         row = interval_labels(edges) if edges else [*given] if isinstance(given, Iterable) else []
         row += [] if missing is None or missing in row else [missing]
         labels = tuple(check_text(f"a value of {name!r}", v if isinstance(v, str) else f"{v}") for v in row)
@@ -424,14 +423,12 @@ def _read_mechanism(entry: Mapping[str, Any], d: int, k: int) -> Mechanism:
     elif isinstance(noise, Sets) and noise.design != hadamard(k):
         raise InputError(f"{entry['name']!r} lacks its message sets")
     prior = tuple(integer("prior", t, 0, KEEP_ONE) for t in entry["prior"]) if "prior" in entry else None
-    if not 0 < noise.q(k) < noise.p(k) < 1 or (
-        prior and (len(prior) != k - 1 or any(a > b for a, b in pairwise(prior)))
-    ):
+    rising = not prior or (len(prior) == k - 1 and all(a <= b for a, b in pairwise(prior)))
+    if not 0 < noise.q(k) < noise.p(k) < 1 or not rising:
         raise InputError(f"the integers of {entry['name']!r} are no mechanism")
     budget, recipe = float(entry["budget"]), Recipe(Unsampled(entry["others"]), noise, prior)
-    return Mechanism(
-        str(entry["mechanism"]), d, k, budget, recipe, budget, LOSS[noise.kind](noise, budget, k), math.nan
-    )
+    loss = LOSS[noise.kind](noise, budget, k)
+    return Mechanism(str(entry["mechanism"]), d, k, budget, recipe, budget, loss, math.nan)
 
 
 def _vectors(made: Collection, seed: int) -> Any:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpu_rsfd.checks import one_of
 from gpu_rsfd.datasets.base import Dataset as Dataset
 from gpu_rsfd.datasets.counted import CountedDataset as CountedDataset
 from gpu_rsfd.datasets.evolving import EvolvingDataset as EvolvingDataset
@@ -63,12 +64,10 @@ def load_dataset(name: str, seed: int = 0, data_dir: str | os.PathLike[str] | No
 def load_datasets(names: Sequence[str], seed: int = 0, data_dir: str | os.PathLike[str] | None = None) -> list[Dataset]:
     """Several data sets: it is enough if `data_dir` has the files of one of them."""
     for name in names:
-        if name not in available():
-            raise InputError(f"unknown data set {name!r}; available: {', '.join(available())}")
+        one_of("data set", name, available())
     published = [name for name in names if name in PUBLISHED]
-    option, folder = "data_dir", data_dir
-    if folder is None:
-        option, folder = DATA_VARIABLE, os.environ.get(DATA_VARIABLE) or None
+    option = DATA_VARIABLE if data_dir is None else "data_dir"
+    folder = os.environ.get(DATA_VARIABLE) or None if data_dir is None else data_dir
     if published and folder is not None:
         if not str(folder) or not Path(folder).is_dir():
             raise InputError(f"{option}={str(folder)!r} is not a folder; valid: the folder of the original files")

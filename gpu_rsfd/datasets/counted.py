@@ -6,7 +6,6 @@ import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,8 @@ class CountedDataset(Dataset):
         self.source = check_text("source", source)
         if len(table) != self.d:
             raise InputError(f"table has {len(table)} rows, but domain has {self.d} sizes")
-        self._counts = [_checked_row(table[j], j, k, self.n) for j, k in enumerate(self.domain)]
+        self.counts = np.concatenate([_checked_row(table[j], j, k, self.n) for j, k in enumerate(self.domain)])
+        self.counts.flags.writeable = False
 
     @classmethod
     def of_distribution(
@@ -77,13 +77,6 @@ class CountedDataset(Dataset):
         totals = {k: math.fsum(row) for k, row in weights.items()}
         table = [[w / totals[k] for w in weights[k]] for k in sizes]
         return cls(n, sizes, table, name=name, source=f"expected counts: {distribution}")
-
-    @cached_property
-    def counts(self) -> npt.NDArray[np.int64]:
-        """How many users hold each value, over all attributes' values in order."""
-        total = np.concatenate(self._counts)
-        total.flags.writeable = False
-        return total
 
     def column(self, j: int, start: int, stop: int) -> Codes:
         raise InputError(f"data set {self.name!r} is known only by its counts, not user by user")

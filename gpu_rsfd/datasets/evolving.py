@@ -13,9 +13,9 @@ import numpy.typing as npt
 from gpu_rsfd.checks import integer
 from gpu_rsfd.datasets.base import Dataset, Names, check_unmasked, checked_column
 from gpu_rsfd.datasets.counted import CountedDataset
-from gpu_rsfd.datasets.synthetic import SyntheticDataset
+from gpu_rsfd.datasets.synthetic import SyntheticDataset, values_of
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.tape import KEEP_ONE, Codes, Tape, by_thresholds, keep_draw, scale
+from gpu_rsfd.tape import KEEP_ONE, Codes, Tape, Words, keep_draw
 
 MOST_ROUNDS = 65_536
 _COUNT_CHUNK = 1 << 18  # users per step when counting
@@ -112,10 +112,10 @@ class ChangingDataset(EvolvingDataset):
         return super().counts_of_rounds if self.has_rows else np.tile(self.counts, (self.rounds, 1))
 
     @cached_property
-    def _thresholds(self) -> list[npt.NDArray[np.uint64] | None]:
+    def _thresholds(self) -> list[Words | None]:
         """The distribution of each attribute's new values: that of synthetic data, or the true one."""
         if isinstance(self.data, SyntheticDataset):
-            return [self.data.thresholds(k) for k in self.domain]
+            return [self.data.thresholds[k] for k in self.domain]
         running = [np.cumsum(self.counts[values])[:-1].tolist() for values in self.domain.slices]
         return [np.array([count * KEEP_ONE // self.n for count in row], np.uint64) for row in running]
 
@@ -124,9 +124,8 @@ class ChangingDataset(EvolvingDataset):
         if key != (j, start, stop) or last > round:
             last, codes = 0, self.data.column(j, start, stop)
         for r in range(last + 1, round + 1) if below else ():
-            words, drawn = Tape(getattr(self.data, "seed", 0)).data(j, start, stop, r), self._thresholds[j]
-            new = scale(words, k) if drawn is None else by_thresholds(words, drawn, k)
-            codes = np.where(keep_draw(words) < below, new, codes)
+            words = Tape(getattr(self.data, "seed", 0)).data(j, start, stop, r)
+            codes = np.where(keep_draw(words) < below, values_of(words, self._thresholds[j], k), codes)
         self._last = (j, start, stop), round, codes
         return codes
 

@@ -9,21 +9,18 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gpu_rsfd.checks import integer
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import Option, entries, one_of, read_list, read_whole, split_list, unknown_name, with_keywords
-
-MISSING_POLICIES = ("category", "drop", "error")
-MAX_BYTES = 8 << 30
+from gpu_rsfd.options import Option, choice, entries, read_list, split_list, unknown_name, whole_number, with_keywords
 
 OF_TEXT_FILES = ("delimiter", "decimal", "encoding")  # no other table has a use for these
 
 
-def _read_bins(value: Any, names: object = ()) -> dict[str, Any]:
+def _read_bins(value: Any) -> dict[str, Any]:
     """`age=10` texts, or a table of a spec file."""
     if isinstance(value, Mapping):
         return dict(value)
@@ -45,23 +42,25 @@ def _bins_text(bins: Any) -> str:
     return str(bins) if single else ":".join(map(str, bins))
 
 
-def _check_texts(name: str) -> Callable[[Any], list[str] | None]:
+def _check_texts(name: str, value: Any) -> list[str] | None:
     """A text, or several."""
+    if value is None:
+        return None
+    if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
+        raise InputError(f"{name}={value!r} must be a list of texts")
+    return [value] if isinstance(value, str) else [str(entry) for entry in value]
 
-    def check(value: Any) -> list[str] | None:
-        if value is None:
-            return None
-        if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
-            raise InputError(f"{name}={value!r} must be a list of texts")
-        return [value] if isinstance(value, str) else [str(entry) for entry in value]
 
-    return check
+def _texts(name: str) -> dict[str, Any]:
+    """What an option says that is a list of texts."""
+    read, check = read_list(name.replace("_", "-")), partial(_check_texts, name)
+    return {"read": read, "check": check, "many": True, "type_text": "str or list of str, optional"}
 
 
 def _check_rounds(value: Any) -> dict[str, str]:
     """`hours=h_*`, or `h_*`, whose attribute is called h."""
     given = [f"{name}={pattern}" for name, pattern in value.items()] if isinstance(value, Mapping) else value
-    pairs = [text.rpartition("=") for text in _check_texts("rounds_in")(given) or ()]
+    pairs = [text.rpartition("=") for text in _check_texts("rounds_in", given) or ()]
     found = {name or re.sub(r"[\W_]+", " ", pattern).strip() or pattern: pattern for name, _, pattern in pairs}
     if len(found) < len(pairs):
         raise InputError(f"rounds_in={','.join(map(''.join, pairs))} must give each attribute a name of its own")
@@ -94,11 +93,8 @@ def _check_encoding(value: Any) -> str:
 
 
 OPTIONS = (
-    Option("columns", "LIST", "Columns of a table, in this order.", "sex,age", check=_check_texts("columns"),
-           read=read_list("columns"), many=True, default_text="all",
-           type_text="str or list of str, optional"),
-    Option("exclude", "LIST", "Columns to leave out.", "id,comments", check=_check_texts("exclude"),
-           read=read_list("exclude"), many=True, type_text="str or list of str, optional"),
+    Option("columns", "LIST", "Columns of a table, in this order.", "sex,age", default_text="all", **_texts("columns")),
+    Option("exclude", "LIST", "Columns to leave out.", "id,comments", **_texts("exclude")),
     Option("bins", "LIST", "Bins of numbers: equal width (10), quantiles (5q), or their edges (0:18:65:120).",
            "age=10,pay=5q", check=_check_bins, read=_read_bins, many=True,
            type_text="mapping from column to int, str or list of edges, optional"),
@@ -106,36 +102,29 @@ OPTIONS = (
            check=_check_share, type_text="float or str, optional"),
     Option("missing", "NAME",
            "Missing values: a category of their own (category), drop the user (drop) or refuse (error).", "drop",
-           check=one_of("missing", MISSING_POLICIES), default="category", default_text="category",
-           known=MISSING_POLICIES, type_text="{'category', 'drop', 'error'}, optional"),
+           default="category", default_text="category", **choice("missing", ("category", "drop", "error"))),
     Option("missing_values", "LIST",
            "Texts that mean missing, in every column or in one (rhesus=-), besides nulls, and in text files empty "
-           "cells, ?, NA, N/A, n/a, NaN, nan, NULL and null.", "n.a.,rhesus=-",
-           check=_check_texts("missing_values"), read=read_list("missing-values"), many=True,
-           type_text="str or list of str, optional"),
+           "cells, ?, NA, N/A, n/a, NaN, nan, NULL and null.", "n.a.,rhesus=-", **_texts("missing_values")),
     Option("domain_file", "FILE", "JSON or TOML file with the list of values of each column.", "domain.json",
            check=lambda value: None if value is None else Path(value), type_text="path, optional"),
     Option("delimiter", "CHARACTER", "Delimiter of a text file: ;, tab or another character.", "';'",
            check=_check_delimiter, default_text="guessed", known=("tab",)),
     Option("decimal", "CHARACTER", "Decimal mark of the numbers in a text file: . or a comma.", ",",
-           check=one_of("decimal mark", (".", ",")), default=".", default_text=".", known=(".", ",")),
+           default=".", default_text=".", **choice("decimal mark", (".", ","))),
     Option("encoding", "NAME", "Encoding of a text file.", "latin-1", check=_check_encoding, default="utf-8",
            default_text="utf-8"),
     Option("rounds_in", "LIST", "Columns that hold an attribute in one round each, in the order of the rounds.",
            "'hours=h_*,mood=m_*'", check=_check_rounds, read=read_list("rounds-in"), many=True,
            type_text="str, list of str or mapping from attribute to pattern, optional"),
     Option("missing_rounds", "NAME", "A value missing in a round: refuse, or take that of the round before (last).",
-           "last", check=one_of("missing_rounds", ("refuse", "last")), default="refuse", default_text="refuse",
-           known=("refuse", "last"), type_text="{'refuse', 'last'}, optional"),
+           "last", default="refuse", default_text="refuse", **choice("missing_rounds", ("refuse", "last"))),
     Option("keep_identifiers", "LIST", "Columns to use although they look like identifiers or free text.", "postcode",
-           check=_check_texts("keep_identifiers"), read=read_list("keep-identifiers"), many=True,
-           type_text="str or list of str, optional"),
-    Option("min_count", "N", "Show no number of a value that fewer users hold.", "5", read=read_whole("min-count"),
-           check=lambda value: integer("min_count", value, 0, 2**62), default=10, default_text="10",
-           type_text="int, optional"),
-    Option("max_bytes", "N", "Refuse a file with more bytes, unpacked.", "2e10", read=read_whole("max-bytes"),
-           check=lambda value: integer("max_bytes", value, 1, 2**62), default=MAX_BYTES, default_text="8 GiB",
-           type_text="int, optional"),
+           **_texts("keep_identifiers")),
+    Option("min_count", "N", "Show no number of a value that fewer users hold.", "5", default=10, default_text="10",
+           **whole_number("min_count", 0, 2**62)),
+    Option("max_bytes", "N", "Refuse a file with more bytes, unpacked.", "2e10", default=8 << 30, default_text="8 GiB",
+           **whole_number("max_bytes", 1, 2**62)),
 )  # fmt: skip
 BY_NAME = {option.name: option for option in OPTIONS}
 
@@ -145,15 +134,18 @@ def check_options(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in given:
         if name not in BY_NAME:
             raise InputError(unknown_name(name, BY_NAME, where=" of a table"))
-    return {
+    checked = {
         option.name: option.check(option.default if given.get(option.name) is None else given[option.name])
         for option in OPTIONS
     }
+    if checked["missing_rounds"] == "last" and not checked["rounds_in"]:
+        raise InputError("missing_rounds=last needs rounds_in")
+    return checked
 
 
 def parse_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments of `load_table` from the options of a command line or a spec file, by keys (`domain-file`)."""
-    return {o.name: o.read(given[o.key], ()) for o in OPTIONS if given.get(o.key) not in (None, [])}
+    return {o.name: o.read(given[o.key]) for o in OPTIONS if given.get(o.key) not in (None, [])}
 
 
 def stored(given: Mapping[str, Any]) -> dict[str, Any]:

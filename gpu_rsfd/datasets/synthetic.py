@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from gpu_rsfd.checks import check_seed
 from gpu_rsfd.datasets.base import Dataset, Names
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.tape import Codes, Tape, by_thresholds, scale
+from gpu_rsfd.tape import Codes, Tape, Words, by_thresholds, scale
 
 # Section 4.1 of the paper: name -> (users, domain sizes)
 PAPER_SYNTHETIC: dict[str, tuple[int, tuple[int, ...]]] = {
@@ -56,21 +56,20 @@ class SyntheticDataset(Dataset):
         self.seed = check_seed(seed)
         exponent = parse_distribution(distribution)
         self.source = f"drawn: {distribution}, seed {self.seed}"
-        self._thresholds = {k: zipf_thresholds(k, exponent) for k in set(self.domain)} if exponent is not None else None
+        # of the attributes with so many values: `zipf_thresholds`, or None for uniform
+        self.thresholds = {k: None if exponent is None else zipf_thresholds(k, exponent) for k in {*self.domain}}
 
     def column(self, j: int, start: int, stop: int) -> Codes:
         k = self.domain[j]
-        words = Tape(self.seed).data(j, start, stop)
-        if self._thresholds is None:
-            return scale(words, k)
-        return by_thresholds(words, self._thresholds[k], k)
-
-    def thresholds(self, k: int) -> npt.NDArray[np.uint64] | None:
-        """The distribution of an attribute of k values: `zipf_thresholds`, or None for uniform."""
-        return None if self._thresholds is None else self._thresholds[k]
+        return values_of(Tape(self.seed).data(j, start, stop), self.thresholds[k], k)
 
     def describe(self) -> dict[str, Any]:
         return self._described(distribution=self.distribution, seed=self.seed)
+
+
+def values_of(words: Words, thresholds: Words | None, k: int) -> Codes:
+    """Values of an attribute from random words: by the thresholds of their distribution, or uniform."""
+    return scale(words, k) if thresholds is None else by_thresholds(words, thresholds, k)
 
 
 def parse_distribution(distribution: str) -> float | None:
@@ -87,12 +86,9 @@ def parse_distribution(distribution: str) -> float | None:
     return exponent
 
 
-def zipf_thresholds(k: int, exponent: float) -> npt.NDArray[np.uint64]:
+def zipf_thresholds(k: int, exponent: float) -> Words:
     """k - 1 integers out of 2**32: a user holds v if exactly v of them are <= the word's high half."""
     weights = [(v + 1) ** -exponent for v in range(k)]
     total = sum(weights)
-    running, thresholds = 0.0, []
-    for weight in weights[:-1]:
-        running += weight
-        thresholds.append(min(math.floor(running / total * 2**32), 2**32))
-    return np.array(thresholds, np.uint64)
+    thresholds = (min(math.floor(running / total * 2**32), 2**32) for running in accumulate(weights[:-1]))
+    return np.array([*thresholds], np.uint64)

@@ -123,11 +123,8 @@ def is_code(texts: Sequence[str]) -> bool:
     if 1800 <= numbers[0] <= numbers[-1] <= 2200:  # years
         return False
     counted = numbers[-1] - numbers[0] < 1.1 * len(texts) and numbers[-1] > 10 * MANY
-    return (
-        counted
-        or (len(lengths) == 1 and max(lengths) > 3)
-        or any(text[0] == "0" < text for text in texts if len(text) > 1)
-    )
+    one_length = len(lengths) == 1 and max(lengths) > 3
+    return counted or one_length or any(text[0] == "0" < text for text in texts if len(text) > 1)
 
 
 def exact_number(text: str) -> Decimal | float | None:
@@ -597,11 +594,12 @@ def _settled(column: Column, marks: Iterable[tuple[str, str, str]], decimal: str
 def _rounds(columns: Sequence[Column], options: Mapping[str, Any]) -> list[Column]:
     """A column for each attribute that has rounds, which lie below each other in it."""
     long = []
-    for name, pattern in options["rounds_in"].items():
-        rounds = [column for column in columns if fnmatchcase(column.name, pattern)]
-        if len(rounds) < 2 or len(rounds) * len(options["rounds_in"]) != len(columns):
-            many = "each attribute needs two or more, as many as the others, and a column can't be of two attributes"
-            raise InputError(f"rounds_in={name}={pattern} fits {len(rounds)} of {len(columns)} columns; {many}")
+    found = {at: [one for one in columns if fnmatchcase(one.name, at[1])] for at in options["rounds_in"].items()}
+    fewest = min(found, key=lambda at: len(found[at]))
+    if len(found[fewest]) < 2 or any(len(rounds) * len(found) != len(columns) for rounds in found.values()):
+        many = "each attribute needs two or more, as many as the others, and a column can't be of two attributes"
+        raise InputError(f"rounds_in={'='.join(fewest)} fits {len(found[fewest])} of {len(columns)} columns; {many}")
+    for (name, _), rounds in found.items():
         values = {text: i for i, text in enumerate(dict.fromkeys(text for one in rounds for text in one.values))}
         places = np.array([np.array([*map(values.get, c.values), MISSING])[c.places] for c in rounds], np.int64)
         for r in range(1, len(rounds)) if options["missing_rounds"] == "last" else ():
@@ -658,9 +656,8 @@ def _made(
     data, texts = None, [labels for _, labels in made]
     if not problems:
         table, names = np.stack([codes for codes, _ in made], axis=1), [column.name for column in columns]
-        kind, codes = (
-            (EvolvingDataset, table.reshape(-1, rows, len(names)).transpose(1, 2, 0)) if several else (Dataset, table)
-        )
+        kind: type[Dataset] = EvolvingDataset if several else Dataset
+        codes = table.reshape(-1, rows, len(names)).transpose(1, 2, 0) if several else table
         data = kind(codes, map(len, texts), names, named[0], texts, source=named[1])
     sizes = rows, rows if several else len(columns[0].places)
     proposed = _proposed([c for c in columns if c.name not in domains], [c.name for c in personal], options)
@@ -762,9 +759,8 @@ class TableReport:
         rows = [("column", "kind", "k", "missing", "commonest values")]
         for column in self.columns[:SHOWN_COLUMNS]:
             values = ", ".join(f"{_cut(label)} {_percent(share)}".rstrip() for label, _, share in column.commonest)
-            missing = (
-                "few" if column.missing is None else _percent(column.missing / self.users) if column.missing else "–"
-            )
+            gaps = column.missing
+            missing = "few" if gaps is None else _percent(gaps / self.users) if gaps else "–"
             rows.append((_cut(column.name), column.kind, f"{column.k:,}", missing, values))
         a, b, c, e = (max(len(row[i]) for row in rows) for i in range(4))
         lines = [f"{self.file or self.name}: {self.rows:,} rows{users}, {d:,} column{'s' * (d != 1)}{how}", ""]

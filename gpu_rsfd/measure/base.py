@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from gpu_rsfd.checks import one_of
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import SIMULATION, Option, entries, whole
 from gpu_rsfd.planning import Plan, plan_for
@@ -71,8 +72,7 @@ class Measurement:
         for option in options_of(type(self)):
             value = getattr(self, option.name)
             for each in entries(value) if option.known else ():
-                if each not in option.values:
-                    raise InputError(f"unknown {option.name} {each!r}; available: {', '.join(option.values)}")
+                one_of(option.name, each, option.values)
             object.__setattr__(self, option.name, option.check(value))
 
     def prepared(self, spec: Spec, datasets: Sequence[Dataset]) -> tuple[Any, Spec, Sequence[Dataset], list[Plan]]:
@@ -136,7 +136,7 @@ def _derived(field: Field[Any]) -> Option:
     kind = kinds.get(str(getattr(field.type, "__name__", field.type)), type(default))
     example = "" if default is None else str(default)
 
-    def read(value: Any, names: Any = ()) -> Any:
+    def read(value: Any) -> Any:
         if kind is int:
             return whole(field.name, value)
         try:

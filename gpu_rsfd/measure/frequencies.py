@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpu_rsfd.measure.base import Measurement
-from gpu_rsfd.options import OUTPUT, option_field
+from gpu_rsfd.options import OUTPUT, choice, option_field
 from gpu_rsfd.results.estimate import STORED, errors_of
 from gpu_rsfd.results.result import Column
 
@@ -29,9 +29,8 @@ class Frequencies(Measurement):
         "What the results file stores: counts, or only the errors (mse), in a much smaller file.",
         "mse",
         default="counts",
-        known=("counts", "mse"),
         panel=OUTPUT,
-        type_text="{'counts', 'mse'}, optional",
+        **choice("keep", ("counts", "mse")),
     )
 
     name = "frequencies"

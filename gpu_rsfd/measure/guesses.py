@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.measure.reports import Chunk
 from gpu_rsfd.planning import Counts, Floats, Plan
-from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Subsets, Unsampled, prior_frequencies
-from gpu_rsfd.protocols.form import implementation
+from gpu_rsfd.protocols.form import Bits, Keep, Recipe, Sets, Subsets, Unsampled, implementation, prior_frequencies
 
 Indices = npt.NDArray[Any]
 Marginals = Callable[[int, int], Floats]  # (attribute, recipe) -> what the attacker takes for its marginal

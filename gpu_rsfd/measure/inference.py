@@ -13,7 +13,7 @@ from gpu_rsfd.backends.base import check_noises
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.measure.base import Measurement
 from gpu_rsfd.measure.guesses import LOOKS, right
-from gpu_rsfd.options import option_field
+from gpu_rsfd.options import choice, option_field
 from gpu_rsfd.planning import Floats, Plan
 from gpu_rsfd.protocols import Unsampled
 from gpu_rsfd.results.estimate import postprocess
@@ -41,8 +41,7 @@ class Inference(Measurement):
         "The marginals that the attacker knows: true, or estimated from the reports.",
         "estimated",
         default="true",
-        known=("true", "estimated"),
-        type_text="{'true', 'estimated'}, optional",
+        **choice("knowledge", ("true", "estimated")),
     )
 
     name = "inference"

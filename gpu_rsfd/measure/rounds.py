@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -37,10 +38,11 @@ SEEN_BYTES, LEDGER_USERS = 1 << 26, 1 << 14  # what an attacker has seen of some
 SHOWN, AFTER = STORED.index(DEFAULT), f"; {DEFAULT}"
 
 
-def _after_the_last(column: Any) -> Column:
-    """Of `attack`, after the last round."""
-    name = f"{column.field}_success"
-    return column._replace(label=f"{column.label}, after the last round", of=lambda r: r[name][..., -1])
+BESIDE = {  # what is spent by the papers' count, and if each round costs as much as the first
+    "as papers count": lambda r: r["spent_published"][..., 0],
+    "without a memo": lambda r: r["spent"][..., :1, 0] * np.array(r.coords["round"]),
+}
+GUESSES: Mapping[str, Any] = Inference.columns  # of an attacker who has seen so many rounds
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Rounds(Measurement):
 
     rounds: int = option_field(
         "N", "Rounds of the collection.", "24", default=0, type_text="int, optional",
-        read=lambda n, names: integer("rounds", whole("rounds", n), 1, MOST_ROUNDS),
+        read=lambda n: integer("rounds", whole("rounds", n), 1, MOST_ROUNDS),
         check=lambda n: integer("rounds", n, 0, MOST_ROUNDS), default_text=f"the data's, else {ROUNDS}")  # fmt: skip
     change: float = option_field(
         "SHARE", "Probability that a user draws a new value of an attribute before a round.", "0.05", default=0.0,
@@ -68,7 +70,7 @@ class Rounds(Measurement):
         default="fixed", known=SAMPLING, type_text="{'fixed', 'fresh'}, optional")  # fmt: skip
     attack: bool = option_field(
         "", "Simulate the attacker who knows the marginals, all reports so far and when values change.", "",
-        default=False, default_text="", kind=bool, read=lambda on, names: on, type_text="bool, optional")  # fmt: skip
+        default=False, default_text="", kind=bool, read=lambda on: on, type_text="bool, optional")  # fmt: skip
     keep: str = option_field(
         "NAME", "What the results file stores: counts of each round, too, or only the errors (mse).", "counts",
         default="mse", known=("counts", "mse"), panel=OUTPUT, type_text="{'counts', 'mse'}, optional")  # fmt: skip
@@ -76,11 +78,15 @@ class Rounds(Measurement):
     name = "rounds"
     command = "rounds"
     columns = {
-        "mse": Column(f"MSE_avg of a round{AFTER}", "smaller", of=lambda r: r["mse"][..., SHOWN].mean(axis=-1)),
-        "mse_mean": Column(f"MSE_avg of mean estimates{AFTER}", "smaller", of=lambda r: r["mse_mean"][..., SHOWN]),
-        "spent": Column("epsilon spent in all rounds, mean of users", of=lambda r: r["spent"][..., -1, 0]),
-        "spent.max": Column("epsilon spent, worst user", of=lambda r: r["spent"][..., -1, -1], field="spent_max"),
-        **{name: _after_the_last(column) for name, column in Inference.columns.items()},
+        "mse": Column(f"MSE_avg of a round{AFTER}", "smaller", of=lambda r: r["mse"][..., SHOWN],
+                      short="error", axis=f"MSE_avg ({DEFAULT})", over="round", x="epsilon"),
+        "mse_mean": Column(f"MSE_avg of mean estimates{AFTER}", "smaller", of=lambda r: r["mse_mean"][..., SHOWN],
+                           short="error of mean estimates", axis=f"MSE_avg ({DEFAULT})", x=""),
+        "spent": Column("epsilon spent, mean of users", of=lambda r: r["spent"][..., 0], short="mean of users",
+                        axis="ε spent", over="round", x="round", beside=BESIDE),
+        "spent.p90": Column("epsilon spent by nine users in ten at most", of=lambda r: r["spent"][..., 2],  # not by one
+                            short="nine in ten", axis="ε spent", field="spent_p90", over="round", x=""),
+        **{name: column._replace(of=itemgetter(name), over="round", x="round") for name, column in GUESSES.items()},
     }  # fmt: skip
     about = "{rounds} rounds, change={change}, memo {memo}"
     defaults = {"repetitions": 10, "output": "rounds.h5", "protocols": "*-l-grr"}
@@ -92,6 +98,7 @@ class Rounds(Measurement):
 
     guarantee: ClassVar[str]  # of the run
     ledgers: ClassVar[dict[Any, Any]]  # what users have spent, by cell
+    faking: ClassVar[list[str]]  # how fakes are made, for each that is compared
 
     def prepared(self, spec: Spec, datasets: Sequence[Dataset]) -> tuple[Any, Spec, Sequence[Dataset], list[Plan]]:
         if spec.sampler == "counts":
@@ -102,8 +109,13 @@ class Rounds(Measurement):
             raise InputError(f"fakes={','.join(self.fakes)} needs --memo on: fakes are fresh if nothing is remembered")
         known = [data.rounds for data in datasets if isinstance(data, EvolvingDataset)]
         made = replace(self, rounds=self.rounds or min(known, default=ROUNDS))
-        vars(made).update(guarantee=spec.guarantee, ledgers={})
+        vars(made).update(guarantee=spec.guarantee, ledgers={}, faking=self.fakes if self.memo == "on" else ["fresh"])
         plans = [plan_for(spec, data, self.memo == "on") for data in datasets]
+        others = [ms[0][0].recipe.unsampled for ms in plans[0].mechanisms]
+        if self.fakes != ["memo"] and not any(each.hides for each in others):
+            raise InputError(f"fakes={','.join(self.fakes)} needs a protocol that makes fakes: RS+FD or RS+RFD")
+        if self.sampling != "fixed" and not any(each.samples for each in others):
+            raise InputError(f"sampling={self.sampling} needs a protocol that samples attributes: Smp, RS+FD or RS+RFD")
         return made, spec, [made._evolving(data) for data in datasets], plans
 
     def _evolving(self, data: Dataset) -> EvolvingDataset:
@@ -134,7 +146,9 @@ class Rounds(Measurement):
     def layout(self, header: Header) -> Layout:
         found = super().layout(header)
         shown = {name: c for name, c in found.columns.items() if name.partition(".")[0] in found.arrays}
-        return found._replace(columns=shown)
+        hidden = header.plan.samples != header.plan.partial  # whose attribute, by RS+FD
+        less = "value_success" if hidden else "sampled_success"  # the other one is drawn
+        return found._replace(columns={name: c._replace(x="") if name == less else c for name, c in shown.items()})
 
     def measure(self, view: View) -> Mapping[str, Any]:
         data = view.data = self._evolving(view.data)
@@ -148,19 +162,13 @@ class Rounds(Measurement):
         for f in range(0 if drawn else len(self.fakes)):  # drawn rounds are independent of each other: not in truth
             together = counts[:, :, :, f].mean(axis=3), reporters.mean(axis=3)
             of_mean[:, :, :, f] = errors_of(view.plan, np.mean(truth, axis=0), *together)
-        made = {"counts": counts, "mse": mse, "mse_mean": of_mean, **hits}
-        for i, name in enumerate(LEDGER):
-            made[name] = np.empty((*mse.shape[:-1], len(STATISTICS)))
-            for p, e, f in np.ndindex(*counts.shape[:2], len(self.fakes)):
-                made[name][p, e, :, f] = self._ledger(view, data, p, e, f)[i]
+        ledgers = np.empty((len(LEDGER), *mse.shape[:-1], len(STATISTICS)))
+        for p, e, f in np.ndindex(*counts.shape[:2], len(self.fakes)):
+            ledgers[:, p, e, :, f] = self._ledger(view, data, p, e, f)[:, None]
+        made = {"counts": counts, "mse": mse, "mse_mean": of_mean, **dict(zip(LEDGER, ledgers, strict=True)), **hits}
         if len(self.fakes) == 1:
             made = {name: made[name][:, :, :, 0] for name in self.recorded() if name in made}
         return {name: array for name, array in {**made, "reporters": reporters}.items() if name in self.recorded()}
-
-    @property
-    def _fakes(self) -> list[str]:
-        """How fakes are made, for each that is compared."""
-        return self.fakes if self.memo == "on" else ["fresh"]
 
     def _ledger(self, view: View, data: EvolvingDataset, p: int, e: int, f: int) -> Any:
         """[what is counted, round, statistic]: what users have spent."""
@@ -168,11 +176,13 @@ class Rounds(Measurement):
         if data.name not in self.ledgers:
             self.ledgers[data.name] = list(_held(data, self.rounds))
         if key not in self.ledgers:
-            ms, how = view.plan.mechanisms[p][e], (self.guarantee, self._fakes[f], self.sampling)
+            ms, how = view.plan.mechanisms[p][e], (self.guarantee, self.faking[f], self.sampling)
             parts = [spent(ms, held, *how) for held in self.ledgers[data.name]]
             found = np.full((len(LEDGER), self.rounds, len(STATISTICS)), np.nan)
             for table, part in zip(found, zip(*parts, strict=True), strict=bool(parts)):
-                table[:] = _statistics(np.concatenate(part))
+                each = np.concatenate(part)  # [user, round]
+                quantiles = np.quantile(each, (0.5, 0.9, 1), axis=0, method="nearest")
+                table[:] = np.stack([each.mean(axis=0), *quantiles], axis=-1)
             self.ledgers[key] = found
         return self.ledgers[key]
 
@@ -185,7 +195,7 @@ class Rounds(Measurement):
     def _simulated(self, view: View, data: EvolvingDataset) -> tuple[Any, Any, dict[str, Any]]:
         """The same from every user's reports, and the shares of right guesses."""
         view.check_backend(self.backends)
-        plan, fakes, known = view.plan, self._fakes, [data.frequencies_at(r) for r in range(self.rounds)]
+        plan, fakes, known = view.plan, self.faking, [data.frequencies_at(r) for r in range(self.rounds)]
         senders = [[[Sender.of(r, f, plan.d) for f in fakes] for r in a.recipes] for a in plan.attributes]
         distinct = [list(dict.fromkeys(s for row in rows for s in row)) for rows in senders]
         sums = view.sums(partial(_counted, self.sampling, known, distinct, fakes if self.attack else []))
@@ -255,10 +265,3 @@ def _held(data: EvolvingDataset, rounds: int) -> Iterator[list[Any]]:
         where = start, min(start + LEDGER_USERS, data.n)
         each = (np.stack([data.column(j, *where, r) for r in range(rounds)], axis=1) for j in range(data.d))
         yield [occurrences(codes).astype(np.uint16) for codes in each]
-
-
-def _statistics(each: Any) -> Any:
-    """[round, statistic] of numbers [user, round]."""
-    places = [round(share * (len(each) - 1)) for share in (0.5, 0.9, 1.0)]
-    ordered = np.partition(each.T, places, axis=1)
-    return np.stack([ordered.mean(axis=1), *ordered[:, places].T], axis=-1)

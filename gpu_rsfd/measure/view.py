@@ -12,7 +12,7 @@ import numpy as np
 
 from gpu_rsfd.backends.base import Progress
 from gpu_rsfd.backends.engine import Engine
-from gpu_rsfd.backends.pool import Columns
+from gpu_rsfd.backends.pool import Columns, Pool
 from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.base import Measurement
@@ -133,12 +133,8 @@ class View:
             for start in range(0, n, size)
         ]
         work = self.plan.positions(n) * len(self.repetitions) * len(self.protocols) * len(self.epsilons)
-        columns = Columns(self.data)
-        found = (
-            (_of_chunk(columns, *item) for item in items)
-            if work < INLINE_POSITIONS
-            else self._engine.map(self.data, _of_chunk, items)
-        )
+        engine = Pool(1) if work < INLINE_POSITIONS else self._engine
+        found = engine.map(self.data, _of_chunk, items)
         rows: list[list[Any]] = []
         single = False
         for item, part in zip(items, found, strict=True):

@@ -42,7 +42,7 @@ class Variant:
 def choose(variants: tuple[Variant, ...], e: float, d: int, k: int) -> Variant:
     """The variant that a protocol takes for an attribute; `variants[-1]` wins a tie.
 
-    Spl and Smp: GRR if k < 3 e^e + 2, which is the same comparison.  RS+FD: eq. (12).
+    Spl and Smp: GRR if k < 3 exp(e) + 2, which is the same comparison.  RS+FD: eq. (12).
     """
     if len(variants) == 1:
         return variants[0]

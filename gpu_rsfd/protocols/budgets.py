@@ -6,23 +6,17 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpu_rsfd.errors import InputError
-
-# What epsilon bounds: what the paper's budgets give (not the same for all solutions); the loss between any two users;
-# the loss between two users who differ in one attribute.
-GUARANTEES = ("paper", "user", "attribute")
+from gpu_rsfd.checks import GUARANTEES, one_of
 
 Rule = Callable[[float, int], float]  # (epsilon, d) -> budget of one attribute
 
 
 def check_guarantee(guarantee: object) -> str:
-    if guarantee not in GUARANTEES:
-        raise InputError(f"unknown guarantee {guarantee!r}; available: {', '.join(GUARANTEES)}")
-    return str(guarantee)
+    return one_of("guarantee", guarantee, GUARANTEES)
 
 
 def amplified(epsilon: float, d: int) -> float:
-    """eps' = ln(d (e^eps - 1) + 1), Algorithm 1 line 1 (the amplification theorem has a misprinted sign)."""
+    """eps' = ln(d (exp(eps) - 1) + 1), Algorithm 1 line 1 (the amplification theorem has a misprinted sign)."""
     return math.log(d * (math.exp(epsilon) - 1) + 1)
 
 
@@ -48,7 +42,7 @@ class Budget:
         return {"paper": self.rule, "user": self.user, "attribute": self.attribute}[check_guarantee(guarantee)]
 
 
-AMPLIFIED = Budget(amplified, "ln(d (e^eps - 1) + 1)", user=whole, attribute=None)
+AMPLIFIED = Budget(amplified, "ln(d (exp(eps) - 1) + 1)", user=whole, attribute=None)
 SPLIT = Budget(split, "eps / d", user=split, attribute=whole)
 WHOLE = Budget(whole, "eps", user=whole, attribute=whole)
 

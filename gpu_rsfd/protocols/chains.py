@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.protocols.form import Bits, Chain, Keep, Noise
-from gpu_rsfd.protocols.noise import BLH, GRR, OLH, OUE, SUE, NoiseRule, grr_thresholds
+from gpu_rsfd.protocols.noise import BLH, GRR, OLH, OUE, SUE, NoiseRule, keep_threshold
 from gpu_rsfd.tape import KEEP_ONE, ONE
 
 Chained = Callable[[float, float, int], Chain]  # (e, e1, k)
@@ -76,7 +76,7 @@ def _of_kept(cells: Callable[[float, float], int] = lambda e, e1: 0, published: 
 
     def chain(e: float, e1: float, k: int) -> Chain:
         g = cells(e, e1)
-        memo = grr_thresholds(e, g or k)
+        memo: Any = GRR.thresholds(e, g or k)
 
         def lossy(threshold: int) -> bool:
             return float(loss(Chain(memo, Keep(threshold), g), k)) > e1
@@ -85,7 +85,7 @@ def _of_kept(cells: Callable[[float, float], int] = lambda e, e1: 0, published: 
             second = KEEP_ONE
         elif published:
             ratio = math.expm1(e + e1) / (math.exp(e) - math.exp(e1))
-            second = min(math.floor((ratio - 1) / (ratio + (g or k) - 1) * KEEP_ONE), KEEP_ONE - 1)
+            second = keep_threshold((ratio - 1) / (ratio + (g or k) - 1))
         else:
             second = bisect_left(range(KEEP_ONE), True, key=lossy) - 1
         return Chain(memo, Keep(second), g)
@@ -135,16 +135,16 @@ def _longitudinal(name: str, rule: NoiseRule, chain: Chained, source: str, secon
     A chain of two GRRs is a GRR, and the second step is chosen so that one report loses exactly e1.  With another
     second step, which is described, one report has probabilities of its own.
     """
-    stars = [text.replace("e^e", "e^(a e)").replace("e^(e/2)", "e^(a e/2)") for text in (rule.p_star, rule.q_star)]
+    stars = [text.replace("E", "E_1") for text in (rule.p_star, rule.q_star)]  # of the first report
     if second:
         rule = replace(rule, ideal=_no_rule, thresholds=_no_rule)
-        stars = [f"q2 + p1 (p2 - q2), {second}", stars[1] if stars[1] == "1 / g" else "q2 + q1 (p2 - q2)"]
+        stars = [rf"q_2 + p_1 (p_2 - q_2), {second}", stars[1] if "g" in stars[1] else "q_2 + q_1 (p_2 - q_2)"]
     return replace(rule, name=name, p_star=stars[0], q_star=stars[1], source=source, chain=chain)
 
 
 _DCN = "Arcolezi et al., Digital Communications and Networks 2022"
 _EDBT = "Arcolezi et al., EDBT 2023"
-_RATIO = "p2 / q2 = (e^(e + a e) - 1) / (e^e - e^(a e))"
+_RATIO = r"\frac{p_2}{q_2} = \frac{E E_1 - 1}{E - E_1}"
 _OWN_STEP = "; for k > 2 with another second step"
 L_GRR = _longitudinal("l-grr", GRR, _of_kept(), f"after {_DCN}{_OWN_STEP}")
 L_SUE = _longitudinal("l-sue", SUE, _of_bits(SUE), "Erlingsson et al., CCS 2014 (RAPPOR, one report)")
@@ -152,7 +152,7 @@ L_OSUE = _longitudinal("l-osue", OUE, _of_bits(OUE), _DCN)
 BILOLOHA = _longitudinal("biloloha", BLH, _of_kept(lambda e, e1: 2), _EDBT)
 _OLH_CELLS = _of_kept(lambda e, e1: round(math.exp(e1)) + 1)
 OLOLOHA = _longitudinal("ololoha", OLH, _OLH_CELLS, f"after {_EDBT}; with the cells of OLH and another second step")
-L_OUE = _longitudinal("l-oue", OUE, _of_bits(OUE, half=True), _DCN, "p2 = 1/2")
-L_SOUE = _longitudinal("l-soue", SUE, _of_bits(SUE, half=True), _DCN, "p2 = 1/2")
+L_OUE = _longitudinal("l-oue", OUE, _of_bits(OUE, half=True), _DCN, "p_2 = 1/2")
+L_SOUE = _longitudinal("l-soue", SUE, _of_bits(SUE, half=True), _DCN, "p_2 = 1/2")
 L_GRR_PUBLISHED = _longitudinal("l-grr-published", GRR, _of_kept(published=True), _DCN, _RATIO)
 OLOLOHA_PUBLISHED = _longitudinal("ololoha-published", OLH, _of_kept(_published_cells, True), _EDBT, _RATIO)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -34,7 +34,12 @@ class Common:
     @property
     def integers(self) -> tuple[int, ...]:
         """What a results file keeps of it."""
-        raise NotImplementedError
+        return tuple(getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+
+    @property
+    def informative(self) -> bool:
+        """Whether the report depends on the value at all."""
+        return self.integers[0] > 0  # the threshold below which the value is kept
 
     @property
     def address(self) -> tuple[int | str, ...]:
@@ -61,10 +66,6 @@ class Keep(Common):
     design: ClassVar[None] = None  # a value is its own message
 
     @property
-    def integers(self) -> tuple[int, ...]:
-        return (self.threshold,)
-
-    @property
     def address(self) -> tuple[int, ...]:
         """As in stream version 1: (keep, tp, tq), -1 for none."""
         return self.threshold, -1, -1
@@ -80,11 +81,6 @@ class Keep(Common):
     def messages(self, k: int) -> int:
         """How many different messages there are."""
         return k
-
-    @property
-    def informative(self) -> bool:
-        """Whether the report depends on the value at all."""
-        return self.threshold > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +127,6 @@ class Sets(Common):
     def messages(self, k: int) -> int:
         return self.design.messages
 
-    @property
-    def informative(self) -> bool:
-        return self.threshold > 0
-
 
 @dataclass(frozen=True, slots=True)
 class Bits(Common):
@@ -145,10 +137,6 @@ class Bits(Common):
 
     kind: ClassVar[str] = "bits"
     unary: ClassVar[bool] = True
-
-    @property
-    def integers(self) -> tuple[int, ...]:
-        return self.tp, self.tq
 
     @property
     def address(self) -> tuple[int, ...]:
@@ -180,10 +168,6 @@ class Subsets(Common):
     kind: ClassVar[str] = "subsets"
     unary: ClassVar[bool] = True
 
-    @property
-    def integers(self) -> tuple[int, ...]:
-        return self.tp, self.size
-
     def p(self, k: int) -> float:
         return self.tp / ONE
 
@@ -194,10 +178,6 @@ class Subsets(Common):
         """P(a set | a value in it), and P(it | a value that is not in it)."""
         p = self.p(k)
         return p / math.comb(k - 1, self.size - 1), (1 - p) / math.comb(k - 1, self.size)
-
-    @property
-    def informative(self) -> bool:
-        return self.tp > 0
 
 
 @dataclass(frozen=True, slots=True)

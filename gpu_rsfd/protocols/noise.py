@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from gpu_rsfd.checks import MAX_DOMAIN
 from gpu_rsfd.errors import InputError
@@ -34,7 +35,7 @@ class NoiseRule:
     ideal: Callable[[float, int], tuple[float, float]]  # (e, k) -> p, q
     thresholds: Callable[[float, int], Noise]  # (e, k)
     bits: Callable[[float, int], float]  # (e, k): bits in the report of one attribute
-    p_star: str  # for the docs
+    p_star: str  # in LaTeX, with E = e to the power of the budget
     q_star: str
     source: str
     loss: Callable[[Noise, float, int], float] = bits_loss  # (noise, e, k): worst log-likelihood ratio, as realised
@@ -45,11 +46,6 @@ class NoiseRule:
     most_values: int = MAX_DOMAIN  # of an attribute
 
     @property
-    def memoised(self) -> bool:
-        """Whether it is longitudinal: one report spends only a share of e."""
-        return self.chain is not None
-
-    @property
     def plain(self) -> bool:
         """Whether what is sent is the message or the bits themselves, so that the noise says all about a report."""
         return self.form is not Bits or self.loss is bits_loss
@@ -58,14 +54,9 @@ class NoiseRule:
 # ------------------------------------------------------------------------------------------- GRR, Section 2.2.1
 
 
-def grr_ideal(e: float, k: int) -> tuple[float, float]:
-    total = math.exp(e) + k - 1
-    return math.exp(e) / total, 1 / total
-
-
-def grr_thresholds(e: float, k: int) -> Keep:
-    """P(keep) = p - q, out of 2**32 and never all of it; not kept means uniform over all k values."""
-    return Keep(min(math.floor((math.exp(e) - 1) / (math.exp(e) + k - 1) * KEEP_ONE), KEEP_ONE - 1))
+def keep_threshold(keep: float) -> int:
+    """A probability to keep, out of 2**32 and never all of it."""
+    return min(math.floor(keep * KEEP_ONE), KEEP_ONE - 1)
 
 
 def keep_loss(noise: Noise, e: float, k: int) -> float:
@@ -73,16 +64,33 @@ def keep_loss(noise: Noise, e: float, k: int) -> float:
     return math.log(noise.p(k) / noise.q(k)) if noise.q(k) > 0 else math.inf
 
 
-GRR = NoiseRule(
-    "grr",
-    Keep,
-    grr_ideal,
-    grr_thresholds,
-    lambda e, k: math.log2(k),
-    "e^e / (e^e + k - 1)",
-    "1 / (e^e + k - 1)",
-    "Kairouz et al., ICML 2016",
-    keep_loss,
+def value_kept(
+    name: str,
+    ideal: Callable[[float, int], tuple[float, float]],
+    keep: Callable[[float, int], float],
+    p_star: str,
+    q_star: str,
+    source: str,
+) -> NoiseRule:
+    """A noise from P(keep) = p - q; not kept means uniform over all k values."""
+
+    def thresholds(e: float, k: int) -> Keep:
+        return Keep(keep_threshold(keep(e, k)))
+
+    return NoiseRule(name, Keep, ideal, thresholds, lambda e, k: math.log2(k), p_star, q_star, source, keep_loss)
+
+
+def grr_ideal(e: float, k: int) -> tuple[float, float]:
+    total = math.exp(e) + k - 1
+    return math.exp(e) / total, 1 / total
+
+
+def grr_keep(e: float, k: int) -> float:
+    return (math.exp(e) - 1) / (math.exp(e) + k - 1)
+
+
+GRR = value_kept(
+    "grr", grr_ideal, grr_keep, r"\frac{E}{E + k - 1}", r"\frac{1}{E + k - 1}", "Kairouz et al., ICML 2016"
 )
 
 # ---------------------------------------------------------------------------------------------- message sets
@@ -106,7 +114,7 @@ def message_sets(
     source: str,
     most_values: int = MAX_DOMAIN,
 ) -> NoiseRule:
-    """A noise from a design: P(keep) is such that a message is e^e times as likely for a value of whose set it is."""
+    """A noise from a design: P(keep) makes a message exp(e) times as likely for a value in whose set it is."""
 
     def ideal(e: float, k: int) -> tuple[float, float]:
         messages, size, shared = shape(e, k)
@@ -118,8 +126,7 @@ def message_sets(
 
     def thresholds(e: float, k: int) -> Sets:
         chosen = design(e, k)
-        keep = kept(e, chosen.messages, chosen.size)
-        return Sets(min(math.floor(keep * KEEP_ONE), KEEP_ONE - 1), chosen)
+        return Sets(keep_threshold(kept(e, chosen.messages, chosen.size)), chosen)
 
     def bits(e: float, k: int) -> float:
         return math.log2(shape(e, k)[0])
@@ -142,7 +149,7 @@ def _hadamard_shape(e: float, k: int) -> Shape:
 
 
 HR = message_sets(
-    "hr", _hadamard_shape, _hadamard, "e^e / (e^e + 1)", "1/2", "Acharya et al., AISTATS 2019 (one block)"
+    "hr", _hadamard_shape, _hadamard, r"\frac{E}{E + 1}", "1/2", "Acharya et al., AISTATS 2019 (one block)"
 )
 
 
@@ -169,20 +176,38 @@ PGR = message_sets(
     "pgr",
     _projective_shape,
     _projective,
-    "e^e s / ((e^e - 1) s + M)",
-    "((e^e - 1) λ + s) / ((e^e - 1) s + M)",
+    r"\frac{E s}{(E - 1) s + M}",
+    r"\frac{(E - 1) \lambda + s}{(E - 1) s + M}",
     "Feldman et al., ICML 2022",
 )
 
 # ------------------------------------------------------------------------------- unary encodings, Section 2.2.2
 
 
+def one_bit_each(e: float, k: int) -> float:
+    return k
+
+
+def unary_encoding(
+    name: str,
+    ideal: Callable[[float, int], tuple[float, float]],
+    p_star: str,
+    q_star: str,
+    source: str,
+    bits: Callable[[float, int], float] = one_bit_each,
+    **more: Any,
+) -> NoiseRule:
+    """A noise from its ideal probabilities: p down, q up, and never a bit that is certain, an infinite loss."""
+
+    def thresholds(e: float, k: int) -> Bits:
+        p, q = ideal(e, k)
+        return Bits(min(math.floor(ONE * p), ONE - 1), max(math.ceil(ONE * q), 1))
+
+    return NoiseRule(name, Bits, ideal, thresholds, bits, p_star, q_star, source, **more)
+
+
 def oue_ideal(e: float, k: int) -> tuple[float, float]:
     return 0.5, 1 / (math.exp(e) + 1)
-
-
-def oue_thresholds(e: float, k: int) -> Bits:
-    return Bits(ONE // 2, math.ceil(ONE / (math.exp(e) + 1)))
 
 
 def sue_ideal(e: float, k: int) -> tuple[float, float]:
@@ -190,39 +215,14 @@ def sue_ideal(e: float, k: int) -> tuple[float, float]:
     return s / (s + 1), 1 / (s + 1)
 
 
-def sue_thresholds(e: float, k: int) -> Bits:
-    s = math.exp(e / 2)
-    return Bits(min(math.floor(ONE * s / (s + 1)), ONE - 1), math.ceil(ONE / (s + 1)))
-
-
-def one_bit_each(e: float, k: int) -> float:
-    return k
-
-
-OUE = NoiseRule(
-    "oue", Bits, oue_ideal, oue_thresholds, one_bit_each, "1/2", "1 / (e^e + 1)", "Wang et al., USENIX Security 2017"
-)
-SUE = NoiseRule(
+OUE = unary_encoding("oue", oue_ideal, "1/2", r"\frac1{E + 1}", "Wang et al., USENIX Security 2017")
+SUE = unary_encoding(
     "sue",
-    Bits,
     sue_ideal,
-    sue_thresholds,
-    one_bit_each,
-    "e^(e/2) / (e^(e/2) + 1)",
-    "1 / (e^(e/2) + 1)",
+    r"\frac{\sqrt{E}}{\sqrt{E} + 1}",
+    r"\frac{1}{\sqrt{E} + 1}",
     "Erlingsson et al., CCS 2014 (basic RAPPOR)",
 )
-
-
-def towards_privacy(ideal: Callable[[float, int], tuple[float, float]]) -> Callable[[float, int], Noise]:
-    """p down, q up, and never a bit that is certain: 2**24 would be an infinite loss."""
-
-    def thresholds(e: float, k: int) -> Bits:
-        p, q = ideal(e, k)
-        return Bits(min(math.floor(ONE * p), ONE - 1), max(math.ceil(ONE * q), 1))
-
-    return thresholds
-
 
 # -------------------------------------------------------------------------------------------- subset selection
 
@@ -261,8 +261,8 @@ SS = NoiseRule(
     ss_ideal,
     ss_thresholds,
     ss_bits,
-    "w e^e / (w e^e + k - w), w = max(1, round(k / (e^e + 1)))",
-    "(w - p*) / (k - 1)",
+    r"\frac{w E}{w E + k - w}, w = \max\left(1, \text{round}\frac{k}{E + 1}\right)",
+    r"\frac{w - p^*}{k - 1}",
     "Ye, Barg, IEEE Transactions on Information Theory 2018",
     ss_loss,
 )
@@ -285,13 +285,12 @@ def _local_hashing(name: str, cells: Callable[[float], int], p_star: str, q_star
     def bits(e: float, k: int) -> float:
         return math.log2(cells(e))
 
-    source = "Wang et al., USENIX Security 2017"
-    return NoiseRule(name, Bits, ideal, towards_privacy(ideal), bits, p_star, q_star, source, loss)
+    return unary_encoding(name, ideal, p_star, q_star, "Wang et al., USENIX Security 2017", bits, loss=loss)
 
 
-OLH = _local_hashing("olh", lambda e: round(math.exp(e)) + 1, "e^e / (e^e + g - 1), g = round(e^e) + 1", "1 / g")
+OLH = _local_hashing("olh", lambda e: round(math.exp(e)) + 1, r"\frac{E}{E + g - 1}, g = \text{round}(E) + 1", "1/g")
 
-BLH = _local_hashing("blh", lambda e: 2, "e^e / (e^e + 1)", "1/2")
+BLH = _local_hashing("blh", lambda e: 2, r"\frac{E}{E + 1}", "1/2")
 
 
 # ------------------------------------------------------------------------------ more unary encodings
@@ -303,14 +302,11 @@ def rue_ideal(e: float, k: int) -> tuple[float, float]:
     return 1 / (h + 1), 1 / (h * math.exp(e) + 1)
 
 
-RUE = NoiseRule(
+RUE = unary_encoding(
     "rue",
-    Bits,
     rue_ideal,
-    towards_privacy(rue_ideal),
-    one_bit_each,
-    "1 / (h + 1), h = sqrt((k - 1 + e^-e) / (k - 1 + e^e))",
-    "1 / (h e^e + 1)",
+    r"\frac{1}{h + 1}, h = \sqrt{\frac{k - 1 + 1/E}{k - 1 + E}}",
+    r"\frac{1}{h E + 1}",
     "Further Study on Frequency Estimation under Local Differential Privacy, USENIX Security 2025",
 )
 
@@ -338,13 +334,10 @@ def the_ideal(e: float, k: int) -> tuple[float, float]:
     return _the(e, the_threshold(e))
 
 
-THE = NoiseRule(
+THE = unary_encoding(
     "the",
-    Bits,
     the_ideal,
-    towards_privacy(the_ideal),
-    one_bit_each,
-    "1 - e^(e (θ - 1) / 2) / 2, θ in [1/2, 1] of least variance",
-    "e^(-e θ / 2) / 2",
+    r"1 - \frac{1}{2} E^{(\theta - 1)/2}, \frac{1}{2} \le \theta \le 1",
+    r"\frac{1}{2} E^{-\theta/2}",
     "Wang et al., USENIX Security 2017",
 )

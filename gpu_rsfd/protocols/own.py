@@ -17,10 +17,9 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.protocols.adaptive import Variant
 from gpu_rsfd.protocols.budgets import AMPLIFIED, SPLIT, WHOLE, Budget
 from gpu_rsfd.protocols.designs import Design, own_design
-from gpu_rsfd.protocols.form import Bits, Keep, Noise, Unsampled
-from gpu_rsfd.protocols.noise import PGR, NoiseRule, bits_loss, keep_loss, message_sets, one_bit_each, towards_privacy
+from gpu_rsfd.protocols.form import Noise, Unsampled
+from gpu_rsfd.protocols.noise import PGR, NoiseRule, message_sets, unary_encoding, value_kept
 from gpu_rsfd.protocols.registry import REGISTRY, Protocol, as_protocol
-from gpu_rsfd.tape import KEEP_ONE
 from gpu_rsfd.textfiles import execute
 
 # solution -> what is sent for attributes that were not sampled, and the paper's budget
@@ -32,8 +31,6 @@ SOLUTIONS: dict[str, tuple[Unsampled, Budget]] = {
 }
 MARKERS = "oPsD^vX*d<>ph8H1234+x|_"  # those of Matplotlib that need no more than a letter
 _NAME = re.compile(r"\w[\w.+-]*")
-
-Probabilities = Callable[[float, int], Any]
 
 
 def protocol(
@@ -71,15 +68,15 @@ def protocol(
         A value is sent: the user's own with this probability, else a uniform one of all k values.
     sets : table, or callable, (e, k) -> table
         A message is sent; row v of the table has the messages (0, 1, …) that support value v.  All rows have equally
-        many, and any two share equally many.  A message is e^e times as likely for a value that it supports as for any
-        other.  If the table has more than k rows, the first k are used.
+        many, and any two share equally many.  A message is exp(e) times as likely for a value that it supports as for
+        any other.  If the table has more than k rows, the first k are used.
     adaptive : pair of str or Protocol
         Instead of `solution` and `bits`, `keep` or `sets`: two protocols of the same solution and budget.  For each
         attribute, the one with the smaller variance at f = 0 is used; ties go to the second.
     budget : callable, (epsilon, d) -> e, optional
         What one attribute may spend under the guarantee `paper`.  Default: epsilon / d for `spl`, epsilon for `smp`,
-        ln(d (e^epsilon - 1) + 1) for `rsfd-z` and `rsfd-r`.  The budgets of `user` and `attribute` follow from the
-        exact loss.
+        ln(d (exp(epsilon) - 1) + 1) for `rsfd-z` and `rsfd-r`.  The budgets of `user` and `attribute` follow from
+        the exact loss.
     loss : callable, (e, k) -> float, optional
         For `bits` that are computed from another message, as in local hashing: the loss of that message.  It can't be
         verified, so it is shown as *claimed*, and refused under the guarantees `user` and `attribute`.
@@ -287,10 +284,8 @@ def _set(name: str, bits: Any, loss: Any) -> NoiseRule:
     def claimed(noise: Noise, e: float, k: int) -> float:
         return stated.number("loss", e=e, k=k)
 
-    thresholds, lost = towards_privacy(ideal), bits_loss if loss is None else claimed
-    return NoiseRule(
-        name, Bits, ideal, thresholds, one_bit_each, "p(e, k)", "q(e, k)", "own", lost, claimed=loss is not None
-    )
+    more: dict[str, Any] = {} if loss is None else {"loss": claimed, "claimed": True}
+    return unary_encoding(name, ideal, "p(e, k)", "q(e, k)", "own", **more)
 
 
 def _kept(name: str, keep: Any) -> NoiseRule:
@@ -304,12 +299,7 @@ def _kept(name: str, keep: Any) -> NoiseRule:
         kept = probability(e, k)
         return kept + (1 - kept) / k, (1 - kept) / k
 
-    def thresholds(e: float, k: int) -> Keep:
-        return Keep(min(math.floor(probability(e, k) * KEEP_ONE), KEEP_ONE - 1))
-
-    return NoiseRule(
-        name, Keep, ideal, thresholds, lambda e, k: math.log2(k), "keep + q", "(1 - keep) / k", "own", keep_loss
-    )
+    return value_kept(name, ideal, probability, "keep + q", "(1 - keep) / k", "own")
 
 
 def _messages(name: str, sets: Any) -> NoiseRule:

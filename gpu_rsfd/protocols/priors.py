@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -131,11 +132,8 @@ def realised(weights: npt.NDArray[Any]) -> Thresholds | None:
     if max(listed) == min(listed):
         return None
     if weights.dtype.kind == "i":
-        total, running, found = sum(listed), 0, []
-        for weight in listed[:-1]:
-            running += weight
-            found.append(running * KEEP_ONE // total)
-        return tuple(found)
+        whole = sum(listed)
+        return tuple(running * KEEP_ONE // whole for running in accumulate(listed[:-1]))
     total = math.fsum(listed)
     shares = np.minimum(np.floor(np.cumsum(listed[:-1]) / total * KEEP_ONE), KEEP_ONE)
     return tuple(int(share) for share in shares)

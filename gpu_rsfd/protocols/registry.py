@@ -17,7 +17,7 @@ from gpu_rsfd.protocols.budgets import AMPLIFIED, SPLIT, WHOLE, Budget, check_gu
 from gpu_rsfd.protocols.form import Recipe, Thresholds, Unsampled
 from gpu_rsfd.protocols.loss import Likelihoods, losses
 from gpu_rsfd.protocols.mechanism import Mechanism
-from gpu_rsfd.protocols.noise import BLH, GRR, HR, OLH, OUE, PGR, RUE, SS, SUE, THE
+from gpu_rsfd.protocols.noise import BLH, GRR, HR, OLH, OUE, PGR, RUE, SS, SUE, THE, NoiseRule
 
 OWN, NOTHING, ZERO, FAKE = Unsampled.OWN, Unsampled.NOTHING, Unsampled.ZERO, Unsampled.FAKE
 
@@ -45,11 +45,6 @@ class Protocol:
         return len(self.variants) > 1
 
     @property
-    def samples(self) -> bool:
-        """Whether a user samples an attribute."""
-        return self.variants[0].unsampled.samples
-
-    @property
     def partial(self) -> bool:
         """Whether an attribute is reported by those alone who sampled it."""
         return self.variants[0].unsampled is NOTHING
@@ -62,7 +57,7 @@ class Protocol:
     @property
     def memoised(self) -> bool:
         """Whether it is one report of a longitudinal protocol."""
-        return any(variant.noise.memoised for variant in self.variants)
+        return any(variant.noise.chain is not None for variant in self.variants)
 
     @property
     def claimed(self) -> bool:
@@ -83,6 +78,11 @@ _fd = _solution("rsfd", "RS+FD", AMPLIFIED, "{}.")
 _rfd = _solution("rsrfd", "RS+RFD", AMPLIFIED, "{} from a prior for the rest.")
 _spl = _solution("spl", "Spl", SPLIT, "{} of every attribute, epsilon / d each.")
 _smp = _solution("smp", "Smp", WHOLE, "{} of one sampled attribute only.")
+
+
+def _both(name: str, label: str, what: str, rule: NoiseRule) -> tuple[Protocol, Protocol]:
+    """A noise for Spl and for Smp."""
+    return _spl(name, label, what, Variant(rule, OWN)), _smp(name, label, what, Variant(rule, NOTHING))
 
 
 # fmt: off
@@ -109,24 +109,17 @@ _ENTRIES = (
     _rfd("oue-r", "OUE-r", "OUE of one attribute, of fake values", Variant(OUE, FAKE, prior=True)),
     _rfd("sue-r", "SUE-r", "SUE of one attribute, of fake values", Variant(SUE, FAKE, prior=True)),
     # local hashing, histogram encoding and other unary encodings
-    _spl("olh", "OLH", "Local hashing", Variant(OLH, OWN)),
-    _smp("olh", "OLH", "Local hashing", Variant(OLH, NOTHING)),
-    _spl("blh", "BLH", "Binary local hashing", Variant(BLH, OWN)),
-    _smp("blh", "BLH", "Binary local hashing", Variant(BLH, NOTHING)),
-    _spl("the", "THE", "Thresholded histogram", Variant(THE, OWN)),
-    _smp("the", "THE", "Thresholded histogram", Variant(THE, NOTHING)),
-    _spl("rue", "RUE", "Least-error unary encoding", Variant(RUE, OWN)),
-    _smp("rue", "RUE", "Least-error unary encoding", Variant(RUE, NOTHING)),
+    *_both("olh", "OLH", "Local hashing", OLH),
+    *_both("blh", "BLH", "Binary local hashing", BLH),
+    *_both("the", "THE", "Thresholded histogram", THE),
+    *_both("rue", "RUE", "Least-error unary encoding", RUE),
     # message sets
-    _spl("hr", "HR", "Hadamard response", Variant(HR, OWN)),
-    _smp("hr", "HR", "Hadamard response", Variant(HR, NOTHING)),
+    *_both("hr", "HR", "Hadamard response", HR),
     _fd("hr", "HR", "Hadamard response of one attribute, random messages for the rest", Variant(HR, FAKE)),
-    _spl("pgr", "PGR", "Projective geometry", Variant(PGR, OWN)),
-    _smp("pgr", "PGR", "Projective geometry", Variant(PGR, NOTHING)),
+    *_both("pgr", "PGR", "Projective geometry", PGR),
     _fd("pgr", "PGR", "Projective geometry of one attribute, random messages for the rest", Variant(PGR, FAKE)),
     # subset selection
-    _spl("ss", "SS", "Subset selection", Variant(SS, OWN)),
-    _smp("ss", "SS", "Subset selection", Variant(SS, NOTHING)),
+    *_both("ss", "SS", "Subset selection", SS),
     # one report of a longitudinal protocol: epsilon is what all reports together lose, the first one loses a share of it
     _spl("l-grr", "L-GRR", "One L-GRR report", Variant(chains.L_GRR, OWN)),
     _spl("l-sue", "L-SUE", "One RAPPOR report", Variant(chains.L_SUE, OWN)),
@@ -141,14 +134,12 @@ _ENTRIES = (
     _fd("l-sue-r", "L-SUE-r", "One RAPPOR report of one attribute, of fake values for the rest", Variant(chains.L_SUE, FAKE)),
     _rfd("l-osue-r", "L-OSUE-r", "One L-OSUE report of one attribute, of fake values", Variant(chains.L_OSUE, FAKE, prior=True)),
     _rfd("l-sue-r", "L-SUE-r", "One RAPPOR report of one attribute, of fake values", Variant(chains.L_SUE, FAKE, prior=True)),
-    *(
-        entry(rule.name, title, f"One {title} report", Variant(rule, others))
-        for rule, title in (
-            (chains.L_OUE, "L-OUE"), (chains.L_SOUE, "L-SOUE"), (chains.BILOLOHA, "BiLOLOHA"), (chains.OLOLOHA, "OLOLOHA"),
-            (chains.L_GRR_PUBLISHED, "L-GRR, published"), (chains.OLOLOHA_PUBLISHED, "OLOLOHA, published"),
-        )
-        for entry, others in ((_spl, OWN), (_smp, NOTHING))
-    ),
+    *_both("l-oue", "L-OUE", "One L-OUE report", chains.L_OUE),
+    *_both("l-soue", "L-SOUE", "One L-SOUE report", chains.L_SOUE),
+    *_both("biloloha", "BiLOLOHA", "One BiLOLOHA report", chains.BILOLOHA),
+    *_both("ololoha", "OLOLOHA", "One OLOLOHA report", chains.OLOLOHA),
+    *_both("l-grr-published", "L-GRR, published", "One L-GRR, published report", chains.L_GRR_PUBLISHED),
+    *_both("ololoha-published", "OLOLOHA, published", "One OLOLOHA, published report", chains.OLOLOHA_PUBLISHED),
 )
 # fmt: on
 REGISTRY: dict[str, Protocol] = {entry.name: entry for entry in _ENTRIES}

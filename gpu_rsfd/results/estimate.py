@@ -70,19 +70,7 @@ def errors_of(plan: Plan, frequencies: Floats, counts: Counts, reporters: Counts
 
 # estimate [..., value] of one attribute, and its context -> as many numbers; the first line of the docstring describes
 # it.  One that needs no context gets the estimates of all protocols and epsilons at once.
-POSTPROCESS: dict[str, Callable[..., Any]] = {
-    "none": postprocessing.none,
-    "clip": postprocessing.clip,
-    "clip-normalize": postprocessing.clip_normalize,
-    "simplex": postprocessing.simplex,
-    "norm": postprocessing.norm,
-    "norm-cut": postprocessing.norm_cut,
-    "base-cut": postprocessing.base_cut,
-    "mle": postprocessing.mle,
-    "mle-apx": postprocessing.mle_apx,
-    "power": postprocessing.power,
-    "power-ns": postprocessing.power_ns,
-}
+POSTPROCESS: dict[str, Callable[..., Any]] = {f.__name__.replace("_", "-"): f for f in postprocessing.FUNCTIONS}
 # The literature's names, in any case; `Norm-Cut` and others are names as they are.
 ALIASES = {
     **{"raw": "none", "base": "none", "base-pos": "clip", "norm-mul": "clip-normalize", "norm-sub": "simplex"},

@@ -182,6 +182,9 @@ def power_ns(f: Floats, context: Context) -> Floats:
     return simplex(power(f, context))
 
 
+FUNCTIONS = (none, clip, clip_normalize, simplex, norm, norm_cut, base_cut, mle, mle_apx, power, power_ns)
+
+
 @lru_cache(maxsize=1024)
 def _exponent(n: int, k: int) -> float:
     """The a for which counts 1 … n with probabilities proportional to count ** -a have the mean n / k."""

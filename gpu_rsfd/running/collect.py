@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,10 +40,8 @@ SHORTEST_BLOCK = 0.2  # seconds of work, once the speed is known: a sync takes a
 MOST_PARTS = 100_000
 LARGE = 1 << 30  # positions of a repetition: some 10 s of one worker
 
-S = TypeVar("S")
 
-
-class Silent:
+class Silent(contextlib.AbstractContextManager[Any]):
     """Receives progress and messages, and says nothing: the base of those that do."""
 
     def begin(self, positions: int, done: int) -> None: ...
@@ -51,9 +49,6 @@ class Silent:
     def advance(self, positions: int) -> None: ...
     def say(self, line: str) -> None: ...
     def end(self) -> None: ...
-    def __enter__(self: S) -> S:
-        return self
-
     def __exit__(self, *_: object) -> None: ...
 
 
@@ -101,12 +96,11 @@ def in_memory(run: Run, engine: Engine, progress: Any = None) -> Results:
     """A run without a file."""
     want = run.want
     results = Results(spec=want.spec, backend=engine.name, device=engine.device)
-    plain = {key: value for key, value in want.spec.items() if key != "datasets"}
     for data, plan in zip(run.datasets, run.plans, strict=True):
         block = Block(0, 0, len(run.spec.repetitions), plan)
         arrays, _ = measured(engine, data, run.measurement, block, run.spec.seed, run.spec.repetitions, progress)
         header, layout = want.headers[data.name], want.layouts[data.name]
-        results[data.name] = Result.made(header, run.spec.repetitions, plain, layout, arrays, data.name)
+        results[data.name] = Result.made(header, run.spec.repetitions, want.spec, layout, arrays, data.name)
     return results
 
 
@@ -137,11 +131,8 @@ class _Collection:
             raise InputError(f"save_every={self.save_every} must be a number of seconds >= 0")
         if self.part is not None and check_part(*self.part) and self.overwrite:
             raise InputError("overwrite can't be used with a part: other parts may be under way")
-        self.want, self.journal, self.told = (
-            self.what.want,
-            journal_of(self.output, self.part),
-            self.reporter or Silent(),
-        )
+        self.want, self.told = self.what.want, self.reporter or Silent()
+        self.journal = journal_of(self.output, self.part)
         self.sizes = [plan.positions(d.n) for d, plan in zip(self.what.datasets, self.what.plans, strict=True)]
         self.speed, self.made = FIRST_SPEED, set[tuple[int, int, int]]()
 
@@ -345,11 +336,9 @@ def shares(sizes: Sequence[int], total: int, number: int, parts: int) -> list[tu
     found, before = [], 0
     for size in sizes:
         # the smallest r with before + size * (r + 1/2) >= work * limit / parts
-        bounds = [
-            min(total, max(0, -((before * 2 * parts + size * parts - 2 * work * limit) // (2 * size * parts))))
-            for limit in (number - 1, number)
-        ]
-        found.append((bounds[0], bounds[1]))
+        middle, each = (2 * before + size) * parts, 2 * size * parts
+        first, stop = (-((middle - 2 * work * limit) // each) for limit in (number - 1, number))
+        found.append((min(total, max(0, first)), min(total, max(0, stop))))
         before += size * total
     return found
 

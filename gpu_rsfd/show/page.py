@@ -19,6 +19,7 @@ from gpu_rsfd.command import command_of, own_data, reads_files
 from gpu_rsfd.datasets.options import spelled
 from gpu_rsfd.datasets.table import looks_personal
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.files import replace_file
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import DEFAULT_SETTINGS, Unsampled
 from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED, Floats
@@ -29,7 +30,6 @@ from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.plots import AXES, check_target, exact_losses, loss_notes, sizes_of, varying_in
 from gpu_rsfd.show.rows import Cells, How, is_error, part_of, run_of, shown, source_of
 from gpu_rsfd.show.tables import values_of, without_number
-from gpu_rsfd.store.files import replace_file
 from gpu_rsfd.theory.decision import recommended
 from gpu_rsfd.theory.words import Decision, Forecast, people, points
 from gpu_rsfd.version import __version__

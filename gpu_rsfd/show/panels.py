@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import textwrap
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
 from typing import Any
@@ -94,13 +94,13 @@ class Page:
         )
         drawn.get_title().set_multialignment("center")
 
-    def name_axes(self, x: Sequence[str], y: Collection[str]) -> None:
-        """Once each: under the lowest panel of a column, names of x taking turns; beside the first of a line, if all
-        have the same name of y: else titles must say what panels show."""
+    def name_axes(self, x: Sequence[str], y: Sequence[str]) -> None:
+        """Under the panels, if not under the next one, too; beside them, if not beside the one before; taking turns."""
         for i, axis in enumerate(self.axes):
-            if i % self.columns == 0 and len(y) == 1:
-                axis.set_ylabel(*y)
-            if i + self.columns >= len(self.axes):
+            name, below = y[i % len(y)], i + self.columns
+            if i % self.columns == 0 or name != y[(i - 1) % len(y)]:
+                axis.set_ylabel(name)
+            if below >= len(self.axes) or x[i % len(x)] != x[below % len(x)]:
                 axis.set_xlabel(x[i % len(x)])
 
 

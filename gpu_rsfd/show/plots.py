@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,17 +13,18 @@ import numpy as np
 
 from gpu_rsfd.command import Size, size_of
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.files import FIGURES, replace_file
 from gpu_rsfd.options import show_epsilon
+from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import Mechanism
 from gpu_rsfd.protocols.loss import losses
-from gpu_rsfd.results.estimate import Floats
+from gpu_rsfd.results.estimate import DEFAULT, Floats
 from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.panels import Page, epsilon_ticks, lettered, log_ticks, page_size, size_ticks
-from gpu_rsfd.show.rows import Cells, How, caveats, place_name, shown, unusual, withheld_of
+from gpu_rsfd.show.rows import Cells, How, Hows, caveats, cells_by_run, only, place_name, shown, unusual, withheld_of
 from gpu_rsfd.show.tables import values_of
-from gpu_rsfd.store.files import FIGURES, replace_file
 
 MANY_VALUES = 30  # more than these need a panel as wide as the page
 MOST_LABELS, MOST_LABELS_WIDE = 20, 60  # of values, under a panel; more can't be read
@@ -30,9 +32,14 @@ LABEL_LETTERS, TITLE_LETTERS = 20, 40  # longer ones are cut
 RESULTS = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")  # how a results file's name may end
 PAGES = (".html",)
 MOST_BESIDE = 4  # panels of a data set in a line
+BESIDE: Any = ("--", ":")  # lines of what is drawn beside a column
 AXES = {"n": "users n", "d": "attributes d", "k": "values k"}  # sizes of a data set
 
 # Every figure says who made it, so that no other file is ever replaced by one.
+Curves = Mapping[
+    Look, Mapping[str, Any]
+]  # the numbers of each: x, mean, error, theory, published points, and others beside
+
 _METADATA: dict[str, dict[str, str | None]] = {
     "png": {"Software": "gpu-rsfd"},
     "pdf": {"Creator": "gpu-rsfd", "CreationDate": None},
@@ -56,16 +63,23 @@ _CIRCLE: dict[str, Any] = {  # a published point: larger than every marker, so t
 }
 
 
-def style(result: Result, protocol: int) -> dict[str, Any]:
-    """How a protocol of a result is drawn.
+def styles(panels: Iterable[Curves]) -> dict[Look, dict[str, Any]]:
+    """How curves are drawn in a figure.
 
     A curve that coincides somewhere with one before it, as an adaptive choice does, has hollow, larger markers, so
     that the other one stays visible.
     """
-    plan, before = result.plan, range(protocol)
-    drawn = palette(plan.looks)[protocol]
-    follows = any(plan.digest(protocol, e) == plan.digest(p, e) for e in range(len(plan.epsilons)) for p in before)
-    return {**drawn.curve, "markersize": 8 if follows else 5, "markerfacecolor": "none" if follows else drawn.colour}
+    looks, hollow = dict[Look, dict[str, Any]](), set[Look]()
+    for curves in panels:
+        before: set[Any] = set()
+        for look, curve in curves.items():
+            points = set(zip(curve["x"], curve["mean"], strict=True))
+            hollow |= {look} if points & before else set()
+            before |= points
+            looks[look] = {"markersize": 5, "markerfacecolor": None}
+    for look, drawn in zip(looks, palette(tuple(looks)), strict=True):
+        looks[look] |= {**drawn.curve, **({"markersize": 8, "markerfacecolor": "none"} if look in hollow else {})}
+    return looks
 
 
 def beside(file: Path, infix: str = "", suffix: str = ".png") -> Path:
@@ -113,125 +127,148 @@ def save_figure(figure: Any, path: Path, overwrite: bool = False) -> None:
 
 
 class Panel(NamedTuple):
-    """A curve for each protocol, [protocol, x] each."""
+    """What is drawn in an Axes."""
 
     name: str  # of the data set
     title: str
-    x: Any  # the same for all protocols, or a line for each
-    cells: Cells
-    mean: Floats
-    error: Floats
-    theory: Floats | None = None
-    points: Floats | None = None
+    axis: str  # the horizontal one
+    cells: Cells  # the first of those drawn
+    curves: Curves
 
 
-def figure_of(results: Results, how: How, x: str = "auto") -> Any:
+def figure_of(results: Results, how: Hows, x: str = "auto") -> Any:
     """Every column against epsilon; against n, d or k of the data sets, or an axis of its own, a panel per epsilon."""
-    found = _found(results, how)
-    x = {"users": "n"}.get(x, x)
-    sizes = sizes_of(results)
-    places = [cells.place.items() for every in found.values() for cells in every]
-    own = list(dict.fromkeys(dim for place in places for dim, at in place if isinstance(at, int | float)))
-    varying = varying_in(sizes)
+    panels = _panels(results, how, {"users": "n"}.get(x, x))
+    page = _drawn(results, panels, how)
+    for axis, panel in zip(page.axes, panels, strict=True):
+        at = sorted({place for curve in panel.curves.values() for place in curve["x"]})
+        if panel.axis == "ε":
+            epsilon_ticks(axis, at)
+        elif panel.axis in AXES.values():
+            axis.set_xscale("log")
+            if panel.axis != AXES["n"]:
+                size_ticks(axis, at)
+        elif all(isinstance(one, int) for one in at):
+            axis.xaxis.get_major_locator().set_params(integer=True)
+    return page.figure
+
+
+def tradeoff(results: Results, how: Hows) -> Any:
+    """Every column against the exact privacy loss, a curve per protocol over epsilon: one attribute differs, or all."""
+    whose, notes = ("users who differ in one attribute", "any two users"), dict[str, None]()
+    panels: dict[Any, Panel] = {}
+    for dataset in results:
+        for _, result, _, some in cells_by_run(results, dataset, how):
+            notes |= dict.fromkeys(loss_notes(result))
+            for cells, (words, table) in itertools.product(some, zip(whose, exact_losses(result), strict=True)):
+                title = _title(result, cells, place_name(cells.place))
+                panel = Panel(dataset, title, f"loss, {words}", cells, {})
+                curves: Any = panels.setdefault((dataset, cells.key, words), panel).curves
+                for look, *numbers in zip(cells.looks, table, cells.mean, cells.error, strict=True):
+                    curves[look] = dict(zip(("x", "mean", "error"), numbers, strict=True))
+    return _drawn(results, [*panels.values()], how, [*notes], 2 * min(2, len(results))).figure
+
+
+def _found(results: Results, how: Hows, x: str) -> list[tuple[str, str, Cells]]:
+    """What is drawn: data set, axis, cells."""
+    every = [(name, cells) for name in results for cells in shown(results, name, how, whole=True)]
+    if not every:
+        raise InputError("nothing to plot: no finished repetitions yet, or a measurement without columns")
+    own = dict.fromkeys(dim for _, cells in every for dim, at in cells.place.items() if isinstance(at, int | float))
+    varying = varying_in(sizes_of(results))
     if x not in ("auto", "epsilon", *AXES, *own):
         raise InputError(f"x={x} must be one of auto, epsilon, {', '.join([*AXES, *own])}")
     if x in AXES and x not in varying:
         raise InputError(f"x={x} needs synthetic data sets, made by size, that differ in {AXES[x]}")
-    if x == "auto":
-        x = next(iter([*varying, *own]), "epsilon")
-    panels = _panels(results, found, x, sizes)
-    page = _drawn(results, panels, how)
-    names = ["ε" if x not in (*AXES, *panel.cells.place) else AXES.get(x, x) for panel in panels]
-    for axis, panel, name in zip(page.axes, panels, names, strict=True):
-        if name == "ε":
-            epsilon_ticks(axis, results[panel.name].epsilons)
-        elif x in AXES:
-            axis.set_xscale("log")
-            if x != "n":
-                size_ticks(axis, panel.x)
-        elif all(isinstance(at, int) for at in panel.x):
-            axis.xaxis.get_major_locator().set_params(integer=True)
-    page.name_axes(names, {panel.cells.axis for panel in panels})
-    return page.figure
-
-
-def tradeoff(results: Results, how: How) -> Any:
-    """Every column against the exact privacy loss, a curve per protocol over epsilon: one attribute differs, or all."""
-    panels = [
-        Panel(name, _title(results[name], cells), loss, cells, cells.mean, cells.error)
-        for name, every in _found(results, how).items()
-        for cells in every
-        for loss in exact_losses(results[name])
-    ]
-    page = _drawn(results, panels, how, loss_notes(next(iter(results.values()))), 2 * min(2, len(results)))
-    page.name_axes(
-        ("loss, users who differ in one attribute", "loss, any two users"), {panel.cells.axis for panel in panels}
-    )
-    return page.figure
-
-
-def _found(results: Results, how: How) -> dict[str, list[Cells]]:
-    found = {name: shown(results, name, how) for name in results}
-    if not any(found.values()):
-        raise InputError("nothing to plot: no finished repetitions yet, or a measurement without columns")
+    found = []
+    for name, cells in every:
+        over, place = cells.column.over, cells.place
+        at = next(iter(varying), cells.column.x) if x == "auto" else x
+        if at not in ("epsilon", *AXES, *place):
+            at = next((dim for dim in own if dim in place), "epsilon")
+        last = over not in place or over == at or place[over] == results[name].coords[over][-1]
+        if last and (x in place or x not in own) and (cells.column.x or x != "auto"):
+            found.append((name, at, cells))
     return found
 
 
 def _title(result: Result, cells: Cells, *more: str) -> str:
     """What a panel says beside the data set: what it has of several things, or the size of the data."""
-    column = (cells.column.short or cells.column.label) if len(result.columns) > 1 else ""
+    column = cells.column.short or (cells.column.label if len(result.columns) > 1 else "")
     return ", ".join(filter(None, [*more, column])) or f"n = {result.n:,}, d = {len(result.domain)}"
 
 
-def _panels(results: Results, found: Mapping[str, list[Cells]], x: str, sizes: Mapping[str, Size]) -> list[Panel]:
-    """Against epsilon; where there is an `x`, a size of data sets or an axis of a column, against that, by epsilon."""
-    alike: dict[Any, list[tuple[Any, str, Cells]]] = {}  # what differs in x alone
-    for name in sorted(found, key=lambda name: getattr(sizes[name], x)) if x in AXES else found:
-        size = {axis: getattr(sizes[name], axis) for axis in AXES} if x in AXES else {}
-        for cells in found[name]:
-            at = {**size, **cells.place}
-            rest = tuple((dim, value) for dim, value in at.items() if dim != x)
-            alike.setdefault((cells.name, None if size else name, rest), []).append((at.get(x), name, cells))
-    panels = []
-    for (_, name, rest), some in alike.items():
-        _, first, cells = some[0]
-        known = [dim for dim in AXES if name is None and (dim == "d" or sizes[first].k is not None)]
-        words = [f"{dim} = {value:,}" for dim, value in rest if dim in known]
-        words.append(place_name({dim: value for dim, value in rest if dim in cells.place}))
-        if some[0][0] is None:
-            numbers = cells.mean, cells.error, cells.drawn_theory, cells.published
-            panels.append(Panel(first, _title(results[first], cells, *words), results[first].epsilons, cells, *numbers))
-            continue
-        for e, epsilon in enumerate(results[first].epsilons):
-            each: Any = ([getattr(one, what) for *_, one in some] for what in ("mean", "error", "drawn_theory"))
-            stacked: Any = (None if of[0] is None else np.stack([part[:, e] for part in of], axis=-1) for of in each)
-            title = _title(results[first], cells, f"ε = {show_epsilon(epsilon)}", *words)
-            panels.append(Panel(name or "", title, [at for at, *_ in some], cells, *stacked))
-    return panels
+def _panels(results: Results, how: Hows, x: str) -> list[Panel]:
+    """Against epsilon; where there is another axis, against that, by epsilon; at one, where a column asks for it.
+
+    Words on an axis of a measurement's own tell curves apart: of protocols for which they make a difference.
+    """
+    sizes, panels = sizes_of(results), dict[Any, Panel]()
+    for name, axis, cells in sorted(_found(results, how, x), key=lambda one: getattr(sizes.get(one[0]), one[1], 0)):
+        result, size = results[name], {dim: getattr(sizes[name], dim) for dim in AXES if axis in AXES}
+        told = {dim: word for dim, word in cells.place.items() if isinstance(word, str) and dim in result.coords}
+        rest = place_name({dim: at for dim, at in cells.place.items() if dim != axis and dim not in told})
+        others = [f"{dim} = {value:,}" for dim, value in size.items() if value is not None and dim != axis]
+        known = {"mean": cells.mean, "error": cells.error, "theory": cells.drawn_theory, **cells.beside}
+        known |= {"published": cells.published} if axis == "epsilon" else {}
+        for (p, look), (e, epsilon) in itertools.product(enumerate(cells.looks), enumerate(cells.epsilons)):
+            if x == "auto" and axis == cells.column.x != "epsilon" and e != len(cells.epsilons) // 2:
+                continue
+            title = _title(result, cells, *[f"ε = {show_epsilon(epsilon)}"][: axis != "epsilon"], *others, rest)
+            panel = Panel("" if size else name, title, {**AXES, "epsilon": "ε"}.get(axis, axis), cells, {})
+            curves: Any = panels.setdefault((cells.name, *panel[:3]), panel).curves
+            curve = curves.setdefault(look, {}).setdefault(", ".join(told.values()), {"x": []})
+            curve["x"].append({"epsilon": epsilon, **size, **cells.place}[axis])
+            for what, numbers in known.items():
+                if numbers is not None:
+                    curve.setdefault(what, []).append(numbers[p, e])
+    by_look = [item for panel in panels.values() for item in panel.curves.items()]
+    differing = {look for look, told in by_look if len({str(curve["mean"]) for curve in told.values()}) > 1}
+    return [panel._replace(curves=_told_apart(panel.curves, differing)) for panel in panels.values()]
+
+
+def _told_apart(by_look: Mapping[Look, Mapping[str, Any]], differing: Collection[Look]) -> Curves:
+    """A curve for each protocol, or for each of its words; the first of them looks like the protocol."""
+    curves = {}
+    for look, told in by_look.items():
+        for i, (words, curve) in enumerate(told.items()):
+            more = f", {words}" if words and look in differing else ""
+            own = look if i == 0 else Look(look.name + more, look.label, "", "")
+            if i == 0 or look in differing:
+                curves[own._replace(label=look.label + more)] = curve
+    return curves
 
 
 def _drawn(
-    results: Results, panels: Sequence[Panel], how: How, notes: Sequence[str] = (), columns: int | None = None
+    results: Results, panels: Sequence[Panel], how: Hows, notes: Sequence[str] = (), columns: int | None = None
 ) -> Page:
     """The page with the curves of all panels, and their titles."""
     from matplotlib.lines import Line2D
 
-    first = next(iter(results.values()))
-    legend = {look.label: Line2D([], [], **style(first, p)) for p, look in enumerate(first.plan.looks)}
+    drawn = styles(panel.curves for panel in panels)
+    legend = {look.label: Line2D([], [], **style) for look, style in drawn.items()}
     baseline: dict[str, Any] = {"color": "black", "linewidth": 0.8}
     if any(panel.cells.column.baseline is not None for panel in panels):
         legend["without a report"] = Line2D([], [], **baseline)
-    of_each = len([panel for panel in panels if panel.name == panels[0].name and panel.x is panels[0].x])
-    if columns is None and 1 < of_each <= MOST_BESIDE and len(panels) == of_each * len(results):
-        columns = of_each * min(2, len(results))
+    told = {label: dash for panel in panels for label, dash in zip(panel.cells.beside, BESIDE, strict=False)}
+    legend |= {label: Line2D([], [], color="black", linestyle=dash, linewidth=1) for label, dash in told.items()}
+    of_each = len([panel for panel in panels if panel.name == panels[0].name])
+    by_epsilon = len(
+        [panel for panel in panels if (panel.name, panel.cells.name) == (panels[0].name, panels[0].cells.name)]
+    )
+    if columns is None and 1 < by_epsilon <= MOST_BESIDE:
+        columns = by_epsilon
+    elif columns is None and 1 < of_each <= MOST_BESIDE and len(panels) == of_each * len(results):
+        columns = of_each * (2 if of_each == 2 < len(panels) else 1)
     page = Page(len(panels), legend, [*explained(results, panels, how), *notes], columns)
     for axis, panel in zip(page.axes, panels, strict=True):
-        curves(axis, results.get(panel.name, first), panel)
+        curves(axis, panel, drawn)
         at: Any = panel.cells.column.baseline
         if at is not None:
             axis.axhline(at, label="without a report", **baseline)
         (title,), families = lettered([panel.name], TITLE_LETTERS)
         axis.set_title(f"{title}: {panel.title}" if title else panel.title, fontsize="medium", fontfamily=families)
+    page.name_axes([panel.axis for panel in panels], [panel.cells.axis for panel in panels])
     return page
 
 
@@ -250,41 +287,52 @@ def varying_in(sizes: Mapping[str, Size]) -> list[str]:
     return sorted((axis for axis in AXES if len(values[axis] - {None}) > 1), key=lambda axis: -len(values[axis]))
 
 
-def curves(axis: Any, result: Result, panel: Panel) -> None:
+def curves(axis: Any, panel: Panel, drawn: Mapping[Look, Any]) -> None:
     """A curve with error bars for each protocol, closed forms as thin lines, published points as circles.
 
     Errors span powers of ten; a score, of which more is better, does not.
     """
-    mean, error, theory, points = panel[4:]
-    drawn = np.concatenate([part for part in (mean, theory, points) if part is not None], axis=None)
-    log = panel.cells.column.better == "smaller" and not (drawn < 0).any()  # a metric of the user's may be negative
-    for p, look in enumerate(result.plan.looks):
-        if not log and not np.isfinite(mean[p]).any():
+    every = [
+        np.asarray(c[what]) for c in panel.curves.values() for what in ("mean", "theory", "published") if what in c
+    ]
+    log = panel.cells.column.better == "smaller" and not (np.concatenate(every) < 0).any()  # of the user's own metric
+    for look, curve in panel.curves.items():
+        at, lines, mean, error = curve["x"], drawn[look], np.array(curve["mean"]), np.array(curve["error"])
+        if not log and not np.isfinite(mean).any():
             continue
-        lines, at = style(result, p), panel.x[p] if np.ndim(panel.x) == 2 else panel.x
-        bars = error[p] if np.isfinite(error[p]).any() else None  # a single repetition has no standard error
-        axis.errorbar(at, mean[p], bars, label=look.label, capsize=2, **lines)
-        if theory is not None:
-            axis.plot(at, theory[p], color=lines["color"], linewidth=0.6)
-        if points is not None and np.isfinite(points[p]).any():
-            axis.plot(at, points[p], **_CIRCLE, markeredgecolor=lines["color"])
+        bars = error if np.isfinite(error).any() else None  # a single repetition has no standard error
+        lines = {**lines, "linestyle": "-"} if panel.cells.beside else lines
+        axis.errorbar(at, mean, bars, label=look.label, capsize=2, **lines)
+        every.append(mean + error)
+        if "theory" in curve:
+            axis.plot(at, curve["theory"], color=lines["color"], linewidth=0.6)
+        if np.isfinite(curve.get("published", np.nan)).any():
+            axis.plot(at, curve["published"], **_CIRCLE, markeredgecolor=lines["color"])
+    for label, dash in zip(panel.cells.beside, BESIDE, strict=False):
+        limits, each = axis.get_ylim(), np.array([curve[label] for curve in panel.curves.values()])
+        common = np.allclose(each, each[0], rtol=1e-3, equal_nan=True)
+        for look, numbers in zip(panel.curves, each[:1] if common else each, strict=False):
+            axis.plot(at, numbers, linestyle=dash, color="black" if common else drawn[look]["color"], linewidth=1)
+        if common:  # one line for all makes no axis longer
+            axis.set_ylim(limits)
     axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
-    if log and not log_ticks(axis, np.append(drawn, mean + error)):  # Smp on tiny data: nothing to draw
+    if log and not log_ticks(axis, np.concatenate(every)):  # Smp on tiny data: nothing to draw
         axis.set_yticks([])
         axis.text(0.5, 0.5, "no estimates", transform=axis.transAxes, ha="center", va="center", fontsize=9)
     axis.tick_params(which="both", labelsize="small")
 
 
-def explained(results: Results, panels: Sequence[Panel], how: How) -> list[str]:
+def explained(results: Results, panels: Sequence[Panel], how: Hows) -> list[str]:
     """What the legend says of bars, lines, circles and an unusual run."""
     lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in results.values()) else []
-    lines += unusual(next(iter(results.values())))
-    if any(panel.theory is not None for panel in panels):
+    lines += unusual(results, next(iter(results)))
+    curves = [(panel.name, curve) for panel in panels for curve in panel.curves.values()]
+    if any("theory" in curve for _, curve in curves):
         lines.append("thin lines: closed form")
-    known = [panel.name for panel in panels if panel.points is not None]
+    known = list(dict.fromkeys(name for name, curve in curves if "published" in curve))
     if known:
         lines.append("open circles: the paper's points")
-        if how.postprocess == "clip-normalize":
+        if any(one.postprocess == DEFAULT for one in ([how] if isinstance(how, How) else how)):
             lines += caveats(known, results[known[0]].plan.looks)
         if any(results[name].plan.assignment != "balanced" for name in known):
             lines.append("the paper's users are in balanced groups, these are not")
@@ -314,7 +362,7 @@ def loss_notes(result: Result) -> list[str]:
     return [f"{words}: {', '.join(labels)}" for words, labels in found.items()]
 
 
-def frequencies(results: Results, attribute: str, how: How) -> Any:
+def frequencies(results: Results, attribute: str, hows: Hows) -> Any:
     """True and estimated frequencies of an attribute's values, a panel per data set and epsilon.
 
     Error bars are 95 % prediction intervals: where the estimate of one more collection falls.  The panels of a data set
@@ -323,6 +371,7 @@ def frequencies(results: Results, attribute: str, how: How) -> Any:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    how = only(results, hows, f"attribute={attribute}")
     having = {name: r for name, r in results.items() if attribute in r.names}
     if not having:
         names = dict.fromkeys(n for r in results.values() for n in r.names)
@@ -350,7 +399,7 @@ def frequencies(results: Results, attribute: str, how: How) -> Any:
         truth = np.where(hidden[name][values], np.nan, result.frequencies[values])
         axis.stairs(truth, edges, fill=True, color="#e4e4e4", zorder=1)
         for p, entry in enumerate(result.plan.looks):
-            look = {**style(result, p), "zorder": 2, "label": entry.label}
+            look = {**palette(result.plan.looks)[p].curve, "zorder": 2, "label": entry.label}
             if not np.isfinite(estimates[p]).any():  # Smp on tiny data: nobody ever reported
                 continue
             shift = (p + 1) / (len(result.protocols) + 1) - 0.5
@@ -370,7 +419,7 @@ def frequencies(results: Results, attribute: str, how: How) -> Any:
         notes = ["a single repetition"]
     if any(each.any() for each in hidden.values()):
         notes += [f"gaps: values of fewer than {results.min_count}", "users, and what would tell them"]
-    notes += [line.replace(" (", "\n(") for line in unusual(next(iter(having.values())))]
+    notes += [line.replace(" (", "\n(") for line in unusual(results, next(iter(having)))]
     legend = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
     look = {"loc": "outside right upper", "fontsize": 8, "title_fontsize": 8, "frameon": False}
     figure.legend(legend.values(), legend.keys(), title="\n".join(notes), **look)

@@ -15,7 +15,7 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from gpu_rsfd.errors import InputError, heed_signals
 from gpu_rsfd.files import FIGURES, StoreError, open_regular, replaced
 from gpu_rsfd.measure import MEASUREMENTS
 from gpu_rsfd.planning import Flags
-from gpu_rsfd.results.result import CELL, Header, Result, Results
+from gpu_rsfd.results.result import CELL, Result, Results
 from gpu_rsfd.store import hdf5
 from gpu_rsfd.store.hdf5 import FORMAT, Described, attribute, described, member, stored_fault
 from gpu_rsfd.store.identity import conflicts, digest_of, key_of
@@ -41,6 +41,7 @@ AGAIN = "to make it again, run the command that made it with --overwrite"
 AWAY = "remove it, or give another --output"
 
 Place = tuple[int, int]  # protocol and epsilon of a cell
+Cells = Mapping[tuple[str, float], tuple[Place, str]]  # where each cell is in the arrays, and its digest
 
 
 def resolved(output: Path) -> Path:
@@ -75,7 +76,7 @@ class Piece(NamedTuple):
     first: int
     stop: int
     key: str  # of the run
-    cells: dict[tuple[str, float], tuple[Place, str]]  # where each cell is in the arrays, and its digest
+    cells: Cells
     arrays: Mapping[str, Any]
     about: Mapping[str, Any]  # seconds, backend, device
 
@@ -168,7 +169,8 @@ def _source_of(path: Path, file: Any, size: int) -> Source:
         about = {**stored, "seconds": float(seconds[name]["seconds"])}
         key = key_of(spec, next(d for d in spec["datasets"] if d["name"] == name))
         stop = next(iter(arrays.values())).shape[2]
-        pieces.append(Piece(path, name, 0, stop, key, _cells(header), arrays, about))
+        cells = _cells(header.protocols, header.epsilons, header.plan.digest)
+        pieces.append(Piece(path, name, 0, stop, key, cells, arrays, about))
         _check_piece(pieces[-1], what)
     if not pieces:
         raise ValueError("it holds no data set")
@@ -183,12 +185,9 @@ def _safe(group: Any, name: str, size: int) -> Any:
     return node
 
 
-def _cells(header: Header) -> dict[tuple[str, float], tuple[Place, str]]:
-    return {
-        (protocol, epsilon): ((p, e), header.plan.digest(p, e))
-        for p, protocol in enumerate(header.protocols)
-        for e, epsilon in enumerate(header.epsilons)
-    }
+def _cells(protocols: Iterable[str], epsilons: Iterable[float], digest: Callable[[int, int], str]) -> Cells:
+    every = itertools.product(enumerate(protocols), enumerate(epsilons))
+    return {(protocol, epsilon): ((p, e), digest(p, e)) for (p, protocol), (e, epsilon) in every}
 
 
 def _check_piece(piece: Piece, what: Described) -> None:
@@ -219,19 +218,12 @@ def open_journal(path: Path) -> Iterator[Source]:
 
 
 def _block(path: Path, key: Mapping[str, Any], arrays: Mapping[str, Any]) -> Piece:
-    about: dict[str, Any] = {
-        "seconds": float(key["seconds"]),
-        "backend": str(key["backend"]),
-        "device": str(key["device"]),
-    }
-    first, stop, protocols = int(key["first"]), int(key["stop"]), enumerate(key["protocols"])
-    if not 0 <= first < stop < 2**63 or not 0 <= about["seconds"] < math.inf:
+    first, stop, seconds = int(key["first"]), int(key["stop"]), float(key["seconds"])
+    if not 0 <= first < stop < 2**63 or not 0 <= seconds < math.inf:
         raise ValueError("a block has no repetitions")
-    cells = {
-        (str(protocol), float(epsilon)): ((p, e), str(key["digests"][p][e]))
-        for p, protocol in protocols
-        for e, epsilon in enumerate(key["epsilons"])
-    }
+    about = {"seconds": seconds, "backend": str(key["backend"]), "device": str(key["device"])}
+    digests = key["digests"]
+    cells = _cells(map(str, key["protocols"]), map(float, key["epsilons"]), lambda p, e: str(digests[p][e]))
     return Piece(path, str(key["dataset"]), first, stop, str(key["key"]), cells, arrays, about)
 
 
@@ -255,13 +247,13 @@ class Contents:
         self.seconds: dict[str, float] = {}
         self.about: Mapping[str, Any] = {"backend": "", "device": ""}  # of the last block
         self._pieces: dict[str, list[tuple[Piece, dict[Place, Place]]]] = {name: [] for name in self.keys}
-        cells = {name: _cells(header) for name, header in want.headers.items()}
+        cells = {name: _cells(h.protocols, h.epsilons, h.plan.digest) for name, h in want.headers.items()}
         for piece in (piece for source in sources for piece in source.pieces if piece.dataset in cells):
             self._add(piece, cells[piece.dataset])
         for pieces in self._pieces.values():
             pieces.sort(key=lambda one: (one[0].first, -one[0].stop))
 
-    def _add(self, piece: Piece, cells: Mapping[tuple[str, float], tuple[Place, str]]) -> None:
+    def _add(self, piece: Piece, cells: Cells) -> None:
         known = [(*cells[cell], *found) for cell, found in piece.cells.items() if cell in cells]
         if piece.key != self.keys[piece.dataset] or any(want != has for _, want, _, has in known):
             raise InputError(f"{piece.path} is of another run")
@@ -349,9 +341,8 @@ def contents_of(path: Path) -> Iterator[Contents]:
     """
     with open_journal(journal_of(path)) as journal, open_file(path) as file:
         old, new = file.what, journal.what
-        if new.spec and not (
-            old.spec and (journal.replaces or conflicts(old.spec, new.spec, old.headers, new.headers))
-        ):
+        other = old.spec and new.spec and (journal.replaces or conflicts(old.spec, new.spec, old.headers, new.headers))
+        if new.spec and not other:
             both = Contents(new, [file, journal])
             if both.ends and all(both.ends.get(name, 0) >= done for name, done in file.done.items()):
                 yield both
@@ -391,20 +382,19 @@ def open_results(path: str | os.PathLike[str]) -> Results:
 def results_of(contents: Contents, path: Path) -> Results:
     """What users get: a result for each data set, large arrays being read when they are asked for."""
     spec = contents.want.spec
-    plain = {key: value for key, value in spec.items() if key != "datasets"}
-    about = {"package_version": __version__, **contents.about, "seconds": contents.seconds}
-    about = {name: about[name] for name in ("package_version", "backend", "device", "seconds")}
-    results = Results(spec=spec, complete=contents.complete, **about)
+    known = {"package_version": __version__, **contents.about}
+    about = {name: known[name] for name in ("package_version", "backend", "device")}
+    results = Results(spec=spec, complete=contents.complete, seconds=contents.seconds, **about)
     kind = MEASUREMENTS.get(spec["measurement"])
     for name, end in contents.ends.items():
         header, layout = contents.want.headers[name], contents.want.layouts[name]
         with refusing(path):
             measurement = None if kind is None else kind(**{f: spec[f] for f in kind.__dataclass_fields__ if f in spec})
             shown = {} if measurement is None else measurement.layout(header).columns
-        more = {column: c for column, c in shown.items() if c.of is not None}
+        columns = {**layout.columns, **{column: c for column, c in shown.items() if c.of is not None}}
         late = {a: functools.partial(_late, path.absolute(), contents.want, name, a, end) for a in layout.arrays}
-        own = layout._replace(columns={**layout.columns, **more})
-        result = results[name] = Result.made(header, range(*spec["repetitions"])[:end], plain, own, late, name)
+        own = layout._replace(columns=columns)
+        result = results[name] = Result.made(header, range(*spec["repetitions"])[:end], spec, own, late, name)
         if sum(8 * math.prod(contents.empty(name, array, end)[0]) for array in layout.arrays) <= AT_ONCE:
             result.__dict__["_read"] = {array: contents.read(name, array, end) for array in layout.arrays}
             with refusing(path):

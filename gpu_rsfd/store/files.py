@@ -13,9 +13,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from gpu_rsfd.errors import InputError, unfinished
-from gpu_rsfd.files import FIGURES, open_regular, replace_file
-
-__all__ = ["FIGURES", "locked", "replace_file"]
+from gpu_rsfd.files import open_regular
 
 LOCK_SECONDS = 0.5  # so long somebody else's lock is waited for: its holder may be about to end
 MARK = b"gpu-rsfd"  # a lock of ours begins with it; an empty one is ours as well
@@ -32,18 +30,15 @@ def locked(path: Path, wait: float = LOCK_SECONDS) -> Iterator[None]:
     with unfinished():
         try:
             try:
-                os.close(
-                    os.open(beside, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-                )  # why it can't be made is told here
+                # why it can't be made is told here
+                os.close(os.open(beside, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644))
                 lock.acquire()
                 held = beside.stat()
                 said = {"host": platform.node(), "process": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
                 beside.write_bytes(MARK + f" {json.dumps(said)}\n".encode())
             except Timeout:
-                who = _holder(beside)
-                raise InputError(
-                    f"output={path} is in use by another gpu-rsfd{who}; wait, or give another output"
-                ) from None
+                other = f"another gpu-rsfd{_holder(beside)}"
+                raise InputError(f"output={path} is in use by {other}; wait, or give another output") from None
             except OSError as error:
                 raise InputError(f"output={path} can't be written: {error.strerror}: {path.parent}") from None
             yield

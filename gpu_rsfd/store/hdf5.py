@@ -50,7 +50,7 @@ ATTRIBUTES = (
     *("format", "complete", "stream_version", "spec", "layout", "wall_time"),
     *("package_version", "numpy_version", "backend", "device"),
 )
-COLUMN_TEXTS = ("label", "better", "short", "axis", "field")  # of what tables show
+COLUMN_TEXTS = ("label", "better", "short", "axis", "field", "over", "x")  # of what tables show
 
 
 class Described(NamedTuple):
@@ -114,9 +114,8 @@ def header_of(document: Mapping[str, Any]) -> Header:
     plan.__dict__["mechanisms"] = tuple(tuple(tuple(m for _, _, m in row) for row in rows) for rows in cells)
     frequencies = np.array(document["frequencies"], np.float64)
     sums = np.add.reduceat(frequencies, domain.offsets)
-    if frequencies.shape != (domain.total,) or not (
-        (frequencies >= 0).all() and np.abs(sums - 1).max() < SUM_TOLERANCE
-    ):
+    valid = (frequencies >= 0).all() and np.abs(sums - 1).max() < SUM_TOLERANCE
+    if frequencies.shape != (domain.total,) or not valid:
         raise ValueError("frequencies")
     labels = None if document["labels"] is None else check_labels(document["labels"], domain)
     names = tuple(map(str, document["names"]))
@@ -153,15 +152,14 @@ def described(spec: Any, layout: Any, headers: Mapping[str, Any]) -> Described:
     _check_spec(spec)
     arrays = {str(name): tuple(map(str, dims)) for name, dims in layout["arrays"].items()}
     coords = {str(dim): list(values) for dim, values in layout["coords"].items()}
-    texts: Any = {name: {key: str(c[key]) for key in COLUMN_TEXTS} for name, c in layout["columns"].items()}
+    texts: Any = {name: {key: str(c[key]) for key in COLUMN_TEXTS if key in c} for name, c in layout["columns"].items()}
     columns = {str(name): Column(**column) for name, column in texts.items()}
     known = {"value", "attribute", *coords}
     named = all(name.isidentifier() and set(dims) <= known for name, dims in arrays.items())
     if not (named and arrays and all(coords.values())):  # an array of no bytes may declare any number of repetitions
         raise ValueError("layout has arrays without dimensions")
-    if not set(columns) <= {*arrays, "error"} or not all(
-        type(x) in (int, float, str) for c in coords.values() for x in c
-    ):
+    plain = all(type(x) in (int, float, str) for values in coords.values() for x in values)
+    if not set(columns) <= {*arrays, "error"} or not plain:
         raise ValueError("layout has columns without arrays")
     common = Layout(str(layout["name"]), str(layout["command"]), arrays, coords, columns, str(layout["about"]))
     found = Described(spec, {}, {})
@@ -183,9 +181,8 @@ def _check_spec(spec: Any) -> None:
     first, stop, step = spec["repetitions"]
     names = [dataset["name"] for dataset in spec["datasets"]]
     texts = [spec[key] for key in ("measurement", "assignment", "sampler", "guarantee") if key in spec]
-    if not all(isinstance(text, str) and text for text in (*names, *spec["protocols"], *texts)) or "/" in "".join(
-        names
-    ):
+    named = all(isinstance(text, str) and text for text in (*names, *spec["protocols"], *texts))
+    if not named or "/" in "".join(names):
         raise ValueError("spec has something else than names")
     if not all(type(number) is int for number in (first, stop, step, spec.get("seed", 0))):
         raise ValueError("spec has something else than whole numbers")

@@ -9,16 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from gpu_rsfd.results.result import Header
 from gpu_rsfd.spec import FIELDS
 
 # What must be equal, and what it is where a spec does not say; beside it, all that a measurement says of itself.
-SHARED: dict[str, Any] = {
-    **{option.name: option.value() for option in FIELDS if option.shared},
-    **{"stream_version": 1, "numpy_version": None},
-}
+SHARED: dict[str, Any] = {o.name: o.value() for o in FIELDS if o.shared} | {"stream_version": 1, "numpy_version": None}
 EXTENTS = {"datasets": "data sets", "protocols": "protocols", "epsilons": "epsilons"}
 # What shows in the integers of some protocols only.
 SOMETIMES = {o.name: o.value() for o in FIELDS if not o.shared and o.name not in (*EXTENTS, "repetitions")}
@@ -59,9 +57,8 @@ def conflicts(
     if not {"first", "step"}.isdisjoint(differ):
         lines.append(f"repetitions: {_range(have)} in the file, {_range(want)} asked for")
     new = {d["name"]: d for d in want["datasets"]}
-    lines += [
-        _of_data(d, new[d["name"]]) for d in have["datasets"] if _identified(d) != _identified(new.get(d["name"], d))
-    ]
+    pairs = [(d, new[d["name"]]) for d in have["datasets"] if d["name"] in new]
+    lines += [_of_data(old, now) for old, now in pairs if _identified(old) != _identified(now)]
     shared = [name for name in had if name in wanted and not lines]
     cells = [line for name in shared for line in _of_cells(name, had[name], wanted[name])]
     asked = [(key, have.get(key, usual), want.get(key, usual)) for key, usual in SOMETIMES.items() if cells]
@@ -87,18 +84,17 @@ def _of_data(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 def _of_cells(name: str, had: Header, wanted: Header) -> Iterator[str]:
     """The cells of which the integers differ."""
-    for p, protocol in enumerate(had.protocols):
-        for e, epsilon in enumerate(had.epsilons):
-            if protocol not in wanted.protocols or epsilon not in wanted.epsilons:
-                continue
-            q, f = wanted.protocols.index(protocol), wanted.epsilons.index(epsilon)
-            for j, attribute in enumerate(had.names if had.plan.digest(p, e) != wanted.plan.digest(q, f) else ()):
-                old, new = had.plan.recipe(p, e, j), wanted.plan.recipe(q, f, j)
-                where = f"at epsilon={epsilon:g}, data set {name}, attribute {attribute}"
-                if old.prior != new.prior:
-                    yield f"{protocol} has another realised prior in the file {where} (drawn by another NumPy?)"
-                elif old != new:
-                    yield f"{protocol} is another protocol in the file: {where} it is {old.words}, {new.words} now"
+    for (p, protocol), (e, epsilon) in product(enumerate(had.protocols), enumerate(had.epsilons)):
+        if protocol not in wanted.protocols or epsilon not in wanted.epsilons:
+            continue
+        q, f = wanted.protocols.index(protocol), wanted.epsilons.index(epsilon)
+        for j, attribute in enumerate(had.names if had.plan.digest(p, e) != wanted.plan.digest(q, f) else ()):
+            old, new = had.plan.recipe(p, e, j), wanted.plan.recipe(q, f, j)
+            where = f"at epsilon={epsilon:g}, data set {name}, attribute {attribute}"
+            if old.prior != new.prior:
+                yield f"{protocol} has another realised prior in the file {where} (drawn by another NumPy?)"
+            elif old != new:
+                yield f"{protocol} is another protocol in the file: {where} it is {old.words}, {new.words} now"
 
 
 def lacking(have: Mapping[str, Any], want: Mapping[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,10 +15,14 @@ from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.measure.guesses import LOOKS, right
 from gpu_rsfd.measure.reports import Chunk, chunk_size
+from gpu_rsfd.measure.rounds import HITS, Rounds
 from gpu_rsfd.planning import Plan
 from gpu_rsfd.protocols import Bits, Keep, Mechanism, Sets, Subsets, Unsampled
+from gpu_rsfd.running.experiments import run
+from gpu_rsfd.spec import Spec
 from gpu_rsfd.tape import DECISION
 from gpu_rsfd.theory.expected import Floats
+from gpu_rsfd.theory.needs import Candidates
 
 USERS = 10_000  # a share is then good to 0.01: its standard error is at most 0.005
 MORE_USERS = 40_000  # of the recommended protocol alone
@@ -35,6 +40,19 @@ class Guessed(NamedTuple):
     values: Floats  # [attribute]: of users whose value is guessed; with Smp of those who send it
     baselines: Floats  # [attribute]: the same without a report, by the commonest value
     users: int  # who were attacked; 0 if these are exact
+
+
+class OverRounds(NamedTuple):
+    """What users have spent after all rounds of a collection, and what an attacker then guesses."""
+
+    rounds: int
+    change: float  # the probability that a user draws a new value of a column before a round
+    spent: float  # mean over users
+    spent_nine_tenths: float  # what nine users in ten have spent at most
+    users: int = 0  # who were attacked; 0 without an attack
+    sampled: float = math.nan  # the share of users whose sampled attribute is guessed; NaN if they sample none
+    value: float = math.nan  # of values that are guessed
+    claim: float = math.nan  # of users of whom the surest guess of a value is right
 
 
 def exact(m: Mechanism, f: Floats) -> float:
@@ -137,6 +155,20 @@ def guessed(
 def _known(marginals: list[Floats], attribute: int, recipe: int) -> Floats:
     """What the attacker takes for the marginal of an attribute: the true one, whatever the recipe is."""
     return marginals[attribute]
+
+
+def over_rounds(asked: Rounds, spec: Spec, case: Candidates, f: Floats) -> OverRounds:
+    """What comes with the rounds of a collection under the chosen cell, of simulated users with these frequencies."""
+    (p, e), plan = case.cell, case.plan
+    users = min(USERS, MOST_WORK // (asked.rounds * plan.values))
+    attack = asked.attack and users >= FEWEST_USERS
+    users = users if attack else min(USERS, MOST_WORK // (asked.rounds * plan.d))
+    asked, data = replace(asked, attack=attack), sample(plan.domain, f, users)
+    cell: Any = {"protocols": spec.protocols[p], "epsilons": plan.epsilons[e], "repetitions": 1, "workers": 1}
+    (found,) = run(asked, data, spec, sampler="users" if attack else "marginals", **cell).values()
+    mean, _, most, _ = found["spent"][0, 0, 0, -1].tolist()
+    guesses = {name.removesuffix("_success"): float(found[name][0, 0, 0, -1]) for name in HITS if attack}
+    return OverRounds(asked.rounds, asked.change, mean, most, data.n * attack, **guesses)
 
 
 def passes(plan: Plan, most: int = USERS) -> list[tuple[int, Plan]]:

@@ -12,24 +12,27 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpu_rsfd.checks import check_users
+from gpu_rsfd.checks import check_users, integer
 from gpu_rsfd.command import command_of, own_data
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import MIN_COUNT, Dataset, Labels, publishable
+from gpu_rsfd.datasets.evolving import MOST_ROUNDS, EvolvingDataset
 from gpu_rsfd.datasets.table import looks_personal
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.late import provided
+from gpu_rsfd.measure import Rounds
 from gpu_rsfd.options import with_keywords
-from gpu_rsfd.planning import Plan
+from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.protocols import PrivacySettings, Protocol, mechanisms
 from gpu_rsfd.running.collect import Silent
 from gpu_rsfd.spec import FIELDS, Spec
-from gpu_rsfd.theory.attacked import Guessed, guessed, passes, risk_of, work_of
+from gpu_rsfd.theory.attacked import Guessed, guessed, over_rounds, passes, risk_of, work_of
 from gpu_rsfd.theory.expected import SURVEY, Accuracy, Floats, Terms, Truth, accuracies, attributes_of
 from gpu_rsfd.theory.needs import LARGEST, Candidates, PlanRow, digits, reached, read_targets
 from gpu_rsfd.theory.words import LIARS, Decision, Forecast, cut, posterior, said
 
 TIE = 1e-3  # relative: errors and losses closer than this are equal, as thresholds are rounded
+LONGITUDINAL = ("*-l-grr", "*-l-osue*")  # what is planned for rounds, if no protocol is given
 MANY = 1 << 26  # users x values; the evidence for more comes from the exact distribution of the counts
 LONG = 1 << 23  # bits that are drawn for reports; a plan that attacks with more says how far it is
 
@@ -78,6 +81,8 @@ def plan(
     attack: bool = True,
     survey: float = SURVEY,
     sensitive: str | None = None,
+    rounds: int | None = None,
+    change: float | None = None,
     **fields: Any,
 ) -> Planned:
     """Plan a collection: a recommendation in sentences, and the numbers behind it.
@@ -108,6 +113,10 @@ def plan(
         A column is useful if it tells as much as asking so many people without privacy, or is within 1 point.
     sensitive : str, optional
         The value whose probability a report raises, as "HIV=yes".  Default: the rarest one that has a label.
+    rounds : int, optional
+        Say what users have spent after so many rounds of a longitudinal protocol, and what an attacker then guesses.
+    change : float, optional
+        With `rounds`, the probability that a user draws a new value of a column before a round.  Default: 0.
     **fields
         The fields of `Spec`.
 
@@ -132,10 +141,11 @@ def plan(
     ('Smp[ADP]', 1.0)
     """
     free = spec is None and "epsilons" not in fields
+    fields = fields if rounds is None or spec is not None else {"protocols": LONGITUDINAL, **fields}
     return planned(
         as_dataset(data),
         Spec.of_command("plan", spec, fields),
-        Question(users, target, target_rmse, against, postprocess, attack, free, survey, sensitive),
+        Question(users, target, target_rmse, against, postprocess, attack, free, survey, sensitive, rounds, change),
     )
 
 
@@ -151,6 +161,18 @@ class Question(NamedTuple):
     free: bool = False  # whether the epsilon for a target may be another than those of the spec
     survey: float = SURVEY
     sensitive: str | None = None
+    rounds: int | None = None
+    change: float | None = None
+
+    def collection(self, data: Dataset, spec: Spec) -> Rounds | None:
+        """The rounds that are asked for; an error if they can't be collected."""
+        if self.rounds is None and self.change is None:
+            return None
+        rounds = integer("rounds", self.rounds, 1, MOST_ROUNDS)
+        if isinstance(data, EvolvingDataset):
+            raise InputError(f"rounds={rounds} can't be planned for {data.name!r}, whose values have rounds already")
+        plan_for(spec, data, memo=True)
+        return Rounds(rounds=rounds, change=self.change or 0.0, attack=self.attack)
 
 
 def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None = None) -> Planned:
@@ -161,7 +183,7 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
     targets = read_targets(asked.target, data.names)
     if targets and asked.target_rmse is not None:
         raise InputError("target and target_rmse exclude each other; give one of them")
-    settings, (frequencies, least) = spec.settings_for(data), _shown(data)
+    settings, (frequencies, least), collection = spec.settings_for(data), _shown(data), asked.collection(data, spec)
     rows = data if data.has_rows and data.n * data.d <= MANY else None
     searched = bool(targets) and asked.free
     truths = attributes_of(data.domain, frequencies) if searched else ()
@@ -190,6 +212,8 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
                 risk = risk_of(every, p, e, frequencies, guesses.get((p, e)), rows)
         found_rows += marked(table)
         value = _sensitive(asked.sensitive, data.names, data.labels, every, frequencies, data.n, least)
+        if collection is not None:
+            value["rounds"] = over_rounds(collection, spec, each, frequencies)
         about = Decision(data.name, each.terms.n, spec.guarantee, command=_command(data, used, each.terms.n), **value)
         decisions.append(_decided(about, each, risk, _alone(each, spec, settings)))
     return Planned(found_rows, decisions, candidates)
@@ -268,7 +292,7 @@ def _forecast(candidates: Candidates, j: int, risk: Guessed | None) -> Forecast:
     best = plan.protocols[candidates.smallest(e, range(len(plan.looks)), [j])]
     needed = None if useful else candidates.users_to_be_useful(p, e, j)
     guesses = (float(risk.values[j]), float(risk.baselines[j])) if risk else (math.nan, math.nan)
-    errors = accuracy.margin, accuracy.rmse, accuracy.hidden, truth.held
+    errors = accuracy.margin, math.sqrt(accuracy.mse), accuracy.hidden, int((truth.all > 0).sum())
     told = accuracy.survey, accuracy.seen, accuracy.silent, _lie(candidates, j)
     about = candidates.names[j], truth.k, plan.mechanism(p, e, j).name
     every: Any = *about, *errors, best, useful, needed, target, *guesses, *told
@@ -312,13 +336,8 @@ def _with_attack(row: PlanRow, plan: Plan, guesses: Mapping[tuple[int, int], Gue
     found = guesses.get((plan.protocols.index(row.protocol), plan.epsilons.index(row.epsilon)))
     if found is None:
         return row
-    return row._replace(
-        sampled=found.sampled,
-        sampled_baseline=1 / plan.d,
-        value=float(found.values.mean()),
-        value_baseline=float(found.baselines.mean()),
-        attacked_users=found.users,
-    )
+    sampled: Any = {"sampled": found.sampled, "sampled_baseline": 1 / plan.d, "attacked_users": found.users}
+    return row._replace(value=float(found.values.mean()), value_baseline=float(found.baselines.mean()), **sampled)
 
 
 def _command(data: Dataset, spec: Spec, n: int) -> str | None:

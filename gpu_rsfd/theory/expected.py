@@ -65,11 +65,6 @@ class Truth:
         self.k = len(self.all)
         self.distinct, self.places, self.times = np.unique(self.all, return_inverse=True, return_counts=True)
 
-    @property
-    def held(self) -> int:
-        """Values that anybody has."""
-        return int(np.count_nonzero(self.all))
-
 
 class Moments(NamedTuple):
     """Of the estimates of an attribute's values: cumulants are those of the estimate, in units of its deviation."""
@@ -190,10 +185,6 @@ class Accuracy:
         """The expected mean squared error."""
         each = squared_error(self.f, self.moments, self.postprocess)
         return float((each[self.truth.places] if self.alike else each).mean())
-
-    @property
-    def rmse(self) -> float:
-        return math.sqrt(self.mse)
 
     def coverage(self, width: float) -> float:
         """The expected share of the estimates that are within `width` of the truth."""

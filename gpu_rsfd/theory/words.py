@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gpu_rsfd.options import counted, show_epsilon
+from gpu_rsfd.theory.attacked import OverRounds
 from gpu_rsfd.theory.expected import TWO_SIDED
 from gpu_rsfd.theory.needs import LARGEST, Candidates, Choice, below, digits
 
@@ -81,8 +82,10 @@ class Decision:
         Whether it may be less, as for a rare value of one's own table.
     raised : float
         At most what it is after a report, as columns may depend on each other.
+    rounds : OverRounds or None
+        What is spent, and then guessed, over rounds; None if that is not asked for.
     sentences : tuple of str
-        Which, how accurate, how risky, how robust.
+        Which, how accurate, how risky, how robust; with rounds, what is spent and what is then guessed.
     more : str
         What more users or another epsilon would buy.
     left_out : str
@@ -107,6 +110,7 @@ class Decision:
     probability: float = math.nan
     bounded: bool = False
     raised: float = math.nan
+    rounds: OverRounds | None = None
     sentences: tuple[str, ...] = ()
     more: str = ""
     left_out: str = ""
@@ -174,10 +178,11 @@ def said(candidates: Candidates, decision: Decision, alone: Sequence[float]) -> 
 
     `alone`: the margins of the columns that are not left out, if the others are not collected at all.
     """
-    chosen = candidates.choice
+    chosen, rounds = candidates.choice, decision.rounds
+    over = () if rounds is None else _over_rounds(candidates, rounds)
     if chosen is None:
-        return replace(decision, sentences=_useless(candidates, decision))
-    sentences = tuple(each(candidates, decision) for each in (_which, _accurate, _risky, _robust))
+        return replace(decision, sentences=(*_useless(candidates, decision), *over))
+    sentences = *(each(candidates, decision) for each in (_which, _accurate, _risky, _robust)), *over
     more, left_out = _more(candidates, chosen), _left_out(candidates, decision, alone)
     return replace(decision, sentences=sentences, more=more, left_out=left_out)
 
@@ -193,7 +198,7 @@ def _which(candidates: Candidates, decision: Decision) -> str:
     epsilon = f"{shown} ({decision.epsilon:.2f})" if shown.startswith("ln") else shown
     if chosen.reached:
         which = "it" if tried == 1 or candidates.searched else "the smallest epsilon of those given that"
-        why = f"{which} reaches the target with {_users(decision)}"
+        why = f"{which} reaches the target with {counted(decision.users, 'user')}"
         if candidates.searched == decision.epsilon:
             why += f", and epsilon = {below(decision.epsilon):g} does not with any protocol tried"
     elif chosen.reached is False:
@@ -217,12 +222,8 @@ def _which(candidates: Candidates, decision: Decision) -> str:
     return f"Use {decision.label} with epsilon = {epsilon} under {_under(decision)}: {why}."
 
 
-def _users(decision: Decision) -> str:
-    return counted(decision.users, "user")
-
-
 def _accurate(candidates: Candidates, decision: Decision) -> str:
-    columns, rest = decision.useful or decision.columns, ""
+    columns = decision.useful or decision.columns
     if candidates.targets:
         columns = tuple(column for column in decision.columns if column.target is not None)
     if len(columns) <= MOST_COLUMNS:
@@ -237,9 +238,9 @@ def _accurate(candidates: Candidates, decision: Decision) -> str:
             numbers = dict.fromkeys(map(people, (min(asked), max(asked))))
             said += f", as accurate as asking {' to '.join(numbers).replace(' people to', ' to')} without privacy"
         seen = _seen(columns, f"in each column those of at least {percent(min(c.seen for c in columns))} of users")
-        rest = f"; {seen}" if seen else ""
+        said += f"; {seen}" if seen else ""
     truth = "the truth" if candidates.terms.against == "users" else "the population's"
-    return f"With {_users(decision)}, 95 % of the estimated shares are this close to {truth}: {said}{rest}."
+    return f"With {counted(decision.users, 'user')}, 95 % of the estimated shares are this close to {truth}: {said}."
 
 
 def _column(column: Forecast, first: bool) -> str:
@@ -289,6 +290,25 @@ def _risky(candidates: Candidates, decision: Decision) -> str:
         gain = f"guesses a user's {cut(worst.name)}{where} right {now}{good} of the time instead of {blind}"
         gain += ", the largest gain of all columns" * (not one)
     return f"{who} {gain}; {report[0].lower()}{report[1:]} {odds}.{raised}"
+
+
+def _over_rounds(candidates: Candidates, found: OverRounds) -> tuple[str, ...]:
+    """What users have spent after all rounds, and what an attacker then guesses."""
+    (p, e), plan = candidates.cell, candidates.plan
+    hides, most = plan.mechanism(p, e, 0).recipe.unsampled.hides, [max(truth.all) for truth in candidates.truths]
+    mean, nine = (math.ceil(100 * x) / 100 for x in (found.spent, found.spent_nine_tenths))
+    spent = f"With {plan.looks[p].label} and epsilon = {show_epsilon(plan.epsilons[e])}, users have spent "
+    spent += f"{'at most ' * hides}{mean:.2f} on average{f', nine in ten at most {nine:.2f},' * (nine > mean)} after "
+    spent += counted(found.rounds, "round")
+    spent += f", before each of which a value is drawn anew with probability {found.change:g}" * (found.change > 0)
+    spent += "; every further value that a user holds is paid for again, and when it changes is not hidden."
+    if not found.users:
+        return spent, "What an attacker guesses from all these reports was not simulated."
+    what = "of a user's values right", "of the surest values", "of the sampled columns"
+    pairs = (found.value, sum(most) / plan.d), (found.claim, max(most)), (found.sampled, 1 / plan.d)
+    said = [f"{100 * a:.0f} % {of} instead of {100 * b:.0f} %" for of, (a, b) in zip(what, pairs, strict=True)]
+    who = "Someone who sees all these reports, and knows each column's statistics and when values change,"
+    return spent, f"{who} guesses {', '.join(said[: 2 + hides])} (of {found.users:,} simulated users)."
 
 
 def posterior(share: float, loss: float) -> float:
@@ -374,7 +394,7 @@ def _left_out(candidates: Candidates, decision: Decision, alone: Sequence[float]
 
 def _useless(candidates: Candidates, decision: Decision) -> tuple[str, ...]:
     reachable = [column for column in decision.columns if column.users_needed is not None]
-    first = f"Under {_under(decision)}, no column is worth collecting from {_users(decision)}"
+    first = f"Under {_under(decision)}, no column is worth collecting from {counted(decision.users, 'user')}"
     tried = "" if len(candidates.plan.epsilons) == 1 else ", the largest tried"
     first += f", not even with epsilon = {show_epsilon(decision.epsilon)}{tried}: each would tell {_less(candidates)}."
     if not reachable:

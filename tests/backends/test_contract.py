@@ -2,13 +2,13 @@
 
 import math
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import ClassVar
 
 import native_builds
 import numpy as np
 import pytest
 from cuda_standin import needs_compiler
+from doc_tables import tables
 from literal_attack import given_fake, given_value
 
 import gpu_rsfd
@@ -168,7 +168,7 @@ def test_repetitions_and_progress(backend):
 
 def test_the_docs_say_which_backend_knows_which_noise():
     """One table; and `auto` takes the first backend that knows every noise, and says why."""
-    text = (Path(gpu_rsfd.__file__).parents[1] / "docs" / "protocols.md").read_text(encoding="utf-8")
+    text = tables.forms()
     forms = {form.__name__: form for form in (Keep, Sets, Bits, Subsets)}
     known = known_noises()
     for name, form in forms.items():

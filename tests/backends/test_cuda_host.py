@@ -13,8 +13,7 @@ from cuda_standin import PTX, SEED, WAYS, check, crafted, in_memory, launches, n
 
 import gpu_rsfd
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
-from gpu_rsfd.backends.cpu.counting import Task
-from gpu_rsfd.backends.cpu.counting import run as run_on_cpu
+from gpu_rsfd.backends.cpu.counting import Task, run_task
 from gpu_rsfd.backends.cuda import backend as backend_module
 from gpu_rsfd.backends.cuda import devices, runner
 from gpu_rsfd.backends.cuda.backend import CupyBackend, DeviceLost, Limits
@@ -151,7 +150,7 @@ def test_the_last_of_very_many_users(machine, n, law, assignment):
                 job.unpack(replace(part, first_user=0), counts, sampled)
             stop = min((start + 3) * LANES, n)
             task = Task(start * LANES, stop, n, 2, assignment, tuple(repetitions), plan.attributes, True)
-            right = run_on_cpu(task, SEED, Columns(data))
+            right = run_task(Columns(data), task, SEED)
             assert np.array_equal(sampled, right.sampled)
             for a, b in zip(counts, right.counts, strict=True):
                 assert np.array_equal(a, b)

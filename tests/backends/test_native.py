@@ -235,14 +235,15 @@ def test_threads_of_the_caller_share_a_backend(expected, workers):
 @pytest.mark.parametrize("users", [2**32 + 65, 2**53])
 def test_the_last_of_very_many_users(users):
     """Balanced assignment of more than 2**32 users is another arithmetic."""
-    from gpu_rsfd.backends.cpu.counting import Task, run
+    from gpu_rsfd.backends.cpu.counting import Task, run_task
     from gpu_rsfd.backends.native.tables import Held
 
     start = (users - 1) // 64 * 64 - 640
     attributes = Plan.of((3, 4, 2), ("rsfd-grr", "smp-oue", "rsfd-oue-r"), [1.0]).attributes
     columns = [np.arange(users - start, dtype=np.uint8) % np.uint8(k) for k in (3, 4, 2)]
     for assignment in ("uniform", "balanced"):
-        theirs = run(Task(start, users, users, 3, assignment, (5,), attributes, True), 1, lambda j, *_: columns[j])
+        task = Task(start, users, users, 3, assignment, (5,), attributes, True)
+        theirs = run_task(lambda j, *_: columns[j], task, 1)
         tables = Tables(attributes, 3, assignment)
         groups = slice(start // 64, -(-users // 64))
         ours = tables.count(

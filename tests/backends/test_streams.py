@@ -1,4 +1,4 @@
-"""Every stream of random words is in the table of tape.py, and nothing else draws."""
+"""Every stream of random words is one of those that tape.py names, and nothing else draws."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,10 @@ from gpu_rsfd import tape
 from gpu_rsfd.backends.exact.substreams import Streams
 from gpu_rsfd.protocols.priors import Prior
 from gpu_rsfd.theory import attacked
+
+TAPE = (tape.DATA, tape.ASSIGN, tape.VALUE, tape.BITS, tape.BALANCE, tape.MEMO, tape.CHOICE, tape.FAKES)
+SAMPLERS = [first + use for first in (tape.COUNTS, tape.MARGINALS) for use in range(4)]
+STREAMS = (*TAPE, *SAMPLERS, tape.PRIORS, tape.DECISION)
 
 
 @pytest.fixture
@@ -40,7 +44,7 @@ def used(monkeypatch):
     return found
 
 
-def test_the_table_has_every_stream_that_is_used_and_no_other(used):
+def test_every_stream_that_is_named_is_used_and_no_other(used):
     data = gpu_rsfd.SyntheticDataset(300, (3, 4), "zipf:1.1", seed=1)
     protocols = ["rsfd-grr", "rsfd-oue-r", "rsrfd-grr", "smp-adp"]
     for sampler in ("users", "counts", "marginals"):
@@ -53,9 +57,8 @@ def test_the_table_has_every_stream_that_is_used_and_no_other(used):
     Prior.of("dirichlet:1").thresholds((3, 4))
     attacked.sample(data.domain, data.frequencies, 100)
     # the sampled attributes of the sampler `counts` are on the tape
-    assert used == set(tape.STREAMS) - {tape.COUNTS}
+    assert used == set(STREAMS) - {tape.COUNTS}
 
 
 def test_streams_are_distinct():
-    assert len(tape.STREAMS) == 8 + 4 + 4 + 2
-    assert {tape.PRIORS, tape.DECISION, *range(8), *range(16, 24)} == set(tape.STREAMS)
+    assert sorted(STREAMS) == [*range(8), *range(16, 24), 32, 33]  # as published: a number stays what it is

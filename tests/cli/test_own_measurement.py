@@ -1,6 +1,7 @@
 """A measurement of one's own, in Python and by `gpu-rsfd run`: the file, its extension, parts, processes, refusals."""
 
 import re
+import runpy
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -198,13 +199,16 @@ def test_bad_input(words, message, folder, monkeypatch, capsys):
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """What the page's blocks define when they are run one after the other, in a folder of their own."""
+    """What the page's blocks and the files that it includes define, when they are run in a folder of their own."""
     text = (ROOT / "docs" / "own-measurement.md").read_text("utf-8")
     space = {"__name__": "page"}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("page"))
+        patch.syspath_prepend(ROOT / "examples")
         for block in re.findall(r"```python\n(.*?)```", text, re.S):
             exec(block, space)
+        for name in re.findall(r"```{literalinclude} (.*)\n", text):
+            space |= runpy.run_path(str(ROOT / "docs" / name), run_name="__main__")
     return space
 
 

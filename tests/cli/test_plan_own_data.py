@@ -107,11 +107,10 @@ def test_words_come_first_then_columns_then_the_table(monkeypatch, capsys, peopl
     assert sweep.endswith(" --epsilon 1.0,3.0 --repetitions 100 --seed 0 --guarantee user --output people.h5")
 
 
-def test_the_docs_show_what_is_printed(monkeypatch, capsys):
+def test_the_docs_run(monkeypatch, capsys):
+    """What `plan` prints is put into the page when the site is built."""
     text = (ROOT / "docs" / "decision.md").read_text("utf-8")
-    lines = planned(monkeypatch, capsys, ROOT, "--dataset", "examples/people.csv", "--bins", "age=8").splitlines()
-    end = lines.index("") + 7  # the table of columns
-    assert "\n".join(line.rstrip() for line in lines[:end]) == text.split("```\n")[1].rstrip()
+    assert "_generated/plan.txt" in text
     (python,) = re.findall(r"```python\n(.*?)```", text, re.S)
     monkeypatch.chdir(ROOT)
     found = {}

@@ -1,8 +1,7 @@
-"""The client of docs/collect.md against the test vectors, and the page of estimates, in a real browser."""
+"""The client in JavaScript against the test vectors, and the page of estimates, in a real browser."""
 
 import json
 import os
-import re
 import shutil
 from pathlib import Path
 
@@ -17,7 +16,7 @@ NAMES = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chro
 BROWSER = os.environ.get("GPU_RSFD_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
 if BROWSER is None:
     pytest.skip("no Chromium on this machine (apt install chromium)", allow_module_level=True)
-DOCS = Path(__file__).parents[2] / "docs" / "collect.md"
+CLIENT = Path(__file__).parents[2] / "examples" / "client.js"
 COLUMNS = {"sex": ["female", "</script><b>"], "age": "-inf:0:18:65:inf", "city": ["Graz", "Wien", "none"]}
 MISSING = {"city": "none", "age": "no answer"}
 
@@ -31,7 +30,7 @@ def page():
 
 
 def test_the_client_in_the_docs(page):
-    (source,) = re.findall(r"```javascript\n(.*?)```", DOCS.read_text(), re.S)
+    source = CLIENT.read_text(encoding="utf-8")
     made = gpu_rsfd.collection(COLUMNS, "smp-grr", 1.0, missing=MISSING)
     page.goto("about:blank")
     page.evaluate(f"() => {{ {source}\nObject.assign(globalThis, {{ check, randomise, place }}); }}")

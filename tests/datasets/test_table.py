@@ -55,7 +55,7 @@ def test_functions_take_what_is_declared():
             assert f"    {option.name} : {option.type_text}\n        {option.help}" in function.__doc__
     for option in options.OPTIONS:
         text = option.example.strip("'")
-        option.check(option.read([text] if option.many else text, ()))
+        option.check(option.read([text] if option.many else text))
     with pytest.raises(gpu_rsfd.InputError, match=r"unknown option 'colums' of a table; did you mean columns\?"):
         gpu_rsfd.load_table("t.csv", colums=["a"])
 

@@ -1,4 +1,4 @@
-"""The scripts of docs/clusters.md, run as they stand; `srun` is a stand-in that starts tasks on this machine."""
+"""The scripts that docs/clusters.md shows, run as they stand; `srun` is a stand-in that starts tasks here."""
 
 import os
 import re
@@ -26,9 +26,10 @@ COMMANDS = {
 }
 
 
-def script(beginning):
-    (found,) = (s for s in re.findall(r"```bash\n(.*?)```", PAGE, re.S) if beginning in s)
-    return found
+SCRIPTS = {
+    Path(name).name: (ROOT / "docs" / name).read_text(encoding="utf-8")
+    for name in re.findall(r"```{literalinclude} (.*\.sh)\n", PAGE)
+}
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def check(folder):
 
 
 def test_the_array(folder):
-    text = script("--array=1-16").replace("PARTS=16", "PARTS=2").replace("srun ", "")
+    text = SCRIPTS["array.sh"].replace("PARTS=16", "PARTS=2").replace("srun ", "")
     for number in ("1", "2"):
         done = run(folder, text, SLURM_ARRAY_TASK_ID=number, SLURM_CPUS_PER_TASK="1")
         assert done.returncode == 0, done.stderr
@@ -71,7 +72,7 @@ def test_the_array(folder):
 
 
 def test_dask_in_a_job(folder):
-    done = run(folder, script("rsfd-dask"), SLURM_JOB_ID="7")
+    done = run(folder, SCRIPTS["dask-job.sh"], SLURM_JOB_ID="7")
     assert done.returncode == 0, done.stderr
     check(folder)
     assert not list((folder / "work").glob("scheduler*"))
@@ -81,7 +82,7 @@ def test_tls(folder):
     """The certificate of the page, and a cluster that only its holders reach."""
     if shutil.which("openssl") is None:
         pytest.skip("needs openssl")
-    done = run(folder, script("openssl req"))
+    done = run(folder, SCRIPTS["dask-tls.sh"])
     assert done.returncode == 0, done.stderr
     check(folder)
     assert "tls://" in done.stderr
@@ -90,7 +91,6 @@ def test_tls(folder):
 
 
 def test_every_script_is_valid():
-    scripts = re.findall(r"```bash\n(.*?)```", PAGE, re.S)
-    assert len(scripts) == 4
-    for text in scripts:
+    assert len(SCRIPTS) == 3
+    for text in (*SCRIPTS.values(), *re.findall(r"```bash\n(.*?)```", PAGE, re.S)):
         assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0

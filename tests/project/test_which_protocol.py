@@ -1,36 +1,33 @@
 """The page "Which protocol?" is what its script makes of the registry."""
 
-import importlib.util
 from pathlib import Path
 
 import pytest
+from doc_tables import tables, which_protocol
 
 from gpu_rsfd import PrivacySettings, mechanisms
 from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.theory import expected_mse
 
-DOCS = Path(__file__).parents[2] / "docs"
+PAGE = Path(__file__).parents[2] / "docs" / "which-protocol.md"
 
 
 @pytest.fixture(scope="module")
 def script():
-    spec = importlib.util.spec_from_file_location("which_protocol", DOCS / "which_protocol.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return which_protocol
 
 
-def test_the_page_is_up_to_date(script):
-    text = script.PAGE.read_text("utf-8")
-    assert text == script.updated(text), "run: python docs/which_protocol.py"
-    assert script.table() in text
+def test_the_page_has_table_and_figure(script):
+    text = PAGE.read_text("utf-8")
+    assert "{include} _generated/which-protocol.inc" in text
+    assert f"{script.sentences()}\n\n{script.table()}" == tables.TABLES["which-protocol"]()
     assert f"]({script.FIGURE.name})" in text
     assert script.FIGURE.exists()
 
 
 def test_cells_are_the_best_at_an_equal_guarantee(script):
     """Read from the page: no protocol of the family has a smaller error by more than 1 %, and the loss is kept."""
-    text = script.PAGE.read_text("utf-8")
+    text = script.table()
     lines = [
         [cell.strip(" *") for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")
     ]

@@ -17,6 +17,7 @@ from gpu_rsfd.backends import literal
 from gpu_rsfd.measure import reports as chunks
 from gpu_rsfd.planning import rates_of
 from gpu_rsfd.protocols import Bits, Keep, Mechanism, PrivacySettings, exposure, mechanisms, own, registry
+from gpu_rsfd.protocols.noise import keep_loss
 from gpu_rsfd.protocols.own import load_protocols
 from gpu_rsfd.results.result import Results
 from gpu_rsfd.show import page, planned, plots
@@ -388,7 +389,7 @@ def test_a_wrong_loss_is_found(monkeypatch):
             with pytest.raises(InputError, match=r"states a loss of .* all reports together show"):
                 list(contract._losses(COPIES[name]))
     rule = COPIES["smp-oue"].variants[0]
-    understated = replace(rule, noise=replace(rule.noise, loss=own.keep_loss, form=Keep))  # ln(p / q), too little
+    understated = replace(rule, noise=replace(rule.noise, loss=keep_loss, form=Keep))  # ln(p / q), too little
     with pytest.raises(InputError, match=r"states a loss of .* all reports together show"):
         list(contract._losses(replace(COPIES["smp-oue"], variants=(understated,))))
 
@@ -454,11 +455,11 @@ def test_reports_in_chunks_that_differ_are_found(monkeypatch):
 def test_a_sampler_with_another_distribution_is_found(monkeypatch):
     from gpu_rsfd.backends.exact import draws
 
-    right = draws.Known.draw_bits
+    right = draws.DRAWS[Bits]
 
-    def doubled(self, *arguments):
-        for i, counts in right(self, *arguments):
-            yield i, counts + (counts > 30)
+    def doubled(*arguments):
+        counts = right(*arguments)
+        return counts + (counts > 30)
 
     monkeypatch.setitem(draws.DRAWS, Bits, doubled)
     with pytest.raises(InputError, match=r"is biased: .*\(counts"):

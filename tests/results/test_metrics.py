@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from doc_tables import tables as doc_tables
 
 import gpu_rsfd
 from gpu_rsfd.results.estimate import DEFAULT, POSTPROCESS, STORED, Context
@@ -203,7 +204,7 @@ def test_a_file_without_counts_has_its_stored_errors_alone(tmp_path):
 
 
 def test_the_docs_list_every_metric_and_postprocessing():
-    text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
+    text = f"{doc_tables.metrics()}\n{doc_tables.postprocessings()}"
     metrics = {name: as_metric(name) for name in metric_names()}
     rows = {name: f"{m.summary}{' Larger is better.' * m.larger_is_better}" for name, m in metrics.items()}
     rows |= {name: first_line(function) for name, function in POSTPROCESS.items()}

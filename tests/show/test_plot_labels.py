@@ -130,13 +130,14 @@ def test_every_protocol_has_a_style_and_what_coincides_is_hollow():
     protocols = [*REGISTRY, mine, odd]
     data = gpu_rsfd.SyntheticDataset(50, (3, 4))
     result = gpu_rsfd.simulate(data, epsilons=[1.0], protocols=protocols, repetitions=1, workers=1)
-    styles = {name: plots.style(result, p) for p, name in enumerate(result.protocols)}
-    assert (styles["mine"]["marker"], styles["mine"]["color"]) == ("H", "#123456")
-    assert len({(s["marker"], s["linestyle"], s["color"]) for s in styles.values()}) == len(protocols)
-    of_smp = {s["color"] for name, s in styles.items() if name.startswith("smp-")}
+    styles = dict(zip(result.protocols, palette(result.plan.looks), strict=True))
+    assert (styles["mine"].marker, styles["mine"].colour) == ("H", "#123456")
+    assert len(set(styles.values())) == len(protocols)
+    of_smp = {style.colour for name, style in styles.items() if name.startswith("smp-")}
     assert len(of_smp) == 1  # of so many, a family has a colour
-    assert len({styles[f"{solution}-grr"]["marker"] for solution in ("smp", "spl", "rsfd")}) == 1
-    hollow = {name for name, s in styles.items() if s["markerfacecolor"] == "none"}
+    assert len({styles[f"{solution}-grr"].marker for solution in ("smp", "spl", "rsfd")}) == 1
+    curves = zip(result.protocols, result.plot().axes[0].containers, strict=True)
+    hollow = {name for name, curve in curves if curve.lines[0].get_markerfacecolor() == "none"}
     assert {"mine", "odd", "rsfd-adp"} <= hollow
     assert not {"rsfd-grr", "rsfd-oue-z"} & hollow
 

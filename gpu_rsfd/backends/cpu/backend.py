@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpu_rsfd.backends.base import Backend, Progress, check_noises
-from gpu_rsfd.backends.cpu.counting import COUNTERS, Task, TaskCounts, run
-from gpu_rsfd.backends.pool import Columns, Pool, Work
+from gpu_rsfd.backends.cpu.counting import COUNTERS, Task, run_task
+from gpu_rsfd.backends.pool import Pool, Work
 from gpu_rsfd.checks import MAX_USERS, integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.planning import Counts, Plan
@@ -24,11 +24,6 @@ INLINE_POSITIONS = 1 << 25  # less work than this is not worth starting processe
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def run_task(columns: Columns, task: Task, seed: int) -> TaskCounts:
-    """What a worker does."""
-    return run(task, seed, columns)
 
 
 class NumpyBackend(Backend):
@@ -66,10 +61,6 @@ class NumpyBackend(Backend):
         if self._given is None:
             self.pool.close()
 
-    @property
-    def device(self) -> str:
-        return f"{self.workers} CPU process{'es' if self.workers > 1 else ''}"
-
     def batch_multiple(self, n: int) -> int:
         """Repetitions that keep every worker busy with full batches."""
         return self.shape(n)[1] * self.workers
@@ -104,11 +95,8 @@ class NumpyBackend(Backend):
         counts, sampled = plan.zeros(repetitions)
         tasks = list(self.tasks(plan, dataset.n, repetitions))
         small = plan.positions(dataset.n) * len(repetitions) < INLINE_POSITIONS
-        if self._given is None and (small or self.workers == 1 or len(tasks) == 1):
-            columns = Columns(dataset)
-            results: Iterator[TaskCounts] = (run(task, seed, columns) for task in tasks)
-        else:
-            results = self.pool.map(dataset, self._work, ((task, seed) for task in tasks))
+        pool = Pool(1) if self._given is None and (small or len(tasks) == 1) else self.pool
+        results = pool.map(dataset, self._work, ((task, seed) for task in tasks))
         for task, result in zip(tasks, results, strict=True):
             rows = slice(repetitions.index(task.repetitions[0]), repetitions.index(task.repetitions[-1]) + 1)
             for attribute, part in zip(task.attributes, result.counts, strict=True):

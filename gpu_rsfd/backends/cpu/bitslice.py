@@ -12,7 +12,6 @@ import numpy.typing as npt
 from gpu_rsfd.tape import LANES, LEVELS, ONE, Words
 
 _POPCOUNT_VALUES = 64  # up to about this many values, popcounts beat numpy.bincount
-_FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 
 def pack(flags: npt.NDArray[Any]) -> Words:
@@ -42,10 +41,7 @@ def one_hot(planes: Sequence[Words], among: Words, k: int) -> Iterator[Words]:
 
 def valid_lanes(users: int) -> Words:
     """[groups]: the lanes that belong to a user; only the last word can have others."""
-    words = np.full(-(-users // LANES), _FULL)
-    if users % LANES:
-        words[-1] = np.uint64((1 << users % LANES) - 1)
-    return words
+    return pack(np.arange(-(-users // LANES) * LANES) < users)
 
 
 # Rows of a digit table: the 24 digits, then `a & b` and `a | b` of each pair of neighbouring digits (2 i, 2 i + 1).

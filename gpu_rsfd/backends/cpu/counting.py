@@ -27,9 +27,8 @@ from gpu_rsfd.backends.cpu.bitslice import (
 )
 from gpu_rsfd.backends.cpu.subsets import chosen
 from gpu_rsfd.planning import AttributePlan, Counts
-from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Subsets, Unsampled
 from gpu_rsfd.protocols.designs import Design
-from gpu_rsfd.protocols.form import Thresholds, implementation
+from gpu_rsfd.protocols.form import Bits, Keep, Recipe, Sets, Subsets, Thresholds, Unsampled, implementation
 from gpu_rsfd.tape import LANES, LEVELS, Codes, Tape, Words, code_dtype, fake_values, keep_draw, scale
 
 SUBSET_CELLS = 1 << 20  # users x values that subsets are chosen for at a time
@@ -86,10 +85,7 @@ class _Users:
 
     def padded(self, codes: Codes) -> Codes:
         """[..., user] codes with zeros for the lanes that are nobody's."""
-        out = np.empty((*codes.shape[:-1], self.lanes), codes.dtype)
-        out[..., : self.n] = codes
-        out[..., self.n :] = 0
-        return out
+        return np.pad(codes, [*[(0, 0)] * (codes.ndim - 1), (0, self.lanes - self.n)])
 
     def digits(self, column: int, out: npt.NDArray[np.uint64]) -> None:
         """out [level, repetition, group] = the binary digits of U; nobody's U is the largest: never < a threshold."""
@@ -99,8 +95,8 @@ class _Users:
             out[:, :, -1] |= ~self.valid[-1]
 
 
-def run(task: Task, seed: int, read: ColumnReader) -> TaskCounts:
-    """All counts of a task.  `read` gives the users' codes."""
+def run_task(read: ColumnReader, task: Task, seed: int) -> TaskCounts:
+    """All counts of a task: what a worker does.  `read` gives the users' codes."""
     users = _Users(task, Tape(seed))
     counts = [_Column(users, attribute, read).counts() for attribute in task.attributes]
     sampled = None

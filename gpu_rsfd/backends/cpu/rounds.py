@@ -92,8 +92,7 @@ class Users:
         place = round if self.sampling == "fresh" else 0
         if self._sampled[0] != place:
             everyone = self.plan.assignment, self.repetition, self.n, self.plan.d
-            words = self.tape.assigned_words(*everyone, self.start, self.stop, place)
-            self._sampled = place, words.astype(np.int64)
+            self._sampled = place, self.tape.assigned(*everyone, self.start, self.stop, place)
         return self._sampled[1]
 
     def words(self, stream: int, some: npt.NDArray[np.int64], places: Any, count: int) -> Any:
@@ -110,13 +109,6 @@ class Users:
         found = self.keys(CHOICE, j, self.plan.domain[j]) * np.uint64(cells) >> np.uint64(32)
         return np.ascontiguousarray(found.T.astype(np.uint32))
 
-    def permutation(self, j: int, k: int) -> npt.NDArray[np.int64]:
-        """[user, value]: the rank of each value's key."""
-        order = np.argsort(self.keys(FAKES, j, k), axis=1, kind="stable")
-        ranks = np.empty_like(order)
-        np.put_along_axis(ranks, order, np.arange(k)[None], axis=1)
-        return ranks
-
 
 class Attribute:
     """An attribute of some users, and what it is sent by."""
@@ -132,7 +124,11 @@ class Attribute:
 
     @cached_property
     def permuted(self) -> npt.NDArray[np.int64]:
-        return self.users.permutation(self.j, self.k)
+        """[user, value]: the rank of each value's key."""
+        order = np.argsort(self.users.keys(FAKES, self.j, self.k), axis=1, kind="stable")
+        ranks = np.empty_like(order)
+        np.put_along_axis(ranks, order, np.arange(self.k)[None], axis=1)
+        return ranks
 
     def reports(self, rounds: range, at_once: int = 0) -> Iterator[tuple[int, int, slice, Any]]:
         """(round, number of the sender, values, what is sent), round by round from 0 on.

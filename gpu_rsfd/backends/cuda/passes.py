@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from gpu_rsfd.backends.cuda.kernels import PAIRED, UNARY
 from gpu_rsfd.planning import AttributePlan, Counts
-from gpu_rsfd.protocols import Bits, Keep, Recipe, Sets, Unsampled
 from gpu_rsfd.protocols.designs import Design
-from gpu_rsfd.protocols.form import Thresholds
+from gpu_rsfd.protocols.form import Bits, Keep, Recipe, Sets, Thresholds, Unsampled
 from gpu_rsfd.tape import LEVELS, ONE
 
 _ROUNDS, _WEYL = 10, 0x9E3779B97F4A7C15

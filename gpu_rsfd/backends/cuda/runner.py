@@ -330,7 +330,7 @@ class Runner:
         cp, dataset, k, groups = self._cp, job.dataset, a.plan.k, stop - start
         planes = cp.empty((a.digits, groups), U64)
         if type(dataset) is SyntheticDataset:
-            table = dataset.thresholds(k)
+            table = dataset.thresholds[k]
             thresholds = None if table is None else copied(table)
             where = (U64(start), U32(groups), U32(k), U32(a.digits))
             args: tuple[Any, ...] = (key_of(dataset.seed), U32(a.plan.index), *where, thresholds, planes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -24,24 +25,19 @@ def ones(draw: np.random.Generator, threshold: int, users: Counts, rows: int) ->
     return draw.binomial(users, threshold / ONE, (*users.shape[:2], rows))
 
 
-def kept_or_uniform(
-    draw: np.random.Generator, keep: float, holders: Counts, reporters: Counts | int, rows: int
+def kept_or_any(
+    draw: np.random.Generator, keep: float, design: Design | None, holders: Counts, reporters: Counts | int, rows: int
 ) -> Counts:
-    """GRR: a value is kept with probability keep = p - q, else it is uniform over all k values."""
-    kept = draw.binomial(holders, keep, (*holders.shape[:2], rows))
-    kept += uniform_values(draw, reporters - kept.sum(axis=1, keepdims=True), holders.shape[1])
-    return kept
+    """A value is kept with probability keep = p - q, else it is uniform over all k values.
 
-
-def kept_or_any_message(
-    draw: np.random.Generator, keep: float, design: Design, holders: Counts, reporters: Counts | int, rows: int
-) -> Counts:
-    """Message sets: a member of the value's set with probability keep, else a uniform one of all messages.
-
-    The members are drawn user by user, or set by set where there are more users than members of sets.
+    Message sets: a member of the value's set with probability keep, else a uniform one of all messages.  The members
+    are drawn user by user, or set by set where there are more users than members of sets.
     """
     kept = draw.binomial(holders, keep, (*holders.shape[:2], rows))
     others = reporters - kept.sum(axis=1, keepdims=True)
+    if design is None:
+        kept += uniform_values(draw, others, holders.shape[1])
+        return kept
     attributes, k, size = len(holders), holders.shape[1], design.size
     sent = uniform_values(draw, others, design.messages).swapaxes(1, 2)  # [attribute, row, message]
     if kept.sum() > k * size * attributes * rows:
@@ -222,68 +218,56 @@ class Known:
 
     def draw(self, streams: Streams, row: int, rows: int) -> Iterator[tuple[int, Counts]]:
         """The counts of each recipe, [attribute, value, row]."""
-        for family in self.part.families:
-            draw = implementation(DRAWS, self.part.recipes[family[0]].noise, "the samplers")
-            yield from draw(self, family, streams, row, rows)
-
-    def draw_keep(self, family: list[int], streams: Streams, row: int, rows: int) -> Iterator[tuple[int, Counts]]:
-        """`Keep` and `Sets`: nothing is shared."""
-        for i in family:
-            recipe = self.part.recipes[i]
-            keep = recipe.noise.integers[0] / KEEP_ONE
-            yield i, self._keep(recipe, keep, streams.at(RECIPE, self.part.recipe_address(recipe), row), rows)
-
-    def draw_bits(self, family: list[int], streams: Streams, row: int, rows: int) -> Iterator[tuple[int, Counts]]:
-        """`Bits` of equal tp: the 1s of those who encode the value are shared."""
         recipes = self.part.recipes
-        first = recipes[family[0]]
-        encoded, reporters = self.reports(first)
-        tp = first.noise.integers[0]
-        own = ones(streams.at(OWN, self.part.family_address(first), row), tp, encoded, rows)
-        others = reporters - encoded
-        for i in family:
-            _, tq = recipes[i].noise.integers
-            yield i, own + ones(streams.at(RECIPE, self.part.recipe_address(recipes[i]), row), tq, others, rows)
+        for family in self.part.families:
+            first = recipes[family[0]]
+            count, shared = implementation(DRAWS, first.noise, "the samplers"), None
+            if (alike := first.noise.shared_address) is not None:  # the 1s of those who encode the value
+                encoded, reporters = self.reports(first)
+                draw = streams.at(OWN, self.part.address_of(first, alike), row)
+                shared = ones(draw, first.noise.integers[0], encoded, rows), reporters - encoded
+            for i in family:
+                draw = streams.at(RECIPE, self.part.address_of(recipes[i], recipes[i].noise.address), row)
+                yield i, count(self, recipes[i], draw, rows, shared)
 
-    def draw_subsets(self, family: list[int], streams: Streams, row: int, rows: int) -> Iterator[tuple[int, Counts]]:
-        """`Subsets`: nothing is shared."""
-        for i in family:
-            recipe = self.part.recipes[i]
-            draw = streams.at(RECIPE, self.part.recipe_address(recipe), row)
-            p, size = recipe.noise.p(self.part.k), recipe.noise.integers[1]
-            yield i, subsets(draw, p, size, self.reports(recipe)[0], rows)
+    def bits(self, recipe: Recipe, draw: np.random.Generator, rows: int, shared: tuple[Counts, Counts]) -> Counts:
+        """`Bits`: the 1s of those who encode the value are the same for equal tp."""
+        own, others = shared
+        return own + ones(draw, recipe.noise.integers[1], others, rows)
 
-    def draw_chain(self, family: list[int], streams: Streams, row: int, rows: int) -> Iterator[tuple[int, Counts]]:
-        """`Chain`: one report of it, with the p and q of both steps; nothing is shared."""
-        for i in family:
-            recipe = self.part.recipes[i]
-            noise, k, draw = recipe.noise, self.part.k, streams.at(RECIPE, self.part.recipe_address(recipe), row)
-            (encoded, reporters), shape = self.reports(recipe), (*self.holders.shape[:2], rows)
-            if recipe.unary:
-                ones = draw.binomial(encoded, noise.p(k), shape)
-                yield i, ones + draw.binomial(reporters - encoded, noise.q(k), shape)
-            else:
-                yield i, self._keep(recipe, noise.p(k) - noise.q(k), draw, rows)
+    def subsets(self, recipe: Recipe, draw: np.random.Generator, rows: int, _: None) -> Counts:
+        p, size = recipe.noise.p(self.part.k), recipe.noise.integers[1]
+        return subsets(draw, p, size, self.reports(recipe)[0], rows)
 
-    def _keep(self, recipe: Recipe, keep: float, draw: np.random.Generator, rows: int) -> Counts:
+    def chain(self, recipe: Recipe, draw: np.random.Generator, rows: int, _: None) -> Counts:
+        """`Chain`: one report of it, with the p and q of both steps."""
+        p, q = recipe.noise.p(self.part.k), recipe.noise.q(self.part.k)
+        if not recipe.unary:
+            return self._kept(recipe, p - q, draw, rows)
+        (encoded, reporters), shape = self.reports(recipe), (*self.holders.shape[:2], rows)
+        return draw.binomial(encoded, p, shape) + draw.binomial(reporters - encoded, q, shape)
+
+    def kept(self, recipe: Recipe, draw: np.random.Generator, rows: int, _: None) -> Counts:
+        """`Keep` and `Sets`."""
+        return self._kept(recipe, recipe.noise.integers[0] / KEEP_ONE, draw, rows)
+
+    def _kept(self, recipe: Recipe, keep: float, draw: np.random.Generator, rows: int) -> Counts:
         encoded, reporters = self.reports(recipe)
         if recipe.prior is not None:  # the fakes have a distribution of their own
             mine = self.sampled.sum(axis=1, keepdims=True)
-            return kept_or_uniform(draw, keep, encoded, mine, rows) + self.fakes
+            return kept_or_any(draw, keep, None, encoded, mine, rows) + self.fakes
         if recipe.unsampled is Unsampled.FAKE and self.thinning is not None:
             # Sampled and kept is one thinning of the holders: NumPy is faster if p is the same row after row.
             encoded, keep = self.holders, keep * self.thinning
-        if isinstance(recipe.noise, Sets):
-            return kept_or_any_message(draw, keep, recipe.noise.design, encoded, reporters, rows)
-        return kept_or_uniform(draw, keep, encoded, reporters, rows)
+        design = recipe.noise.design if isinstance(recipe.noise, Sets) else None
+        return kept_or_any(draw, keep, design, encoded, reporters, rows)
 
 
-Draw = Callable[[Known, list[int], Streams, int, int], Iterator[tuple[int, Counts]]]
-# noise class -> how its counts are drawn
-DRAWS: dict[type, Draw] = {
-    Keep: Known.draw_keep,
-    Sets: Known.draw_keep,
-    Bits: Known.draw_bits,
-    Subsets: Known.draw_subsets,
-    Chain: Known.draw_chain,
+# noise class -> its counts of a recipe, from a generator for so many rows and what is shared with others
+DRAWS: dict[type, Callable[[Known, Recipe, np.random.Generator, int, Any], Counts]] = {
+    Keep: Known.kept,
+    Sets: Known.kept,
+    Bits: Known.bits,
+    Subsets: Known.subsets,
+    Chain: Known.chain,
 }

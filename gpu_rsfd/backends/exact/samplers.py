@@ -40,8 +40,8 @@ TABLE_BYTES = 1 << 28  # the users' values that are kept in memory at a time
 class Sampler(Backend):
     """The interface of a backend: `count` gives the integer counts of a plan.  Results do not depend on workers."""
 
-    name: str
     noises = frozenset(DRAWS)
+    units = "thread", "threads"
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = cores() if workers is None else integer("workers", workers, 1, 1024)
@@ -52,10 +52,6 @@ class Sampler(Backend):
         threads, self._threads = self._threads, None
         if threads is not None:
             threads.shutdown(cancel_futures=True)
-
-    @property
-    def device(self) -> str:
-        return f"{self.workers} CPU thread{'s' if self.workers > 1 else ''}"
 
     def batch_multiple(self, n: int) -> int:
         """Repetitions that use it fully: a good multiple for a block of work."""
@@ -94,6 +90,7 @@ class CountsSampler(Sampler):
     """The exact joint distribution of all counts; sampled attributes are those of the users.  O(n) a repetition."""
 
     name = "counts"
+    units = Backend.units
     _kept: tuple[Dataset, npt.NDArray[Any]] | None = None  # the last data set's value table, if it is whole
 
     def __init__(self, workers: int | None = None) -> None:
@@ -104,10 +101,6 @@ class CountsSampler(Sampler):
         super().close()
         self._pool.close()
         self._kept = None
-
-    @property
-    def device(self) -> str:
-        return f"{self.workers} CPU process{'es' if self.workers > 1 else ''}"
 
     def count(
         self, plan: Plan, dataset: Dataset, seed: int, repetitions: range, progress: Progress | None = None
@@ -195,7 +188,7 @@ def _add_sampled(
     first = np.arange(min(USERS_PER_STEP, len(table))) * d
     for i in range(0, len(table), USERS_PER_STEP):
         stop = min(i + USERS_PER_STEP, len(table))
-        place = tape.assigned_words(plan.assignment, repetition, n, d, start + i, start + stop).view(np.int64)
+        place = tape.assigned(plan.assignment, repetition, n, d, start + i, start + stop)
         place += first[: stop - i]
         values = flat[i * d : stop * d].take(place)
         s += np.bincount(values, minlength=len(s))

@@ -32,8 +32,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.planning import AttributePlan, Counts, Plan
-from gpu_rsfd.protocols import Recipe, Unsampled
-from gpu_rsfd.protocols.form import Chain, Thresholds
+from gpu_rsfd.protocols.form import Chain, Recipe, Thresholds, Unsampled
 
 SAMPLED, FAKE, OWN, RECIPE = range(4)  # what a draw is for
 
@@ -43,10 +42,6 @@ BLOCK_VALUES = 1 << 18  # fewer repetitions, if they have more values than this
 
 # The words that addresses of the first fourteen protocols were made of; they stay, so that draws stay the same.
 _WORDS = {Unsampled.OWN: ("spl", ""), Unsampled.NOTHING: ("smp", ""), Unsampled.ZERO: ("rsfd", "z")}
-
-
-def words_of(recipe: Recipe) -> tuple[str, str]:
-    return _WORDS.get(recipe.unsampled) or ("rsfd", "r" if recipe.unary else "y")
 
 
 @dataclass(frozen=True)
@@ -73,11 +68,10 @@ class Part:
             families.setdefault(r if shared is None else (type(r.noise), r.unsampled, shared), []).append(i)
         return sorted(families.values(), key=len, reverse=True)
 
-    def recipe_address(self, recipe: Recipe) -> int:
-        return address(self.k, *words_of(recipe), *recipe.noise.address, *self._own)
-
-    def family_address(self, recipe: Recipe) -> int:
-        return address(self.k, *words_of(recipe), *(recipe.noise.shared_address or ()), *self._own)
+    def address_of(self, recipe: Recipe, noise: tuple[int | str, ...]) -> int:
+        """The column of what is drawn for a recipe alone, or for all that share an address of the noise."""
+        solution = _WORDS.get(recipe.unsampled) or ("rsfd", "r" if recipe.unary else "y")
+        return address(self.k, *solution, *noise, *self._own)
 
     @property
     def fake_address(self) -> int:

@@ -56,6 +56,7 @@ class NativeBackend(Backend):
 
     name = "native"
     noises: frozenset[type] = NOISES
+    units = "thread", "threads"
 
     def __init__(
         self, workers: int | None = None, library: ctypes.CDLL | None = None, segment_bytes: int = CACHED_BYTES
@@ -74,10 +75,6 @@ class NativeBackend(Backend):
         """Ends the threads."""
         self._threads.shutdown(cancel_futures=True)
         self._tables = self._held = None
-
-    @property
-    def device(self) -> str:
-        return f"{self.workers} CPU thread{'s' if self.workers > 1 else ''}"
 
     def batch_multiple(self, n: int) -> int:
         """Repetitions that keep every thread busy."""
@@ -136,7 +133,7 @@ class NativeBackend(Backend):
         def fill(j: int, first: int) -> None:
             k = dataset.domain[j]
             some = columns[j][first : first + DRAWN_AT_A_TIME]
-            draw(self._library, dataset.seed, j, dataset.thresholds(k), start + first, some, k)
+            draw(self._library, dataset.seed, j, dataset.thresholds[k], start + first, some, k)
 
         jobs = [(j, first) for j in range(dataset.d) for first in range(0, stop - start, DRAWN_AT_A_TIME)]
         small = len(jobs) == 1 or (stop - start) * dataset.d < DRAWN_AT_A_TIME

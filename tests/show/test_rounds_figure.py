@@ -1,0 +1,118 @@
+"""The figure of a collection over rounds; axes with an order, or of words, of any measurement."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from command import call
+
+import gpu_rsfd
+from gpu_rsfd import Column
+
+CELLS = {"protocols": ["rsfd-grr", "smp-adp"], "epsilons": [0.5, 1.0, 2.0], "repetitions": 3, "workers": 1}
+
+
+@dataclass(frozen=True)
+class Lasting(gpu_rsfd.Measurement):
+    """Numbers of a protocol's number, of a kind and of a week; kinds make no difference for the second protocol."""
+
+    weeks: int = 4
+    arrays = {"cost": ("kind", "week"), "worst": ("kind", "week")}
+    columns = {
+        "cost": Column("cost of a week", "smaller", over="week", x="week"),
+        "worst": Column("worst cost", axis="cost", over="week", x=""),
+    }
+
+    def coords(self):
+        return {"kind": ["old", "new"], "week": [2**i for i in range(self.weeks)]}
+
+    def measure(self, view):
+        cost = np.ones((len(view.protocols), len(view.epsilons), len(view.repetitions), 2, self.weeks))
+        cost *= np.arange(1, self.weeks + 1)
+        cost[view.protocols.index("rsfd-grr"), :, :, 1] *= 2 if "rsfd-grr" in view.protocols else 1
+        return {"cost": cost, "worst": 3 * cost}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("lasting") / "l.h5"
+    gpu_rsfd.run(Lasting(), gpu_rsfd.SyntheticDataset(90, (3, 4), name="mine"), **CELLS, output=path)
+    return path
+
+
+def curves(axis):
+    return {curve.get_label(): curve.lines[0] for curve in axis.containers}
+
+
+def titles(figure):
+    return [axis.get_title() for axis in figure.axes]
+
+
+def test_tables_show_the_last_place_of_an_axis_with_an_order(file, monkeypatch, capsys):
+    assert call(monkeypatch, "show", str(file), "--protocol", "rsfd-grr") == 0
+    shown = capsys.readouterr().out
+    assert "cost of a week, week = 8" in shown
+    assert [line.split() for line in shown.splitlines() if "kind" in line][:2] == [
+        ["kind", "=", "old", "4.000*", "4.000*", "4.000*"],
+        ["kind", "=", "new", "8.000*", "8.000*", "8.000*"],
+    ]
+    assert call(monkeypatch, "show", str(file), "--csv") == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert "week" not in header.split(",")
+    assert len(rows) == 2 * 3 * 2
+
+
+def test_words_tell_curves_apart_where_they_make_a_difference(file):
+    """In a process that has only the file: at the epsilon in the middle, against the axis that the column asks for."""
+    result = gpu_rsfd.open_results(file)["mine"]
+    figure = result.plot()
+    assert titles(figure) == ["mine: ε = 1, cost of a week"]
+    (axis,) = figure.axes
+    assert list(curves(axis)) == ["RS+FD[GRR], old", "RS+FD[GRR], new", "Smp[ADP]"]
+    assert curves(axis)["RS+FD[GRR], new"].get_xdata().tolist() == [1, 2, 4, 8]
+    assert curves(axis)["RS+FD[GRR], new"].get_ydata().tolist() == [2, 4, 6, 8]
+    looks = {(line.get_color(), line.get_marker()) for line in curves(axis).values()}
+    assert len(looks) == 3
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == list(curves(axis))
+    every = result.plot(x="week")
+    assert titles(every)[::3] == ["mine: ε = 0.5, cost of a week", "mine: ε = 0.5, worst cost"]
+    last = result.plot(x="epsilon")
+    assert titles(last) == ["mine: week = 8, cost of a week", "mine: week = 8, worst cost"]
+    assert curves(last.axes[1])["RS+FD[GRR], new"].get_ydata().tolist() == [24] * 3
+
+
+@pytest.mark.parametrize("protocols,last", [
+    (["rsfd-l-grr", "smp-l-grr"], "sampled attribute guessed"), (["smp-l-grr", "smp-l-osue"], "value guessed"),
+])  # fmt: skip
+def test_three_panels(protocols, last):
+    data = gpu_rsfd.SyntheticDataset(300, (4, 4), name="mine")
+    hides = "rsfd-l-grr" in protocols
+    memo = (0,) * hides  # where fakes are compared
+    asked = {"fakes": ["memo", "fresh"][: 1 + hides], "repetitions": 2, "epsilons": [1.0, 2.0, 4.0], "attack": True}
+    result = gpu_rsfd.rounds(data, rounds=5, change=0.2, protocols=protocols, **asked)
+    figure = result.plot()
+    assert titles(figure) == ["mine: round = 5, error", "mine: ε = 2, mean of users", f"mine: ε = 2, {last}"]
+    assert [axis.get_xlabel() for axis in figure.axes] == ["ε", "round", "round"]
+    assert [axis.get_ylabel() for axis in figure.axes] == ["MSE$_{avg}$ (clip-normalize)", "ε spent", "share"]
+    error, spent, guessed = figure.axes
+    names = {look.name: look.label for look in result.plan.looks}
+    smp = names["smp-l-grr"]
+    assert curves(error)[smp].get_ydata() == pytest.approx(
+        result.error()[(protocols.index("smp-l-grr"), ..., *memo, -1)].mean(-1)
+    )
+    one = result.spent[(protocols.index("smp-l-grr"), 1, 0, *memo)]
+    assert curves(spent)[smp].get_ydata() == pytest.approx(one[:, 0])
+    styles = [(line.get_linestyle(), line.get_color(), line.get_ydata()) for line in spent.lines]
+    dotted = [y for style, colour, y in styles if (style, colour) == (":", "black")]
+    assert dotted[0] == pytest.approx(one[0, 0] * np.arange(1, 6))
+    assert spent.get_ylim()[1] < dotted[0][-1]
+    published = [y for style, _, y in styles if style == "--"]
+    assert published[0] == pytest.approx(result.spent_published[(0, 1, 0, *memo, slice(None), 0)])
+    assert {line.get_linestyle() for line in curves(spent).values()} == {"-"}
+    baseline = result.columns[("sampled" if "sampled" in last else "value") + "_success"].baseline
+    assert [line.get_ydata()[0] for line in guessed.lines if line.get_label() == "without a report"] == [baseline]
+    told = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert told[-3:] == ["without a report", "as papers count", "without a memo"]
+    assert any(label.endswith(", fresh") for label in told) == (protocols[0] == "rsfd-l-grr")
+    assert len(result.plot(x="round").axes) == 3 * 5
+    assert len(result.plot(x="epsilon").axes) == 6
