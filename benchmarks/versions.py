@@ -34,7 +34,7 @@ KNOWN = tuple(
 )
 SOME = [p for p in KNOWN if "-l-" not in p and "loloha" not in p]
 TENS = (10,) * 5
-CENSUS = (*TENS, 52, 47, 51, 38, 43, 43, 43, 43, 24, 17, 15, *(2, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 6, 6, 7, 8, 8, 9))  # like it
+CENSUS = (*TENS, 52, 47, 51, 38, 43, 43, 43, 43, 24, 17, 15, *(2, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 6, 6, 7, 8, 8, 9))
 D20 = tuple(k for k in range(10, 101, 10) for _ in range(2))
 CASES = {  # users, domain, protocols, epsilons, assignment
     "syn1": (50_000, TENS, PAPER, PAPER_EPSILONS, "uniform"),
