@@ -174,11 +174,13 @@ def test_what_cannot_be_compared(monkeypatch, capsys, folder, words, message):
     assert message in line
 
 
-def test_bad_runs():
-    with pytest.raises(gpu_rsfd.InputError, match="no run given"):
-        gpu_rsfd.compare({})
-    with pytest.raises(gpu_rsfd.InputError, match="no_such"):
-        gpu_rsfd.compare({"a": "no_such.h5"})
+@pytest.mark.parametrize("runs,message", [
+    ({}, "no run given"), (["paper.h5"], "must be results by their labels"), ({"a": "no_such.h5"}, "no_such.h5"),
+    ({"a": 3}, "a=3 must be a Result, Results, or the path of a results file"),
+])  # fmt: skip
+def test_bad_runs(runs, message):
+    with pytest.raises(gpu_rsfd.InputError, match=message):
+        gpu_rsfd.compare(runs)
 
 
 def legend_of(figure):
