@@ -190,8 +190,8 @@ def with_keywords(options: Iterable[Option], command: str = "", like: Any = None
 
 
 def entries(values: Any) -> list[Any]:
-    """A list of what is given as one, or as a single text or number; NumPy's scalars become Python's."""
-    single = isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
+    """A list of what is given as one, or as a single text, number or table; NumPy's scalars become Python's."""
+    single = isinstance(values, (str, Mapping)) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
     found = [values] if single else list(values)
     return [value.item() if getattr(value, "ndim", None) == 0 else value for value in found]
 

@@ -162,11 +162,10 @@ class Rounds(Measurement):
         for f in range(0 if drawn else len(self.fakes)):  # drawn rounds are independent of each other: not in truth
             together = counts[:, :, :, f].mean(axis=3), reporters.mean(axis=3)
             of_mean[:, :, :, f] = errors_of(view.plan, np.mean(truth, axis=0), *together)
-        made = {"counts": counts, "mse": mse, "mse_mean": of_mean, **hits}
-        for i, name in enumerate(LEDGER):
-            made[name] = np.empty((*mse.shape[:-1], len(STATISTICS)))
-            for p, e, f in np.ndindex(*counts.shape[:2], len(self.fakes)):
-                made[name][p, e, :, f] = self._ledger(view, data, p, e, f)[i]
+        ledgers = np.empty((len(LEDGER), *mse.shape[:-1], len(STATISTICS)))
+        for p, e, f in np.ndindex(*counts.shape[:2], len(self.fakes)):
+            ledgers[:, p, e, :, f] = self._ledger(view, data, p, e, f)[:, None]
+        made = {"counts": counts, "mse": mse, "mse_mean": of_mean, **dict(zip(LEDGER, ledgers, strict=True)), **hits}
         if len(self.fakes) == 1:
             made = {name: made[name][:, :, :, 0] for name in self.recorded() if name in made}
         return {name: array for name, array in {**made, "reporters": reporters}.items() if name in self.recorded()}
@@ -181,7 +180,9 @@ class Rounds(Measurement):
             parts = [spent(ms, held, *how) for held in self.ledgers[data.name]]
             found = np.full((len(LEDGER), self.rounds, len(STATISTICS)), np.nan)
             for table, part in zip(found, zip(*parts, strict=True), strict=bool(parts)):
-                table[:] = _statistics(np.concatenate(part))
+                each = np.concatenate(part)  # [user, round]
+                quantiles = np.quantile(each, (0.5, 0.9, 1), axis=0, method="nearest")
+                table[:] = np.stack([each.mean(axis=0), *quantiles], axis=-1)
             self.ledgers[key] = found
         return self.ledgers[key]
 
@@ -264,9 +265,3 @@ def _held(data: EvolvingDataset, rounds: int) -> Iterator[list[Any]]:
         where = start, min(start + LEDGER_USERS, data.n)
         each = (np.stack([data.column(j, *where, r) for r in range(rounds)], axis=1) for j in range(data.d))
         yield [occurrences(codes).astype(np.uint16) for codes in each]
-
-
-def _statistics(each: Any) -> Any:
-    """[round, statistic] of numbers [user, round]."""
-    quantiles = np.quantile(each, (0.5, 0.9, 1), axis=0, method="nearest")
-    return np.stack([each.mean(axis=0), *quantiles], axis=-1)
