@@ -17,11 +17,15 @@ from gpu_rsfd.options import Option, split_list
 from gpu_rsfd.results.estimate import as_postprocess
 from gpu_rsfd.results.metrics import as_metric
 
+NARROW = 8  # inches: a figure in a paper, with text as small as a caption's
 OWN = (
     *(Option(side, "INCHES", f"Its {side}.", "3.3", kind=float, panel=None) for side in ("width", "height")),
+    Option("legend", "PLACE", "Where the legend is: below, right or none.", "none", default_text="below", panel=None,
+           known=("below", "right", "none")),
+    switch("title", "Panels have titles.", default=True),
     switch("tradeoff", "Error against the exact privacy loss instead, a curve per protocol over epsilon."),
     switch("overwrite", "Replace files even if gpu-rsfd did not make them.  --output mine.png --overwrite"),
-)
+)  # fmt: skip
 
 
 @app.command(
@@ -62,7 +66,8 @@ def plot(
 
     from gpu_rsfd.show import panels, plots
 
-    targets, size = output or [], panels.asked_size(options.pop("width"), options.pop("height"))
+    places = (options.pop(name) for name in ("title", "legend", "width", "height"))
+    targets, paper = output or [], panels.Paper.of(None, *places)
     if options["postprocess"] is not None:
         options["postprocess"] = as_postprocess(options["postprocess"])
     as_metric(options["metric"] or "mse")
@@ -89,8 +94,8 @@ def plot(
         plots.check_target(path, overwrite)
     for infix, part in pages.items():
         shown = options["postprocess"], options["metric"], x, attribute, tradeoff
-        with rc_context(size):
-            figure = render.figure(results.only(part), *shown)
+        with rc_context({"font.size": panels.setting("font.size", 8)} if paper.width and paper.width < NARROW else {}):
+            figure = render.figure(results.only(part), *shown, paper)
         for path in paths[infix]:
             plots.save_figure(figure, path, overwrite)
     print("\n".join(f"{path} written" for path in written))
