@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
-from pathlib import Path
+import pkgutil
 from typing import Any
 
 from gpu_rsfd.late import MAKERS
@@ -13,7 +13,7 @@ from gpu_rsfd.version import __version__  # noqa: F401
 # name -> the module that has it, imported when it is first used: importing the package imports nothing else
 _HOMES = {
     alias.name: statement.module
-    for statement in ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body
+    for statement in ast.parse(pkgutil.get_data(__name__, "__init__.pyi") or b"").body
     if isinstance(statement, ast.ImportFrom)
     for alias in statement.names
 }

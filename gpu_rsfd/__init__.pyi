@@ -45,6 +45,7 @@ from gpu_rsfd.running.experiments import rounds as rounds
 from gpu_rsfd.running.experiments import run as run
 from gpu_rsfd.running.experiments import simulate as simulate
 from gpu_rsfd.running.experiments import sweep as sweep
+from gpu_rsfd.show.rows import compare as compare
 from gpu_rsfd.spec import PAPER_EPSILONS as PAPER_EPSILONS
 from gpu_rsfd.spec import Spec as Spec
 from gpu_rsfd.store.contents import open_results as open_results

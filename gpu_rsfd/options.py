@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from gpu_rsfd.checks import MAX_ATTRIBUTES, check_epsilon, check_users, integer, one_of
+from gpu_rsfd.checks import MAX_ATTRIBUTES, MAX_USERS, check_epsilon, integer, one_of
 from gpu_rsfd.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -125,6 +125,11 @@ class Option:
         words = str(self.defaults.get(command, self.default_text))
         return f"{self.help}{example}" + (f"  (default: {words})" if words else "")
 
+    def documented(self, command: str = "") -> str:
+        """The option among the Parameters of a NumPy docstring."""
+        words = f"  Default: {self.defaults.get(command, self.default_text)}." if self.default_text else ""
+        return f"    {self.name} : {self.type_text}\n        {self.help}{words}"
+
     def given(self, value: Any) -> bool:
         """Whether a value changes anything."""
         return not (value is None or value == self.default or (isinstance(value, (Sequence, Mapping)) and not value))
@@ -160,48 +165,33 @@ def unknown_name(name: str, known: Iterable[str], what: str = "option", where: s
     return f"unknown {what} {name!r}{where}; {hint}available: {', '.join(names)}"
 
 
-def keywords(options: Iterable[Option], command: str = "") -> list[inspect.Parameter]:
-    """Keyword-only parameters for the signature of a function that takes every option."""
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return [inspect.Parameter(o.name, kind, default=o.value(command)) for o in options if command not in o.unused]
-
-
-def numpydoc(options: Iterable[Option], command: str = "") -> str:
-    """The options as the Parameters of a NumPy docstring."""
-    return "\n".join(
-        f"    {o.name} : {o.type_text}\n        {o.help}"
-        + (f"  Default: {o.defaults.get(command, o.default_text)}." if o.default_text else "")
-        for o in options
-        if command not in o.unused
-    )
-
-
-def with_keywords(
-    options: Sequence[Option], command: str = "", like: Callable[..., Any] | None = None
-) -> Callable[[F], F]:
+def with_keywords(options: Iterable[Option], command: str = "", like: Any = None) -> Callable[[F], F]:
     """The signature and the docstring of a function with `**options` or `**fields` name every option.
 
     `like`: a function that it passes the rest of its keywords on to.
     """
+    used = [option for option in options if command not in option.unused]
 
     def named(function: F) -> F:
         signature = inspect.signature(function)
-        fixed = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        others = {} if like is None else inspect.signature(like).parameters
-        passed = (p for p in others.values() if p.kind is p.KEYWORD_ONLY)
-        named = {p.name: p for p in (*passed, *keywords(options, command), *fixed)}
-        parameters = [*fixed, *(p for name, p in named.items() if p not in fixed)]
+        fixed = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        others = [] if like is None else inspect.signature(like).parameters.values()
+        passed = [p for p in others if p.kind is p.KEYWORD_ONLY]
+        own = [inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, default=o.value(command)) for o in used]
+        named = {p.name: p for p in (*passed, *own, *fixed)}
+        parameters = [*fixed, *(p for p in named.values() if p not in fixed)]
         function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         if function.__doc__ is not None:  # not with python -OO
-            function.__doc__ = re.sub(r" {4}\*\*\w+\n {8}.*", lambda _: numpydoc(options, command), function.__doc__)
+            told = "\n".join(option.documented(command) for option in used)
+            function.__doc__ = re.sub(r" {4}\*\*\w+\n {8}.*", lambda _: told, function.__doc__)
         return function
 
     return named
 
 
 def entries(values: Any) -> list[Any]:
-    """A list of what is given as one, or as a single text or number; NumPy's scalars become Python's."""
-    single = isinstance(values, str) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
+    """A list of what is given as one, or as a single text, number or table; NumPy's scalars become Python's."""
+    single = isinstance(values, (str, Mapping)) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0
     found = [values] if single else list(values)
     return [value.item() if getattr(value, "ndim", None) == 0 else value for value in found]
 
@@ -215,6 +205,12 @@ def distinct(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
         if value in result[:i]:
             raise InputError(f"{name} {value!r} is given twice")
     return result
+
+
+def exclusive(**given: Any) -> None:
+    """Refuses two options that are both given."""
+    if len(names := [name for name, value in given.items() if value]) > 1:
+        raise InputError(f"--{names[0]} and --{names[1]} exclude each other")
 
 
 def split_list(texts: Iterable[object], name: str = "list", exact: Container[str] = ()) -> list[str]:
@@ -298,14 +294,12 @@ def _epsilon(text: str) -> float:
     return check_epsilon(value)
 
 
-def read_users(value: Any) -> list[int]:
-    """Numbers of users."""
-    return [check_users(whole("users", text)) for text in split_list(entries(value), "users")]
-
-
 def read_sizes(name: str, value: Any, low: int, high: int) -> list[int]:
-    """Numbers of attributes, or of values."""
+    """Numbers of attributes, of values or of users."""
     return [integer(name, whole(name, text), low, high) for text in split_list(entries(value), name)]
+
+
+read_users = partial(read_sizes, "users", low=1, high=MAX_USERS)
 
 
 def read_domain(value: Any) -> list[int]:

@@ -19,7 +19,6 @@ from gpu_rsfd.domain import Domain
 from gpu_rsfd.protocols import DEFAULT_SETTINGS, Mechanism, PrivacySettings, Protocol, as_protocol, mechanisms
 from gpu_rsfd.protocols.form import Recipe, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.mechanism import support
-from gpu_rsfd.tape import LANES, LEVELS
 
 if TYPE_CHECKING:
     from gpu_rsfd.datasets.base import Dataset
@@ -91,11 +90,6 @@ class AttributePlan:
     @property
     def needs_bits(self) -> bool:
         return any(r.unary for r in self.recipes)
-
-    @property
-    def words_per_group(self) -> int:
-        """Words of the tape per 64 users: what a backend's work grows with."""
-        return LEVELS * self.k * self.needs_bits + LANES * self.needs_value
 
     def estimate(self, recipe: int, counts: Any, reporters: Any) -> Any:
         """Unbiased frequencies from counts [..., value] of a recipe: (N / m - P(report v | not held)) / gain."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from gpu_rsfd.checks import ASSIGNMENTS, GUARANTEES, MAX_WORD, check_epsilon, check_repetitions, check_share
@@ -226,21 +225,14 @@ class Spec:
         return made
 
     @classmethod
-    def of_command(
-        cls,
-        command: str,
-        spec: Spec | None,
-        given: Mapping[str, Any],
-        defaults: Mapping[str, Any] = MappingProxyType({}),
-        unused: Container[str] = (),
-    ) -> Spec:
-        """The spec of a command or a measurement, which may have its own defaults, and fields that it does not use."""
+    def of_command(cls, command: str, spec: Spec | None, given: Mapping[str, Any], kind: Any = None) -> Spec:
+        """The spec of a command or a kind of measurement, which may have its own defaults, and fields without use."""
         for f in FIELDS:
-            if f.name in given and (command in f.unused or f.name in unused):
+            if f.name in given and (command in f.unused or (kind is not None and f.name in kind.unused)):
                 raise InputError(f"{f.name}={given[f.name]} can't be used in {command}; leave it out")
         if spec is not None:
             return cls.of(spec, **given)
-        own = {**{f.name: f.defaults[command] for f in FIELDS if command in f.defaults}, **defaults}
+        own = {f.name: f.defaults[command] for f in FIELDS if command in f.defaults} | getattr(kind, "defaults", {})
         return cls.of(cls(**{f.name: f.check(own[f.name]) for f in FIELDS if f.name in own}), **given)
 
     def settings_for(self, data: Dataset) -> PrivacySettings:

@@ -180,19 +180,17 @@ class Tape:
         """
         return self.words(DATA, attribute, 0, start, stop, round)
 
-    def assigned(self, assignment: str, repetition: int, n: int, d: int, start: int, stop: int) -> Codes:
+    def assigned(
+        self, assignment: str, repetition: int, n: int, d: int, start: int, stop: int, place: int = 0
+    ) -> npt.NDArray[np.int64]:
         """The sampled attribute of each of the users start … stop - 1 of n.
 
         `uniform`: each user independently.  `balanced`: position modulo d in a random permutation of all n users.
+        `place`: the round, if users sample afresh in each.
         """
-        return self.assigned_words(assignment, repetition, n, d, start, stop).astype(code_dtype(d))
-
-    def assigned_words(self, assignment: str, repetition: int, n: int, d: int, start: int, stop: int,
-                       place: int = 0) -> Words:  # fmt: skip
-        """`assigned`, before it is made narrow; `place`: the round, if users sample afresh in each."""
         if assignment == "uniform":
-            return _scaled(self.words(ASSIGN, 0, repetition, start, stop, place), d)
-        return self.positions(repetition, n, start, stop, place) % np.uint64(d)
+            return _scaled(self.words(ASSIGN, 0, repetition, start, stop, place), d).view(np.int64)
+        return (self.positions(repetition, n, start, stop, place) % np.uint64(d)).view(np.int64)
 
     def positions(self, repetition: int, n: int, start: int, stop: int, place: int = 0) -> Words:
         """Where users start … stop - 1 stand in a random permutation of 0 … n - 1.

@@ -79,7 +79,6 @@ def telling(file: str) -> Iterator[None]:
     except (InputError, RunError, MemoryError):
         raise
     except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        if all(frame.filename != file for frame in frames):
+        if file not in {frame.filename for frame in traceback.extract_tb(error.__traceback__)}:
             raise
         raise InputError(told(error, file)) from error

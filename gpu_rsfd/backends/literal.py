@@ -19,7 +19,7 @@ from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.protocols import DEFAULT_SETTINGS, Mechanism, PrivacySettings, Protocol, mechanisms
 from gpu_rsfd.protocols.form import Bits, Keep, Recipe, Sets, Subsets, Unsampled, implementation
-from gpu_rsfd.tape import LEVELS, Codes, Tape, Words, check_assignment, fake_values, keep_draw
+from gpu_rsfd.tape import LEVELS, Tape, Words, check_assignment, fake_values, keep_draw
 
 _BLOCK = 4096  # users whose words are drawn together
 
@@ -92,7 +92,7 @@ class Block:
     """
 
     def __init__(
-        self, sampled: Codes, words: list[Words], u: list[Any], domain: Domain, recipes: Sequence[Recipe]
+        self, sampled: npt.NDArray[Any], words: list[Words], u: list[Any], domain: Domain, recipes: Sequence[Recipe]
     ) -> None:
         self.sampled, self.words, self.u = sampled, words, u
         self.fake = [fake_values(w, k, r.prior) for w, k, r in zip(words, domain, recipes, strict=True)]

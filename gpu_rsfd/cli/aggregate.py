@@ -19,7 +19,7 @@ from gpu_rsfd.cli.program import command
 from gpu_rsfd.datasets.options import BY_NAME, parse_options
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.files import replaced
-from gpu_rsfd.options import Option
+from gpu_rsfd.options import Option, exclusive
 
 ENDS = (".state", ".json")
 READ = [BY_NAME[name] for name in ("delimiter", "decimal", "encoding", "missing_values", "max_bytes")]
@@ -75,8 +75,7 @@ def check_asked(how: dict[str, Any]) -> None:
     from gpu_rsfd.results.estimate import as_postprocess
     from gpu_rsfd.show.plots import check_target
 
-    if how["csv"] and how["json"]:
-        raise InputError("--csv and --json exclude each other")
+    exclusive(csv=how["csv"], json=how["json"])
     if how["page"]:
         check_target(how["page"], what="page")
     how["postprocess"] = how["postprocess"] and as_postprocess(how["postprocess"])

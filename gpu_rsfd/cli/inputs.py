@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from gpu_rsfd.options import entries, expanded, read_domain, read_sizes, read_us
 from gpu_rsfd.spec import FIELDS, Spec
 from gpu_rsfd.textfiles import toml_loads
 
-BY_SIZE = ("users", "domain", "attributes", "values", "distribution")  # options of a synthetic data set
+BY_SIZE = tuple(option.key for option in declared.SYNTHETIC)
 OF_TABLES = tuple(option.key for option in TABLE)  # options of tables
 
 
@@ -69,7 +70,7 @@ def spec_of(options: Mapping[str, Any], command: str, kind: type[Measurement] = 
     fields = {field.name: field.read(options[field.key]) for field in FIELDS if field.key in options}
     if own := own_protocols(options):
         fields["protocols"] = own_or_known(fields.get("protocols", own), own)
-    return Spec.of_command(command, None, fields, kind.defaults, kind.unused)
+    return Spec.of_command(command, None, fields, kind)
 
 
 def own_or_known(names: Iterable[str], own: Mapping[str, Any]) -> list[Any]:
@@ -121,14 +122,11 @@ def datasets_of(options: Mapping[str, Any], quiet: bool) -> list[Dataset]:
         _refuse(options, ["data-dir"], "needs a data set with original files (--dataset adult)")
     if not {*PAPER_SYNTHETIC} & {*names} and not by_size:
         _refuse(options, ["data-seed"], "needs synthetic data (--dataset syn1, or --users and --domain)")
-    return [*_named(names, options, quiet), *(_synthetic(options) if by_size else [])]
+    seed = check_seed(whole("data-seed", options.get("data-seed", 0)))
+    return [*_named(names, options, seed, quiet), *(_synthetic(options, seed) if by_size else [])]
 
 
-def _data_seed(options: Mapping[str, Any]) -> int:
-    return check_seed(whole("data-seed", options.get("data-seed", 0)))
-
-
-def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
+def _synthetic(options: Mapping[str, Any], seed: int) -> list[Dataset]:
     grid = "attributes" in options or "values" in options
     if grid and "domain" in options:
         raise InputError("--domain and --attributes exclude each other; --attributes goes with --values")
@@ -144,19 +142,16 @@ def _synthetic(options: Mapping[str, Any]) -> list[Dataset]:
         ds = read_sizes("attributes", options["attributes"], 1, MAX_ATTRIBUTES)
         ks = read_sizes("values", options["values"], MIN_DOMAIN, MAX_DOMAIN)
         domains = [(Domain.of([k] * d), k) for d, k in product(ds, ks)]
-    distribution, seed = str(options.get("distribution", "uniform")), _data_seed(options)
-    found: list[Dataset] = []
-    for n, (domain, k) in product(read_users(options["users"]), domains):
-        name = name_by_size(n, domain, distribution, k)
-        if options.get("sampler") == "marginals":  # needs no users: their expected counts, whatever n is
-            found.append(CountedDataset.of_distribution(n, domain, distribution, name=name))
-        else:
-            found.append(SyntheticDataset(n, domain, distribution, seed=seed, name=name))
-    return found
+    distribution = str(options.get("distribution", "uniform"))
+    made: Any = partial(SyntheticDataset, seed=seed)
+    if options.get("sampler") == "marginals":  # needs no users: their expected counts, whatever n is
+        made = CountedDataset.of_distribution
+    sizes = product(read_users(options["users"]), domains)
+    return [made(n, each, distribution, name=name_by_size(n, each, distribution, k)) for n, (each, k) in sizes]
 
 
-def _named(names: Sequence[str], options: Mapping[str, Any], quiet: bool) -> list[Dataset]:
-    seed, folder = _data_seed(options), str(options["data-dir"]) if "data-dir" in options else None
+def _named(names: Sequence[str], options: Mapping[str, Any], seed: int, quiet: bool) -> list[Dataset]:
+    folder = str(options["data-dir"]) if "data-dir" in options else None
     known = iter(load_datasets([name for name in names if not is_table(name)], seed=seed, data_dir=folder))
     found = []
     for name in names:

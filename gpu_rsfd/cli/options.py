@@ -22,23 +22,23 @@ from gpu_rsfd.results.estimate import ALIASES, POSTPROCESS
 from gpu_rsfd.results.metrics import metric_names
 from gpu_rsfd.spec import FIELDS, SAVE_EVERY
 
+SYNTHETIC = (
+    Option("users", "LIST", "Number of users of a synthetic data set; a list is a sweep over n.", "1e4,1e5", many=True,
+           defaults={"plan": "10,000, or the data set's own"}),
+    Option("domain", "LIST", "Domain sizes of a synthetic data set; 10x5 means five times 10.", "10,10,20", many=True),
+    Option("attributes", "LIST", "Numbers of attributes, with --values: a data set for each pair.", "5,10,20",
+           many=True),
+    Option("values", "LIST", "Numbers of values of each of these attributes.", "10,100", many=True),
+    Option("distribution", "NAME", "Distribution of a synthetic data set: uniform or zipf:S.", "zipf:1.2",
+           default_text="uniform", known=("uniform", "zipf:")),
+)  # fmt: skip
 SELECTION = (
     Option("dataset", "LIST", "Data sets by name or file.", "syn1,my.csv", many=True, default_text="syn1",
            known=available, unused=("paper",), in_python=False),
     Option("data_dir", "FOLDER", "Folder with the paper's original files (or GPU_RSFD_DATA).", "~/uci",
            in_python=False),
-    Option("users", "LIST", "Number of users of a synthetic data set; a list is a sweep over n.", "1e4,1e5", many=True,
-           defaults={"plan": "10,000, or the data set's own"}, unused=("paper",), in_python=False),
-    Option("domain", "LIST", "Domain sizes of a synthetic data set; 10x5 means five times 10.", "10,10,20", many=True,
-           unused=("paper",), in_python=False),
-    Option("attributes", "LIST", "Numbers of attributes, with --values: a data set for each pair.", "5,10,20",
-           many=True, unused=("paper",), in_python=False),
-    Option("values", "LIST", "Numbers of values of each of these attributes.", "10,100", many=True,
-           unused=("paper",), in_python=False),
-    Option("distribution", "NAME", "Distribution of a synthetic data set: uniform or zipf:S.", "zipf:1.2",
-           default_text="uniform", known=("uniform", "zipf:"), unused=("paper",), in_python=False),
-    Option("data_seed", "N", "Seed of synthetic data.", "7", default=0,
-           default_text="0", in_python=False),
+    *(replace(option, unused=("paper",), in_python=False) for option in SYNTHETIC),
+    Option("data_seed", "N", "Seed of synthetic data.", "7", default=0, default_text="0", in_python=False),
     *(replace(option, unused=("paper",)) for option in TABLE),
 )  # fmt: skip
 PROTOCOL_FROM = Option(
@@ -85,12 +85,12 @@ FILTERS = (  # what is shown of a results file
 )  # fmt: skip
 SHOWN_COUNT = replace(BY_NAME["min_count"], kind=int, panel=None)
 SHOWN_POSTPROCESS = Option(
-    "postprocess", "NAME", f"Post-processing of the estimates: {', '.join(POSTPROCESS)}.", "norm-sub",
+    "postprocess", "LIST", f"Post-processings of the estimates: {', '.join(POSTPROCESS)}.", "norm-sub,mle", many=True,
     default_text="clip-normalize", known=lambda: [*POSTPROCESS, *ALIASES], panel=None,
 )  # fmt: skip
 SHOWN_METRIC = Option(
-    "metric", "NAME", f"Error of the estimates: {', '.join(metric_names())}.", "mae", default_text="mse",
-    known=metric_names, panel=None,
+    "metric", "LIST", f"Errors of the estimates: {', '.join(metric_names())}.", "mse,mae", many=True,
+    default_text="mse", known=metric_names, panel=None,
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ OWN = (
 
 
 @command("page", "gpu-rsfd page results.h5", "gpu-rsfd page people.h5 --output share.html --attack attack.h5")
-@with_options("page", *OWN, SHOWN_METRIC, SHOWN_COUNT, *FILTERS)
+@with_options("page", *OWN, replace(SHOWN_METRIC, metavar="NAME", example="mae", many=False), SHOWN_COUNT, *FILTERS)
 def page(
     file: Annotated[Path, typer.Argument(help="Results file of a sweep.", show_default=False, metavar="FILE")],
     output: Path | None,
@@ -45,7 +46,7 @@ def page(
     as_metric(metric)
     attacks = None if attack is None else open_results(attack)
     charts.library(*charts.VEGA)  # fails before the work of reading
-    results = render.selected(file, options)
+    results = render.selected([file], options)
     name = os.fsencode(file.name).decode(errors="replace")
     write_page(target, made(results, title_of(results, name), attacks, metric), overwrite)
     print(f"{target} written ({target.stat().st_size / 1e6:.1f} MB)")

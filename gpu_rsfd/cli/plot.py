@@ -14,8 +14,6 @@ from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, SHOWN_POSTP
 from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import Option, split_list
-from gpu_rsfd.results.estimate import as_postprocess
-from gpu_rsfd.results.metrics import as_metric
 
 NARROW = 8  # inches: a figure in a paper, with text as small as a caption's
 OWN = (
@@ -31,11 +29,11 @@ OWN = (
 @app.command(
     rich_help_panel=LOOK,
     epilog="Examples:  gpu-rsfd plot results.h5  ·  gpu-rsfd plot results.h5 --postprocess none --output fig.pdf  ·  "
-    "gpu-rsfd plot attack.h5 --protocol rsfd-adp,smp-adp",
+    "gpu-rsfd plot attack.h5 --protocol rsfd-adp,smp-adp  ·  gpu-rsfd plot paper.h5 user.h5",
 )
 @with_options("plot", SHOWN_POSTPROCESS, SHOWN_METRIC, SHOWN_COUNT, *FILTERS, *OWN)
 def plot(
-    file: Annotated[Path, typer.Argument(help="Results file.", show_default=False, metavar="FILE")],
+    files: Annotated[list[Path], typer.Argument(help="Results files.", show_default=False, metavar="FILE...")],
     output: Annotated[
         list[Path] | None,
         option("--output", "Figure to write, .png, .pdf or .svg; repeatable.  (default: FILE with .png)"),
@@ -64,13 +62,11 @@ def plot(
     """
     from matplotlib import rc_context
 
-    from gpu_rsfd.show import panels, plots
+    from gpu_rsfd.show import panels, plots, rows
 
     places = (options.pop(name) for name in ("title", "legend", "width", "height"))
     targets, paper = output or [], panels.Paper.of(None, *places)
-    if options["postprocess"] is not None:
-        options["postprocess"] = as_postprocess(options["postprocess"])
-    as_metric(options["metric"] or "mse")
+    rows.How.of(options["postprocess"], options["metric"])
     if attribute is not None and options["metric"] is not None:
         raise InputError("--attribute and --metric exclude each other: it draws frequencies, not errors")
     if attribute is not None and (each or x != "auto"):
@@ -79,16 +75,18 @@ def plot(
     if tradeoff and (attribute is not None or x != "auto"):
         raise InputError(f"--tradeoff and --{'x' if attribute is None else 'attribute'} exclude each other")
     for path in targets:  # before the work of reading
-        if path.exists() and file.exists() and path.samefile(file):
+        if path.exists() and any(file.exists() and path.samefile(file) for file in files):
             raise InputError(f"figure={path} is the results file itself; give another --output")
         plots.check_target(path, overwrite or each)
-    results = render.selected(file, options)
+    results = render.selected(files, options)
     given = split_list(options["dataset"] or [], "dataset", exact=results)
     names = list(dict.fromkeys(given)) or list(results)
     pages = {name: [name] for name in names} if each else {"-".join(names if given else []): names}
+    if len(files) > 1:
+        pages = {"-".join(filter(None, [*(file.stem for file in files[1:]), infix])): of for infix, of in pages.items()}
     if tradeoff and not targets:  # beside the sweep's own figure, not in its place
         pages = {f"{infix}-tradeoff".removeprefix("-"): part for infix, part in pages.items()}
-    paths = {infix: _named(file, targets, infix, each) for infix in pages}
+    paths = {infix: _named(files[0], targets, infix, each) for infix in pages}
     written = list(dict.fromkeys(path for some in paths.values() for path in some))
     for path in written:
         plots.check_target(path, overwrite)

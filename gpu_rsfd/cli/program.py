@@ -113,7 +113,7 @@ def main() -> None:
             fail(_no_such_option(error), 2)
         if not error.format_message().strip():  # no command was given, and the help has been printed
             raise SystemExit(2) from None
-        fail(f"{error.format_message()} (see gpu-rsfd --help)", 2)
+        fail(f"{error.format_message()} ({_see()})", 2)
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
@@ -123,7 +123,12 @@ def _no_such_option(error: Any) -> str:
     having = [f"gpu-rsfd {c}" for c in COMMANDS if any(name in (*p.opts, *p.secondary_opts) for p in load(c).params)]
     hints = [f"did you mean {one}?" for one in near]
     hints += [f"{name} is an option of {', '.join(having)}"] if having else []
-    return f"no such option: {name}; {' '.join(hints) or 'see gpu-rsfd --help'}"
+    return f"no such option: {name}; {' '.join(hints) or _see()}"
+
+
+def _see() -> str:
+    """Where to read what is valid: in the help of the command, if one was given."""
+    return " ".join(["see gpu-rsfd", *(word for word in sys.argv[1:2] if word in COMMANDS), "--help"])
 
 
 def _give_up_output() -> None:

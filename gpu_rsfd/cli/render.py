@@ -6,28 +6,34 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_rsfd.options import read_epsilons, split_list
+from gpu_rsfd.options import distinct, read_epsilons, split_list
 from gpu_rsfd.results.result import Results
 
 
-def selected(file: Path, options: Mapping[str, Any]) -> Results:
-    """The results of a file that `--dataset`, `--protocol` and `--epsilon` leave."""
-    from gpu_rsfd.show.rows import select
+def selected(files: Sequence[Path], options: Mapping[str, Any]) -> Results:
+    """The results of a file, or of several, that `--dataset`, `--protocol` and `--epsilon` leave."""
+    from gpu_rsfd.show.rows import compare, select, told_apart
     from gpu_rsfd.store.contents import open_results
 
-    results = open_results(file)
-    names = split_list(options["dataset"] or [], "dataset", exact=results)
-    protocols, epsilons = split_list(options["protocol"] or [], "protocol"), options["epsilon"]
-    found = select(results, names, protocols, read_epsilons(epsilons) if epsilons else [])
-    found.min_count = options["min_count"]
-    return found
+    found = {}
+    for file in distinct("file", map(str, files)):
+        results = open_results(file)
+        names = split_list(options["dataset"] or [], "dataset", exact=results)
+        protocols, epsilons = split_list(options["protocol"] or [], "protocol"), options["epsilon"]
+        found[file] = select(results, names, protocols, read_epsilons(epsilons) if epsilons else [])
+        found[file].min_count = options["min_count"]
+    if len(found) == 1:
+        return found[file]
+    together = compare(found)
+    together.runs = tuple(zip(told_apart(found), found.values(), strict=True))
+    return together
 
 
 def table(
     results: Results,
     form: str = "table",
-    postprocess: str | None = None,
-    metric: str | None = None,
+    postprocess: Any = None,
+    metric: Any = None,
     compare: Sequence[str] = (),
     per: str | None = None,
 ) -> None:
@@ -47,8 +53,8 @@ def table(
 
 def figure(
     results: Results,
-    postprocess: str | None = None,
-    metric: str | None = None,
+    postprocess: Any = None,
+    metric: Any = None,
     x: str = "auto",
     attribute: str | None = None,
     tradeoff: bool = False,

@@ -28,7 +28,7 @@ from gpu_rsfd.datasets.paper import ORIGINALS
 from gpu_rsfd.errors import InputError, RunError, Terminated
 from gpu_rsfd.measure import MEASUREMENTS, Frequencies, Measurement
 from gpu_rsfd.measure.base import check_kind, check_measurement
-from gpu_rsfd.options import SIMULATION, Option, counted, entries, split_list, unknown_name, whole
+from gpu_rsfd.options import SIMULATION, Option, counted, entries, exclusive, split_list, unknown_name, whole
 from gpu_rsfd.results.result import Results
 from gpu_rsfd.running import experiments
 from gpu_rsfd.running.collect import Run, check_part, collect
@@ -49,12 +49,11 @@ def _of_measurement(kind: type[Measurement]) -> Callable[..., None]:
     def measure(file: File = None, **options: Any) -> None:
         carry_out(kind.command, kind, {**options, "file": file})
 
-    measure.__doc__ = kind.__doc__
     return measure
 
 
 for _kind in MEASUREMENTS.values():
-    command(_kind.command, *_kind.examples)(_of_measurement(_kind))
+    command(_kind.command, *_kind.examples, help=_kind.__doc__)(_of_measurement(_kind))
 
 
 def _of_class(kind: type[Measurement]) -> Callable[..., None]:
@@ -63,7 +62,6 @@ def _of_class(kind: type[Measurement]) -> Callable[..., None]:
         with telling(str(Path(measurement.rpartition(":")[0]))):
             carry_out("run", load_class(measurement), options)
 
-    measure.__doc__ = kind.__doc__
     return measure
 
 
@@ -74,7 +72,7 @@ class Own(Command):
         named = [argument for argument in args if ".py:" in argument]
         if named and not ctx.resilient_parsing:
             kind, alone = load_class(named[0]), typer.Typer(add_completion=False)
-            alone.command("run", cls=Command, epilog=epilog(kind.examples))(_of_class(kind))
+            alone.command("run", cls=Command, help=kind.__doc__, epilog=epilog(kind.examples))(_of_class(kind))
             vars(self).update(vars(typer.main.get_command(alone)))
         return super().parse_args(ctx, args)
 
@@ -92,10 +90,9 @@ command("run", _example, cls=Own, no_args_is_help=True)(run)
 @with_options("paper", QUICK, *running_of("paper", Frequencies))
 def paper(quick: bool, **options: Any) -> None:
     """Reproduce the paper: ten data sets, six epsilons, six methods; a figure for each data set and one with all."""
-    if quick and options["repetitions"] is not None:
-        raise InputError("--quick and --repetitions exclude each other")
+    exclusive(quick=quick, repetitions=options["repetitions"])
     fixed: dict[str, Any] = {"repetitions": 10} if quick else {}
-    carry_out("paper", Frequencies, options, {**fixed, "dataset": list(available())}, each=True)
+    carry_out("paper", Frequencies, options, each=True, dataset=list(available()), **fixed)
 
 
 @command("merge", "gpu-rsfd merge results.h5", "gpu-rsfd merge attack.h5 other/attack.h5")
@@ -132,27 +129,19 @@ def load_class(text: str) -> type[Measurement]:
 # --------------------------------------------------------------------------------------------------------- what they do
 
 
-def carry_out(
-    command: str,
-    kind: type[Measurement],
-    options: Mapping[str, Any],
-    fixed: Mapping[str, Any] | None = None,
-    *,
-    each: bool = False,
-) -> None:
+def carry_out(name: str, kind: type[Measurement], options: Mapping[str, Any], each: bool = False, **fixed: Any) -> None:
     """Runs a measurement, shows its table and draws its figure.
 
     `fixed` are inputs that the command sets itself; with `each`, every data set has a figure of its own as well.
     """
-    given = {**read_options(command, options, kind), **(fixed or {})}
-    spec, measurement = spec_of(given, command, kind), measurement_of(given, kind)
+    given = {**read_options(name, options, kind), **fixed}
+    spec, measurement = spec_of(given, name, kind), measurement_of(given, kind)
     check_measurement(measurement, ())
     output, quiet, patience = options["output"], options["quiet"], options["patience"]
     quoted = shlex.quote(str(output))
     if not 0 <= options["save_every"] < math.inf:
         raise InputError(f"save-every={options['save_every']} must be a number of seconds >= 0")
-    if options["dry_run"] and quiet:
-        raise InputError("--dry-run and --quiet exclude each other")
+    exclusive(**{"dry-run": options["dry_run"], "quiet": quiet})
     if patience is not None and (options["cluster"] is None or not 0 < patience < math.inf):
         raise InputError(f"patience={patience} must be a number of seconds > 0, and needs --cluster")
     part = None if options["part"] is None else _part(options["part"])
@@ -160,10 +149,9 @@ def carry_out(
     devices = [whole("device", text) for text in split_list(options["device"] or [], "device")] or None
     _check_files(options, _input_files(given, options.get("spec")), available() if each else ())
     what = Run.of(measurement, spec, experiments.check_datasets(datasets_of(given, quiet), spec.sampler))
+    machine = options["backend"], workers, devices, options["cluster"], patience
     with progress.reporter(quiet) as reporter:
-        with experiments.engine_for(
-            what, options["backend"], workers, devices, options["cluster"], patience, reporter.say
-        ) as engine:
+        with experiments.engine_for(what, *machine, reporter.say) as engine:
             if options["dry_run"]:
                 from gpu_rsfd.cli import dryrun
 
@@ -184,20 +172,12 @@ def carry_out(
             done = f"{counted(results.computed, 'repetition')} done" if worked else "nothing was left to do"
             reporter.say(f"part {part[0]} of {part[1]} is done: {done}; when all parts are: gpu-rsfd merge {quoted}")
             return
-        unread: BaseException | None = None
         try:
             if worked and not quiet:
                 render.table(results)
                 sys.stdout.flush()  # before the figure is drawn, which takes longer than the rest
-        except (BrokenPipeError, SystemExit) as error:  # `sweep | head -1`: Rich gives up by itself
-            unread = error
-        try:
+        finally:  # also if nobody reads the table: `sweep | head -1`
             figures = _draw(results, output, each, not worked) if options["plot"] else []
-        except (InputError, RunError, OSError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            raise RunError(f"{output} is complete, but its figure can't be written: {why}") from error
-        if unread is not None:
-            raise unread
         drawn = ", ".join(map(str, figures))
         if not worked:
             look = f"nothing to do (gpu-rsfd show {quoted}, gpu-rsfd plot {quoted})"
@@ -241,9 +221,13 @@ def _draw(results: Results, file: Path, each: bool, missing: bool) -> list[Path]
 
     pages = {plots.beside(file): list(results)}
     pages |= {plots.beside(file, name): [name] for name in results} if each else {}
-    wanted = {path: names for path, names in pages.items() if not missing or plots.outdated(path, file)}
-    for path, names in wanted.items():
-        plots.save_figure(render.figure(results.only(names), x="epsilon" if each else "auto"), path)
+    try:
+        wanted = {path: names for path, names in pages.items() if not missing or plots.outdated(path, file)}
+        for path, names in wanted.items():
+            plots.save_figure(render.figure(results.only(names), x="epsilon" if each else "auto"), path)
+    except (InputError, RunError, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise RunError(f"{file} is complete, but its figure can't be written: {why}") from error
     return list(wanted)
 
 

@@ -8,15 +8,13 @@ from typing import Annotated, Any
 import typer
 
 from gpu_rsfd.cli import render
-from gpu_rsfd.cli.commands import LOOK
 from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, SHOWN_POSTPROCESS, switch, with_options
-from gpu_rsfd.cli.program import app
+from gpu_rsfd.cli.program import command
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import Option, split_list
-from gpu_rsfd.results.estimate import as_postprocess
-from gpu_rsfd.results.metrics import as_metric
+from gpu_rsfd.options import Option, exclusive, split_list
 from gpu_rsfd.spec import FIELDS
 
+FORMS = ("csv", "json", "latex")
 PER = ("attribute", "value")
 OWN = (
     Option("compare", "A,B", "Paired differences of two protocols instead.", "rsfd-adp,smp-adp", panel=None,
@@ -29,16 +27,19 @@ OWN = (
 )  # fmt: skip
 
 
-@app.command(
-    rich_help_panel=LOOK,
-    epilog="Examples:  gpu-rsfd show results.h5  ·  gpu-rsfd show results.h5 --postprocess none --csv > mse.csv  ·  "
-    "gpu-rsfd show results.h5 --latex > table.tex  ·  "
-    "gpu-rsfd show results.h5 --compare rsfd-adp,smp-adp  ·  gpu-rsfd show attack.h5 --epsilon ln2  ·  "
+@command(
+    "show",
+    "gpu-rsfd show results.h5",
+    "gpu-rsfd show results.h5 --postprocess none --csv > mse.csv",
+    "gpu-rsfd show results.h5 --latex > table.tex",
+    "gpu-rsfd show results.h5 --compare rsfd-adp,smp-adp",
     "gpu-rsfd show results.h5 --per value --protocol rsfd-adp --epsilon ln2",
+    "gpu-rsfd show results.h5 --postprocess norm-sub,norm-cut,mle --metric mse,mae",
+    "gpu-rsfd show paper.h5 user.h5",
 )
 @with_options("show", *OWN, SHOWN_POSTPROCESS, SHOWN_METRIC, SHOWN_COUNT, *FILTERS)
 def show(
-    file: Annotated[Path, typer.Argument(help="Results file.", show_default=False, metavar="FILE")],
+    files: Annotated[list[Path], typer.Argument(help="Results files.", show_default=False, metavar="FILE...")],
     compare: str | None,
     per: str | None,
     **options: Any,
@@ -47,20 +48,16 @@ def show(
 
     A star marks protocols not significantly worse than the best, where one can say which numbers are better.
     """
-    if options["postprocess"] is not None:
-        options["postprocess"] = as_postprocess(options["postprocess"])
-    as_metric(options["metric"] or "mse")
-    forms = [name for name in ("csv", "json", "latex") if options[name]]
-    if len(forms) > 1:
-        raise InputError(f"--{forms[0]} and --{forms[1]} exclude each other")
-    if options["latex"] and (compare is not None or per is not None):
-        raise InputError(f"--latex and --{'compare' if per is None else 'per'} exclude each other")
-    if compare is not None and (per is not None or options["protocol"]):
-        raise InputError(f"--compare and {'--per' if per is not None else '--protocol'} exclude each other")
+    from gpu_rsfd.show.rows import How
+
+    How.of(options["postprocess"], options["metric"])  # before the work of reading
+    exclusive(**{form: options[form] for form in FORMS})
+    exclusive(latex=options["latex"], compare=compare, per=per)
+    exclusive(compare=compare, protocol=options["protocol"])
     if per is not None and per not in PER:
         raise InputError(f"per={per} must be one of {', '.join(PER)}")
     pair = split_list([compare], "compare") if compare is not None else []
     if compare is not None and len(pair) != 2:
         raise InputError(f"compare={compare} names {len(pair)}; two protocols are needed, such as rsfd-adp,smp-adp")
-    form = forms[0] if forms else "table"
-    render.table(render.selected(file, options), form, options["postprocess"], options["metric"], pair, per)
+    form = next((form for form in FORMS if options[form]), "table")
+    render.table(render.selected(files, options), form, options["postprocess"], options["metric"], pair, per)

@@ -66,9 +66,8 @@ def load_datasets(names: Sequence[str], seed: int = 0, data_dir: str | os.PathLi
     for name in names:
         one_of("data set", name, available())
     published = [name for name in names if name in PUBLISHED]
-    option, folder = "data_dir", data_dir
-    if folder is None:
-        option, folder = DATA_VARIABLE, os.environ.get(DATA_VARIABLE) or None
+    option = DATA_VARIABLE if data_dir is None else "data_dir"
+    folder = os.environ.get(DATA_VARIABLE) or None if data_dir is None else data_dir
     if published and folder is not None:
         if not str(folder) or not Path(folder).is_dir():
             raise InputError(f"{option}={str(folder)!r} is not a folder; valid: the folder of the original files")

@@ -134,10 +134,13 @@ def check_options(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in given:
         if name not in BY_NAME:
             raise InputError(unknown_name(name, BY_NAME, where=" of a table"))
-    return {
+    checked = {
         option.name: option.check(option.default if given.get(option.name) is None else given[option.name])
         for option in OPTIONS
     }
+    if checked["missing_rounds"] == "last" and not checked["rounds_in"]:
+        raise InputError("missing_rounds=last needs rounds_in")
+    return checked
 
 
 def parse_options(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -594,11 +594,12 @@ def _settled(column: Column, marks: Iterable[tuple[str, str, str]], decimal: str
 def _rounds(columns: Sequence[Column], options: Mapping[str, Any]) -> list[Column]:
     """A column for each attribute that has rounds, which lie below each other in it."""
     long = []
-    for name, pattern in options["rounds_in"].items():
-        rounds = [column for column in columns if fnmatchcase(column.name, pattern)]
-        if len(rounds) < 2 or len(rounds) * len(options["rounds_in"]) != len(columns):
-            many = "each attribute needs two or more, as many as the others, and a column can't be of two attributes"
-            raise InputError(f"rounds_in={name}={pattern} fits {len(rounds)} of {len(columns)} columns; {many}")
+    found = {at: [one for one in columns if fnmatchcase(one.name, at[1])] for at in options["rounds_in"].items()}
+    fewest = min(found, key=lambda at: len(found[at]))
+    if len(found[fewest]) < 2 or any(len(rounds) * len(found) != len(columns) for rounds in found.values()):
+        many = "each attribute needs two or more, as many as the others, and a column can't be of two attributes"
+        raise InputError(f"rounds_in={'='.join(fewest)} fits {len(found[fewest])} of {len(columns)} columns; {many}")
+    for (name, _), rounds in found.items():
         values = {text: i for i, text in enumerate(dict.fromkeys(text for one in rounds for text in one.values))}
         places = np.array([np.array([*map(values.get, c.values), MISSING])[c.places] for c in rounds], np.int64)
         for r in range(1, len(rounds)) if options["missing_rounds"] == "last" else ():

@@ -34,16 +34,18 @@ class Spent(NamedTuple):
 
 def occurrences(codes: npt.NDArray[Any]) -> Counts:
     """[user, round]: how often a user has held the value of this round, this time included."""
-    return np.stack([(codes[:, : r + 1] == codes[:, [r]]).sum(axis=1) for r in range(codes.shape[1])], axis=1)
+    order, places = np.argsort(codes, axis=1, kind="stable"), np.arange(codes.shape[1])
+    ordered = np.take_along_axis(codes, order, axis=1)
+    new = np.insert(ordered[:, 1:] != ordered[:, :-1], 0, True, axis=1)  # the first time that a value is held
+    found = np.empty(codes.shape, np.int64)
+    np.put_along_axis(found, order, places + 1 - np.maximum.accumulate(new * places, axis=1), axis=1)
+    return found
 
 
 def spent(
-    ms: Sequence[Mechanism],
-    held: Sequence[Counts],
-    guarantee: str = "paper",
-    fakes: str = "memo",
+    ms: Sequence[Mechanism], held: Sequence[Counts], guarantee: str = "paper", fakes: str = "memo",
     sampling: str = "fixed",
-) -> Spent:
+) -> Spent:  # fmt: skip
     """The ledger of one protocol and epsilon: its mechanisms with both steps, and the occurrences of each attribute.
 
     Under the guarantee `user` all attributes differ, else the one that tells most.  RS+FD with fixed sampling hides

@@ -62,10 +62,8 @@ class Chunk:
     @cached_property
     def sampled(self) -> npt.NDArray[np.int64]:
         """The attribute that each user samples."""
-        words = self._tape.assigned_words(
-            self.plan.assignment, self.repetition, self._n, len(self.domain), self.start, self.stop
-        )
-        return words.astype(np.int64)
+        place = self.plan.assignment, self.repetition, self._n, len(self.domain)
+        return self._tape.assigned(*place, self.start, self.stop)
 
     def codes(self, j: int) -> Codes:
         return self._column(j, self.start, self.stop)

@@ -98,6 +98,7 @@ class Rounds(Measurement):
 
     guarantee: ClassVar[str]  # of the run
     ledgers: ClassVar[dict[Any, Any]]  # what users have spent, by cell
+    faking: ClassVar[list[str]]  # how fakes are made, for each that is compared
 
     def prepared(self, spec: Spec, datasets: Sequence[Dataset]) -> tuple[Any, Spec, Sequence[Dataset], list[Plan]]:
         if spec.sampler == "counts":
@@ -108,8 +109,13 @@ class Rounds(Measurement):
             raise InputError(f"fakes={','.join(self.fakes)} needs --memo on: fakes are fresh if nothing is remembered")
         known = [data.rounds for data in datasets if isinstance(data, EvolvingDataset)]
         made = replace(self, rounds=self.rounds or min(known, default=ROUNDS))
-        vars(made).update(guarantee=spec.guarantee, ledgers={})
+        vars(made).update(guarantee=spec.guarantee, ledgers={}, faking=self.fakes if self.memo == "on" else ["fresh"])
         plans = [plan_for(spec, data, self.memo == "on") for data in datasets]
+        others = [ms[0][0].recipe.unsampled for ms in plans[0].mechanisms]
+        if self.fakes != ["memo"] and not any(each.hides for each in others):
+            raise InputError(f"fakes={','.join(self.fakes)} needs a protocol that makes fakes: RS+FD or RS+RFD")
+        if self.sampling != "fixed" and not any(each.samples for each in others):
+            raise InputError(f"sampling={self.sampling} needs a protocol that samples attributes: Smp, RS+FD or RS+RFD")
         return made, spec, [made._evolving(data) for data in datasets], plans
 
     def _evolving(self, data: Dataset) -> EvolvingDataset:
@@ -156,19 +162,13 @@ class Rounds(Measurement):
         for f in range(0 if drawn else len(self.fakes)):  # drawn rounds are independent of each other: not in truth
             together = counts[:, :, :, f].mean(axis=3), reporters.mean(axis=3)
             of_mean[:, :, :, f] = errors_of(view.plan, np.mean(truth, axis=0), *together)
-        made = {"counts": counts, "mse": mse, "mse_mean": of_mean, **hits}
-        for i, name in enumerate(LEDGER):
-            made[name] = np.empty((*mse.shape[:-1], len(STATISTICS)))
-            for p, e, f in np.ndindex(*counts.shape[:2], len(self.fakes)):
-                made[name][p, e, :, f] = self._ledger(view, data, p, e, f)[i]
+        ledgers = np.empty((len(LEDGER), *mse.shape[:-1], len(STATISTICS)))
+        for p, e, f in np.ndindex(*counts.shape[:2], len(self.fakes)):
+            ledgers[:, p, e, :, f] = self._ledger(view, data, p, e, f)[:, None]
+        made = {"counts": counts, "mse": mse, "mse_mean": of_mean, **dict(zip(LEDGER, ledgers, strict=True)), **hits}
         if len(self.fakes) == 1:
             made = {name: made[name][:, :, :, 0] for name in self.recorded() if name in made}
         return {name: array for name, array in {**made, "reporters": reporters}.items() if name in self.recorded()}
-
-    @property
-    def _fakes(self) -> list[str]:
-        """How fakes are made, for each that is compared."""
-        return self.fakes if self.memo == "on" else ["fresh"]
 
     def _ledger(self, view: View, data: EvolvingDataset, p: int, e: int, f: int) -> Any:
         """[what is counted, round, statistic]: what users have spent."""
@@ -176,11 +176,13 @@ class Rounds(Measurement):
         if data.name not in self.ledgers:
             self.ledgers[data.name] = list(_held(data, self.rounds))
         if key not in self.ledgers:
-            ms, how = view.plan.mechanisms[p][e], (self.guarantee, self._fakes[f], self.sampling)
+            ms, how = view.plan.mechanisms[p][e], (self.guarantee, self.faking[f], self.sampling)
             parts = [spent(ms, held, *how) for held in self.ledgers[data.name]]
             found = np.full((len(LEDGER), self.rounds, len(STATISTICS)), np.nan)
             for table, part in zip(found, zip(*parts, strict=True), strict=bool(parts)):
-                table[:] = _statistics(np.concatenate(part))
+                each = np.concatenate(part)  # [user, round]
+                quantiles = np.quantile(each, (0.5, 0.9, 1), axis=0, method="nearest")
+                table[:] = np.stack([each.mean(axis=0), *quantiles], axis=-1)
             self.ledgers[key] = found
         return self.ledgers[key]
 
@@ -193,7 +195,7 @@ class Rounds(Measurement):
     def _simulated(self, view: View, data: EvolvingDataset) -> tuple[Any, Any, dict[str, Any]]:
         """The same from every user's reports, and the shares of right guesses."""
         view.check_backend(self.backends)
-        plan, fakes, known = view.plan, self._fakes, [data.frequencies_at(r) for r in range(self.rounds)]
+        plan, fakes, known = view.plan, self.faking, [data.frequencies_at(r) for r in range(self.rounds)]
         senders = [[[Sender.of(r, f, plan.d) for f in fakes] for r in a.recipes] for a in plan.attributes]
         distinct = [list(dict.fromkeys(s for row in rows for s in row)) for rows in senders]
         sums = view.sums(partial(_counted, self.sampling, known, distinct, fakes if self.attack else []))
@@ -263,9 +265,3 @@ def _held(data: EvolvingDataset, rounds: int) -> Iterator[list[Any]]:
         where = start, min(start + LEDGER_USERS, data.n)
         each = (np.stack([data.column(j, *where, r) for r in range(rounds)], axis=1) for j in range(data.d))
         yield [occurrences(codes).astype(np.uint16) for codes in each]
-
-
-def _statistics(each: Any) -> Any:
-    """[round, statistic] of numbers [user, round]."""
-    quantiles = np.quantile(each, (0.5, 0.9, 1), axis=0, method="nearest")
-    return np.stack([each.mean(axis=0), *quantiles], axis=-1)

@@ -16,7 +16,7 @@ def check_guarantee(guarantee: object) -> str:
 
 
 def amplified(epsilon: float, d: int) -> float:
-    """eps' = ln(d (e^eps - 1) + 1), Algorithm 1 line 1 (the amplification theorem has a misprinted sign)."""
+    """eps' = ln(d (exp(eps) - 1) + 1), Algorithm 1 line 1 (the amplification theorem has a misprinted sign)."""
     return math.log(d * (math.exp(epsilon) - 1) + 1)
 
 
@@ -42,7 +42,7 @@ class Budget:
         return {"paper": self.rule, "user": self.user, "attribute": self.attribute}[check_guarantee(guarantee)]
 
 
-AMPLIFIED = Budget(amplified, "ln(d (e^eps - 1) + 1)", user=whole, attribute=None)
+AMPLIFIED = Budget(amplified, "ln(d (exp(eps) - 1) + 1)", user=whole, attribute=None)
 SPLIT = Budget(split, "eps / d", user=split, attribute=whole)
 WHOLE = Budget(whole, "eps", user=whole, attribute=whole)
 

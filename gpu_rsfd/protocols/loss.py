@@ -76,21 +76,18 @@ class Ratios:
         if not m.recipe.unsampled.hides or not m.plain:
             raise TypeError(f"no exact loss is known for {m.name} among fakes")
         noise = m.recipe.noise
-        match noise.memo if isinstance(noise, Chain) else noise, m.recipe.unsampled:
-            case Keep(), _:
+        match noise.memo if isinstance(noise, Chain) else noise:
+            case Keep():
                 certain = 0.0 if least > 0 else p / q if q > 0 else math.inf
                 return cls((p / rare, p / most), (q / rare, q / most), q / most, certain)
-            case Sets() as noise, _:  # all fakes are uniform messages
+            case Sets() as noise:  # all fakes are uniform messages
                 inside, outside = (given * noise.design.messages for given in noise.given)
                 return cls((inside, inside), (outside, outside), outside, 0.0)
-            case Bits(), Unsampled.ZERO:
-                one, none = p / q, (1 - p) / (1 - q)
-                return cls((one, one), (none, none), none, 0.0)
-            case Bits(), _:
-                pass
-            case _:
+            case other if not isinstance(other, Bits):
                 raise unknown_noise((Keep, Sets, Bits), m.recipe.noise, "the exact loss")
         one, none = p / q, (1 - p) / (1 - q)  # of a bit that is set, and of one that is not
+        if m.recipe.unsampled is Unsampled.ZERO:
+            return cls((one, one), (none, none), none, 0.0)
 
         def fake(supported: float) -> float:
             """P(y | t is not j), where fakes hold one of the set bits with probability `supported`."""

@@ -32,8 +32,6 @@ SOLUTIONS: dict[str, tuple[Unsampled, Budget]] = {
 MARKERS = "oPsD^vX*d<>ph8H1234+x|_"  # those of Matplotlib that need no more than a letter
 _NAME = re.compile(r"\w[\w.+-]*")
 
-Probabilities = Callable[[float, int], Any]
-
 
 def protocol(
     name: str,
@@ -77,8 +75,8 @@ def protocol(
         attribute, the one with the smaller variance at f = 0 is used; ties go to the second.
     budget : callable, (epsilon, d) -> e, optional
         What one attribute may spend under the guarantee `paper`.  Default: epsilon / d for `spl`, epsilon for `smp`,
-        ln(d (e^epsilon - 1) + 1) for `rsfd-z` and `rsfd-r`.  The budgets of `user` and `attribute` follow from the
-        exact loss.
+        ln(d (exp(epsilon) - 1) + 1) for `rsfd-z` and `rsfd-r`.  The budgets of `user` and `attribute` follow from
+        the exact loss.
     loss : callable, (e, k) -> float, optional
         For `bits` that are computed from another message, as in local hashing: the loss of that message.  It can't be
         verified, so it is shown as *claimed*, and refused under the guarantees `user` and `attribute`.

@@ -98,7 +98,10 @@ class Viewed:
         return str(provided("notebook").html(self))
 
     def to_dataframe(
-        self, per: str = "cell", postprocess: PostprocessLike = estimate.DEFAULT, metric: MetricLike = "mse"
+        self,
+        per: str = "cell",
+        postprocess: PostprocessLike | Sequence[PostprocessLike] = estimate.DEFAULT,
+        metric: MetricLike | Sequence[MetricLike] = "mse",
     ) -> Any:
         """A pandas DataFrame of errors, or of what an attack guesses.  Needs the extra `notebook`.
 
@@ -106,7 +109,7 @@ class Viewed:
         ----------
         per : {"cell", "repetition", "attribute", "value"}
             What has a row: data set, protocol and epsilon alone, or each of these beside.
-        postprocess, metric : str or callable
+        postprocess, metric : str or callable, or list of them
             As for `Result.error`.
         """
         return provided("notebook").to_dataframe(self, per, postprocess, metric)
@@ -120,10 +123,10 @@ class Viewed:
 
     def plot(
         self,
-        postprocess: PostprocessLike = estimate.DEFAULT,
+        postprocess: PostprocessLike | Sequence[PostprocessLike] = estimate.DEFAULT,
         x: str = "auto",
         attribute: str | None = None,
-        metric: MetricLike = "mse",
+        metric: MetricLike | Sequence[MetricLike] = "mse",
         ax: Any = None,
         title: bool = True,
         legend: str | None = None,
@@ -132,8 +135,8 @@ class Viewed:
 
         Parameters
         ----------
-        postprocess, metric : str or callable
-            As for `Result.error`.
+        postprocess, metric : str or callable, or list of them
+            As for `Result.error`; there are curves for each.
         x : {"auto", "epsilon", "n", "d", "k"}
             The horizontal axis: n, d and k are for synthetic data sets, made by size, that differ in it.
         attribute : str, optional
@@ -213,7 +216,8 @@ class Result(Header, Viewed):
     @classmethod
     def made(cls, header: Header, repetitions: range, spec: Any, layout: Layout, arrays: Any, title: str) -> Result:
         """A result from a header and arrays, or functions that give them."""
-        return cls(**vars(header), repetitions=repetitions, spec=spec, layout=layout, kept=dict(arrays), title=title)
+        own = {key: value for key, value in spec.items() if key != "datasets"}
+        return cls(**vars(header), repetitions=repetitions, spec=own, layout=layout, kept=dict(arrays), title=title)
 
     @property
     def size(self) -> dict[str, Any]:
@@ -378,6 +382,8 @@ class Results(Viewed, dict[str, Any]):
         Number of repetitions that the call which returned these results has simulated.
     min_count : int
         Tables and figures show no number of a value of one's own table that fewer users hold.
+    runs : sequence of (str, Results)
+        Of `compare`, the runs with their labels.
     """
 
     spec: dict[str, Any]
@@ -388,6 +394,7 @@ class Results(Viewed, dict[str, Any]):
     seconds: Mapping[str, float] = MappingProxyType({})
     computed: int = 0
     min_count: int = MIN_COUNT
+    runs: Sequence[tuple[str, Results]] = ()
 
     def __init__(self, results: Mapping[str, Any] = MappingProxyType({}), **about: Any) -> None:
         super().__init__(results)
@@ -400,11 +407,6 @@ class Results(Viewed, dict[str, Any]):
     def measurement(self) -> str:
         """What was measured: `frequencies` (a sweep), `inference` (an attack), or the name of a class of one's own."""
         return str(self.spec.get("measurement", "frequencies"))
-
-    @property
-    def has_errors(self) -> bool:
-        """Whether there are errors of estimates in all results."""
-        return all(result.has_errors for result in self.values())
 
     def changed(self, results: Mapping[str, Any]) -> Results:
         """Other results with what is known about this run."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,10 +40,8 @@ SHORTEST_BLOCK = 0.2  # seconds of work, once the speed is known: a sync takes a
 MOST_PARTS = 100_000
 LARGE = 1 << 30  # positions of a repetition: some 10 s of one worker
 
-S = TypeVar("S")
 
-
-class Silent:
+class Silent(contextlib.AbstractContextManager[Any]):
     """Receives progress and messages, and says nothing: the base of those that do."""
 
     def begin(self, positions: int, done: int) -> None: ...
@@ -51,9 +49,6 @@ class Silent:
     def advance(self, positions: int) -> None: ...
     def say(self, line: str) -> None: ...
     def end(self) -> None: ...
-    def __enter__(self: S) -> S:
-        return self
-
     def __exit__(self, *_: object) -> None: ...
 
 
@@ -101,12 +96,11 @@ def in_memory(run: Run, engine: Engine, progress: Any = None) -> Results:
     """A run without a file."""
     want = run.want
     results = Results(spec=want.spec, backend=engine.name, device=engine.device)
-    plain = {key: value for key, value in want.spec.items() if key != "datasets"}
     for data, plan in zip(run.datasets, run.plans, strict=True):
         block = Block(0, 0, len(run.spec.repetitions), plan)
         arrays, _ = measured(engine, data, run.measurement, block, run.spec.seed, run.spec.repetitions, progress)
         header, layout = want.headers[data.name], want.layouts[data.name]
-        results[data.name] = Result.made(header, run.spec.repetitions, plain, layout, arrays, data.name)
+        results[data.name] = Result.made(header, run.spec.repetitions, want.spec, layout, arrays, data.name)
     return results
 
 

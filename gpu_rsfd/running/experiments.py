@@ -123,7 +123,7 @@ def run(
         A `Result` for each data set.
     """
     check_measurement(measurement, KEYWORDS)
-    spec = Spec.of_command(measurement.command, spec, fields, measurement.defaults, measurement.unused)
+    spec = Spec.of_command(measurement.command, spec, fields, measurement)
     what = Run.of(measurement, spec, check_datasets(data, spec.sampler))
     reporter = reporter or Silent()
     with engine_for(what, backend, workers, devices, cluster, None, reporter.say) as engine:
@@ -190,8 +190,7 @@ def simulate(
     header = Header.of(found, plan)
     arrays: dict[str, Any] = {"counts": plan.expand(counts), "reporters": plan.reporters(found.n, sampled)}
     arrays["mse"] = lambda: errors_of(plan, header.frequencies, arrays["counts"], arrays["reporters"])
-    plain = {key: value for key, value in what.want.spec.items() if key != "datasets"}
-    return Result.made(header, spec.repetitions, plain, measurement.layout(header), arrays, found.name)
+    return Result.made(header, spec.repetitions, what.want.spec, measurement.layout(header), arrays, found.name)
 
 
 def _measured(kind: type[Measurement], data: Any, spec: Spec | None, options: dict[str, Any]) -> Any:

@@ -9,8 +9,6 @@ import numpy as np
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import counted, show_epsilon
-from gpu_rsfd.results.estimate import PostprocessLike
-from gpu_rsfd.results.metrics import MetricLike
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.charts import library
 from gpu_rsfd.show.rows import How, Row, tidy_rows, value_name, value_names
@@ -32,7 +30,8 @@ def few(names: Sequence[str]) -> str:
 def text(results: Results | Result) -> str:
     """What is in it, in a line."""
     if isinstance(results, Results):
-        return f"Results({few(list(results))})"
+        runs = f"; runs: {few([label for label, _ in results.runs])}" if results.runs else ""
+        return f"Results({few(list(results))}{runs})"
     protocols, epsilons = few(results.protocols), few([show_epsilon(epsilon) for epsilon in results.epsilons])
     size = f"n={results.n:,}, d={len(results.domain)}, {counted(len(results.repetitions), 'repetition')}"
     return f"{type(results).__name__}({size}; protocols: {protocols}; epsilons: {epsilons})"
@@ -45,7 +44,7 @@ def html(results: Results | Result) -> str:
     return tables.html(_several(results), named=isinstance(results, Results))
 
 
-def to_dataframe(results: Results | Result, per: str, postprocess: PostprocessLike, metric: MetricLike) -> Any:
+def to_dataframe(results: Results | Result, per: str, postprocess: Any, metric: Any) -> Any:
     from gpu_rsfd.show import tables
 
     how, several = How.of(postprocess, metric), _several(results)
@@ -66,6 +65,8 @@ def frame(rows: Iterable[Row]) -> Any:
 
 def to_xarray(results: Results | Result) -> Any:
     if isinstance(results, Results):
+        if results.runs:
+            return {label: to_xarray(run) for label, run in results.runs}
         return {name: to_xarray(result) for name, result in results.items()}
     xarray, result = library("xarray", "notebook"), results
     attributes = np.repeat(np.arange(len(result.domain)), result.domain)
@@ -91,9 +92,7 @@ def to_xarray(results: Results | Result) -> Any:
     return xarray.Dataset(variables, scales, {key: value for key, value in result.size.items() if value is not None})
 
 
-def plot(
-    results: Any, postprocess: PostprocessLike, x: str, attribute: str | None, metric: MetricLike, *paper: Any
-) -> Any:
+def plot(results: Any, postprocess: Any, x: str, attribute: str | None, metric: Any, *paper: Any) -> Any:
     from gpu_rsfd.show import panels, plots
 
     several, how, on = _several(results), How.of(postprocess, metric), panels.Paper.of(*paper)

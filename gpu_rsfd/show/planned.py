@@ -52,6 +52,8 @@ def show(plans: Sequence[PlannedData], asked: Question, guarantee: str, *, json:
         print(dumps([_document(*part, plan.data, asked) for plan in plans for part in plan.parts()], indent=2))
         return
     console = Console(width=WIDTH, highlight=False)
+    needed = None if asked.target is None else "users for the target"
+    needed = needed if asked.target_rmse is None else f"users for RMSE {asked.target_rmse:g}"
     for data, found in plans:
         labels = {look.name: look.label for look in found.candidates[0].plan.looks}
         for decision, rows in PlannedData(data, found).parts():
@@ -65,7 +67,7 @@ def show(plans: Sequence[PlannedData], asked: Question, guarantee: str, *, json:
             console.print(_column_table(decision, labels))
             about = f"expected errors from theory, postprocess={asked.postprocess}; guarantee={guarantee}{_blind(rows)}"
             console.print(about, markup=False)
-            console.print(_plan_table(rows, labels, _needed(asked)))
+            console.print(_plan_table(rows, labels, needed))
     rows = [row for plan in plans for row in plan.found]
     for line in _explained(rows, asked, any(plan.found.decisions[0].columns for plan in plans)):
         console.print(line, markup=False)
@@ -81,13 +83,6 @@ def wrapped(sentence: str) -> str:
     if not sys.stdout.isatty():
         return sentence
     return textwrap.fill(sentence, min(WIDEST, shutil.get_terminal_size().columns), break_long_words=False)
-
-
-def _needed(asked: Question) -> str | None:
-    """What the users of a row are needed for."""
-    if asked.target_rmse is not None:
-        return f"users for RMSE {asked.target_rmse:g}"
-    return None if asked.target is None else "users for the target"
 
 
 def _document(decision: Decision, rows: Sequence[PlanRow], data: Dataset, asked: Question) -> dict[str, Any]:
@@ -124,7 +119,7 @@ def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[
     if any(row.claimed for row in rows):
         lines.append("claimed: the loss that the protocol's author states; it can't be computed from p and q")
     if any(row.first_report for row in rows):
-        lines.append("first: the loss of the first report of a longitudinal protocol; epsilon bounds all of them")
+        lines.append("first: loss of a longitudinal protocol's first report; epsilon bounds all reports of a value")
     if any(row.value == row.value for row in rows):
         lines.append("guessed: by an attacker who knows the marginals; with Smp what is sent")
     if fewest := min((row.attacked_users for row in rows if row.attacked_users), default=0):
@@ -136,10 +131,9 @@ def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[
 
 def _blind(rows: Sequence[PlanRow]) -> str:
     """What an attacker achieves without any report."""
-    row = next((row for row in rows if row.value == row.value), None)
-    if row is None:
-        return ""  # it was not asked for, or the domains are too large
-    return f"; guessed without a report: sampled {row.sampled_baseline:.2f}, value {row.value_baseline:.2f}"
+    known = [row for row in rows if row.value == row.value][:1]  # none without an attack, or of large domains
+    return "".join(f"; guessed without a report: sampled {row.sampled_baseline:.2f}, value {row.value_baseline:.2f}"
+                   for row in known)  # fmt: skip
 
 
 def _column_table(decision: Decision, labels: Mapping[str, str]) -> Table:

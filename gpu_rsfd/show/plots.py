@@ -18,12 +18,12 @@ from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import Mechanism
 from gpu_rsfd.protocols.loss import losses
-from gpu_rsfd.results.estimate import Floats
+from gpu_rsfd.results.estimate import DEFAULT, Floats
 from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.panels import A_PAGE, Page, Paper, epsilon_ticks, lettered, log_ticks, setting, size_ticks
-from gpu_rsfd.show.rows import Cells, How, caveats, place_name, shown, unusual, withheld_of
+from gpu_rsfd.show.rows import Cells, How, Hows, caveats, cells_by_run, only, place_name, shown, unusual, withheld_of
 from gpu_rsfd.show.tables import values_of
 
 MANY_VALUES = 30  # more than these need a panel as wide as the page
@@ -131,12 +131,12 @@ class Panel(NamedTuple):
     curves: Curves
 
 
-def figure_of(results: Results, how: How, x: str = "auto", paper: Paper = A_PAGE) -> Any:
+def figure_of(results: Results, how: Hows, x: str = "auto", paper: Paper = A_PAGE) -> Any:
     """Every column against epsilon; against n, d or k of the data sets, or an axis of its own, a panel per epsilon."""
     panels = _panels(results, how, {"users": "n"}.get(x, x))
     page = _drawn(results, panels, how, paper)
     for axis, panel in zip(page.axes, panels, strict=True):
-        at = next(iter(panel.curves.values()))["x"]
+        at = sorted({place for curve in panel.curves.values() for place in curve["x"]})
         if panel.axis == "ε":
             page.fit(epsilon_ticks, axis, at)
         elif panel.axis in AXES.values():
@@ -148,20 +148,23 @@ def figure_of(results: Results, how: How, x: str = "auto", paper: Paper = A_PAGE
     return page.figure
 
 
-def tradeoff(results: Results, how: How, paper: Paper = A_PAGE) -> Any:
+def tradeoff(results: Results, how: Hows, paper: Paper = A_PAGE) -> Any:
     """Every column against the exact privacy loss, a curve per protocol over epsilon: one attribute differs, or all."""
-    whose, panels = ("users who differ in one attribute", "any two users"), []
-    for name, _, cells in _found(results, how, "epsilon"):
-        for words, table in zip(whose, exact_losses(results[name]), strict=True):
-            each = zip(results[name].plan.looks, table, cells.mean, cells.error, strict=True)
-            curves = {look: {"x": loss, "mean": mean, "error": error} for look, loss, mean, error in each}
-            title = _title(results[name], cells, place_name(cells.place))
-            panels.append(Panel(name, title, f"loss, {words}", cells, curves))
-    notes = loss_notes(next(iter(results.values())))
-    return _drawn(results, panels, how, paper, notes, 2 * min(2, len(results))).figure
+    whose, notes = ("users who differ in one attribute", "any two users"), dict[str, None]()
+    panels: dict[Any, Panel] = {}
+    for dataset in results:
+        for _, result, _, some in cells_by_run(results, dataset, how):
+            notes |= dict.fromkeys(loss_notes(result))
+            for cells, (words, table) in itertools.product(some, zip(whose, exact_losses(result), strict=True)):
+                title = _title(result, cells, place_name(cells.place))
+                panel = Panel(dataset, title, f"loss, {words}", cells, {})
+                curves: Any = panels.setdefault((dataset, cells.key, words), panel).curves
+                for look, *numbers in zip(cells.looks, table, cells.mean, cells.error, strict=True):
+                    curves[look] = dict(zip(("x", "mean", "error"), numbers, strict=True))
+    return _drawn(results, [*panels.values()], how, paper, [*notes], 2 * min(2, len(results))).figure
 
 
-def _found(results: Results, how: How, x: str) -> list[tuple[str, str, Cells]]:
+def _found(results: Results, how: Hows, x: str) -> list[tuple[str, str, Cells]]:
     """What is drawn: data set, axis, cells."""
     every = [(name, cells) for name in results for cells in shown(results, name, how, whole=True)]
     if not every:
@@ -186,11 +189,11 @@ def _found(results: Results, how: How, x: str) -> list[tuple[str, str, Cells]]:
 
 def _title(result: Result, cells: Cells, *more: str) -> str:
     """What a panel says beside the data set: what it has of several things, or the size of the data."""
-    column = (cells.column.short or cells.column.label) if len(result.columns) > 1 else ""
+    column = cells.column.short or (cells.column.label if len(result.columns) > 1 else "")
     return ", ".join(filter(None, [*more, column])) or f"n = {result.n:,}, d = {len(result.domain)}"
 
 
-def _panels(results: Results, how: How, x: str) -> list[Panel]:
+def _panels(results: Results, how: Hows, x: str) -> list[Panel]:
     """Against epsilon; where there is another axis, against that, by epsilon; at one, where a column asks for it.
 
     Words on an axis of a measurement's own tell curves apart: of protocols for which they make a difference.
@@ -203,8 +206,8 @@ def _panels(results: Results, how: How, x: str) -> list[Panel]:
         others = [f"{dim} = {value:,}" for dim, value in size.items() if value is not None and dim != axis]
         known = {"mean": cells.mean, "error": cells.error, "theory": cells.drawn_theory, **cells.beside}
         known |= {"published": cells.published} if axis == "epsilon" else {}
-        for (p, look), (e, epsilon) in itertools.product(enumerate(result.plan.looks), enumerate(result.epsilons)):
-            if x == "auto" and axis == cells.column.x != "epsilon" and e != len(result.epsilons) // 2:
+        for (p, look), (e, epsilon) in itertools.product(enumerate(cells.looks), enumerate(cells.epsilons)):
+            if x == "auto" and axis == cells.column.x != "epsilon" and e != len(cells.epsilons) // 2:
                 continue
             title = _title(result, cells, *[f"ε = {show_epsilon(epsilon)}"][: axis != "epsilon"], *others, rest)
             panel = Panel("" if size else name, title, {**AXES, "epsilon": "ε"}.get(axis, axis), cells, {})
@@ -232,12 +235,7 @@ def _told_apart(by_look: Mapping[Look, Mapping[str, Any]], differing: Collection
 
 
 def _drawn(
-    results: Results,
-    panels: Sequence[Panel],
-    how: How,
-    paper: Paper,
-    notes: Sequence[str] = (),
-    columns: int | None = None,
+    results: Results, panels: Sequence[Panel], how: Hows, paper: Paper, notes: Sequence[str] = (), columns: Any = None
 ) -> Page:
     """The page with the curves of all panels, and their titles."""
     from matplotlib.lines import Line2D
@@ -318,17 +316,17 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Look, Any]) -> None:
         axis.tick_params(axis=side, which="both", labelsize=setting(f"{side}tick.labelsize", "small"))
 
 
-def explained(results: Results, panels: Sequence[Panel], how: How) -> list[str]:
+def explained(results: Results, panels: Sequence[Panel], how: Hows) -> list[str]:
     """What the legend says of bars, lines, circles and an unusual run."""
     lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in results.values()) else []
-    lines += unusual(next(iter(results.values())))
+    lines += unusual(results, next(iter(results)))
     curves = [(panel.name, curve) for panel in panels for curve in panel.curves.values()]
     if any("theory" in curve for _, curve in curves):
         lines.append("thin lines: closed form")
     known = list(dict.fromkeys(name for name, curve in curves if "published" in curve))
     if known:
         lines.append("open circles: the paper's points")
-        if how.postprocess == "clip-normalize":
+        if any(one.postprocess == DEFAULT for one in ([how] if isinstance(how, How) else how)):
             lines += caveats(known, results[known[0]].plan.looks)
         if any(results[name].plan.assignment != "balanced" for name in known):
             lines.append("the paper's users are in balanced groups, these are not")
@@ -358,7 +356,7 @@ def loss_notes(result: Result) -> list[str]:
     return [f"{words}: {', '.join(labels)}" for words, labels in found.items()]
 
 
-def frequencies(results: Results, attribute: str, how: How, paper: Paper = A_PAGE) -> Any:
+def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_PAGE) -> Any:
     """True and estimated frequencies of an attribute's values, a panel per data set and epsilon.
 
     Error bars are 95 % prediction intervals: where the estimate of one more collection falls.  The panels of a data set
@@ -366,6 +364,7 @@ def frequencies(results: Results, attribute: str, how: How, paper: Paper = A_PAG
     """
     from matplotlib.lines import Line2D
 
+    how = only(results, hows, f"attribute={attribute}")
     having = {name: r for name, r in results.items() if attribute in r.names}
     if not having:
         names = dict.fromkeys(n for r in results.values() for n in r.names)
@@ -388,7 +387,9 @@ def frequencies(results: Results, attribute: str, how: How, paper: Paper = A_PAG
     legend["truth"] = Line2D([], [], color="black", linewidth=1.0)
     if paper.axes is None and paper.legend is None:
         paper = paper._replace(legend="right")
-    page = Page(count, legend, [*notes, *unusual(first)], columns, paper, (12.0 if wide else 3.9, 3.1))
+    page = Page(
+        count, legend, [*notes, *unusual(results, next(iter(having)))], columns, paper, (12.0 if wide else 3.9, 3.1)
+    )
     shared: dict[str, Any] = {}
     for axis, (name, result, e) in zip(page.axes, panels, strict=True):
         a = result.plan.attributes[result.names.index(attribute)]

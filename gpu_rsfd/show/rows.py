@@ -21,7 +21,7 @@ from gpu_rsfd.command import own_data
 from gpu_rsfd.datasets.base import publishable, withheld
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.inference import most_frequent
-from gpu_rsfd.options import expanded, show_epsilon
+from gpu_rsfd.options import distinct, entries, expanded, show_epsilon, split_list
 from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import DEFAULT_SETTINGS, PAPER
 from gpu_rsfd.results.estimate import DEFAULT, Floats, PostprocessLike, as_postprocess
@@ -29,10 +29,13 @@ from gpu_rsfd.results.metrics import MetricLike, as_metric, mse, name_of
 from gpu_rsfd.results.result import CELL, Column, Result, Results
 from gpu_rsfd.show.statistics import Means, among_best, error_means, means, with_estimate
 from gpu_rsfd.spec import PAPER_EPSILONS
+from gpu_rsfd.store.contents import open_results
 from gpu_rsfd.theory import expected as theory
 
 # What a number depends on beside its row: a column each in CSV, JSON and data frames.
 RUN = {"guarantee": DEFAULT_SETTINGS.guarantee, "assignment": "uniform", "sampler": "users", "seed": 0}
+# What runs may differ in without being another experiment.
+EXTENT = ("datasets", "protocols", "epsilons", "repetitions", "keep", "stream_version", "numpy_version")
 SAME = 1e-3  # relative: --epsilon 0.693 finds ln 2
 Row = dict[str, Any]
 Place = Mapping[str, Any]  # coordinates on axes of a measurement's own
@@ -45,15 +48,25 @@ class How(NamedTuple):
     metric: MetricLike = "mse"
 
     @classmethod
-    def of(cls, postprocess: PostprocessLike | None = None, metric: MetricLike | None = None) -> How:
-        """Checked; None is the default."""
-        how = cls(DEFAULT if postprocess is None else as_postprocess(postprocess), "mse" if metric is None else metric)
-        as_metric(how.metric)
-        return how
+    def of(cls, postprocess: Any = None, metric: Any = None) -> list[How]:
+        """Checked, one for each of several; None is the default."""
+        kinds = [as_postprocess(kind) for kind in _each("postprocess", DEFAULT if postprocess is None else postprocess)]
+        metrics = _each("metric", "mse" if metric is None else metric)
+        distinct("postprocess", map(name_of, kinds))
+        distinct("metric", (as_metric(each).label for each in metrics))
+        return [cls(kind, each) for each in metrics for kind in kinds]
 
     @property
     def names(self) -> dict[str, str]:
         return {"metric": name_of(self.metric), "postprocess": name_of(self.postprocess)}
+
+
+Hows = How | Sequence[How]
+USUAL = How()
+
+
+def _each(name: str, given: Any) -> list[Any]:
+    return split_list(entries(given), name) if all(isinstance(one, str) for one in entries(given)) else entries(given)
 
 
 class Cells(NamedTuple):
@@ -72,6 +85,13 @@ class Cells(NamedTuple):
     rough: Any = None  # bool: where that is no more than a guide
     published: Floats | None = None  # the paper's points
     beside: Mapping[str, Floats] = {}  # what is drawn beside it
+    looks: Sequence[Look] = ()  # of the protocols, as curves of a figure and lines of a table are named
+    epsilons: Sequence[float] = ()
+
+    @property
+    def key(self) -> tuple[str, str, tuple[Any, ...]]:
+        """The column, the metric and the place: what is compared."""
+        return self.name, "" if self.how is None else self.how.names["metric"], tuple(self.place.items())
 
     @property
     def field(self) -> str:
@@ -81,24 +101,29 @@ class Cells(NamedTuple):
     @property
     def label(self) -> str:
         """What a table says of it."""
-        baseline = self.column.baseline
-        return self.column.label + ("" if baseline is None else f"; without a report: {baseline:.4f}")
+        baseline, kind = self.column.baseline, "" if self.how is None else self.how.names["postprocess"]
+        label = self.column.label + (f", postprocess={kind}" if kind else "")
+        return label + ("" if baseline is None else f"; without a report: {baseline:.4f}")
 
     @property
     def axis(self) -> str:
         """The name of its axis in a figure."""
-        kind = "none" if self.how is None else self.how.names["postprocess"]
+        kind = "" if self.how is None else self.how.names["postprocess"]
         name = (self.column.axis or self.column.label).replace("$", r"\$").replace("_avg", "$_{avg}$")
-        return name + ("" if kind == "none" else f" ({kind})")
+        return name + ("" if kind in ("none", "") else f" ({kind})")
 
     @property
     def drawn_theory(self) -> Floats | None:
         """The closed form where it is more than a guide, else NaN."""
         return None if self.theory is None else np.where(self.rough, np.nan, self.theory)
 
-    def stars(self, p: int) -> Sequence[bool]:
-        """Of a protocol, for each epsilon."""
-        return [False] * self.mean.shape[1] if self.best is None else self.best[p].tolist()
+    def line(self, look: Look, epsilons: Sequence[float]) -> list[tuple[float, float, bool, float, bool]]:
+        """Mean, standard error, mark, closed form and whether that is rough; NaN where a run lacks an epsilon."""
+        p, no = self.looks.index(look), np.zeros(self.mean.shape, bool)
+        rest = (no if x is None else x for x in (self.best, self.theory, self.rough))
+        each = zip(self.epsilons, *(x[p] for x in (self.mean, self.error, *rest)), strict=True)
+        found: dict[float, Any] = {epsilon: numbers for epsilon, *numbers in each}
+        return [found.get(epsilon, (math.nan, math.nan, False, 0, False)) for epsilon in epsilons]
 
     def numbers(self, p: int, e: int, repetition: int | None = None) -> Row:
         """A cell, or one repetition of it, as entries of a row."""
@@ -153,14 +178,72 @@ def numbers_of(result: Result, name: str, how: How, whole: bool = False, of: Any
     return each.reshape(*each.shape[: len(CELL)], len(places)), places
 
 
-def shown(results: Results, dataset: str, how: How, whole: bool = False) -> list[Cells]:
-    """All that tables and figures show of a result: column by column, place by place."""
-    result, known = results[dataset], known_of(results, dataset)
-    return [cells for name in result.columns for cells in cells_of(dataset, result, name, how, known, whole)]
+def runs_of(results: Results, dataset: str, how: Hows = USUAL) -> list[tuple[str, Results, How]]:
+    """The runs that have a data set, by their labels in a comparison, in each way to take errors."""
+    hows = [how] if isinstance(how, How) else how
+    return [(label, run, one) for label, run in results.runs or (("", results),) if dataset in run for one in hows]
 
 
-def cells_of(dataset: str, result: Result, name: str, how: How, known: Floats, whole: bool = False) -> Iterator[Cells]:
+def only(results: Results, how: Hows, asked: str) -> How:
+    """The one way to take errors, for what is shown of one run alone."""
+    hows = [how] if isinstance(how, How) else how
+    if results.runs or len(hows) > 1:
+        raise InputError(f"{asked} is for one results file, one post-processing and one metric")
+    return hows[0]
+
+
+def cells_by_run(results: Results, dataset: str, how: Hows, whole: bool = False) -> list[Any]:
+    """(label, result, how, cells) of each run: all that there is to show of a data set.
+
+    Curves are named by what differs, and by nothing else.
+    """
+    runs, parts, columns = runs_of(results, dataset, how), [], dict[Any, list[Cells]]()
+    every = (run[name] for name in results for _, run, _ in runs_of(results, name))
+    alone = len({look.label for result in every for look in result.plan.looks}) == 1
+    metrics, kinds = (len({*names}) > 1 for names in zip(*(one.names.values() for *_, one in runs), strict=True))
+    for label, run, one in runs:
+        result, found = run[dataset], list[Cells]()
+        for cells in (cells for name in result.columns for cells in cells_of(dataset, run, name, one, whole)):
+            if cells.how is None and one is not runs[0][-1]:
+                continue  # the same after each post-processing
+            column, looks, kind = cells.column, result.plan.looks, kinds and cells.how and one.names["postprocess"]
+            if words := [word for word in (label, kind) if word]:
+                of = f" of {looks[0].label}" * alone
+                column = column._replace(label=column.label + of, axis=(column.axis or column.label) + of)
+                told = [(", ".join((look.name, *words)), ", ".join((look.label, *words)[alone:])) for look in looks]
+                looks = tuple(Look(*names, "", "") for names in told)
+            column = column._replace(short=column.axis) if metrics else column
+            way = How("", one.metric) if kind else cells.how
+            found.append(cells._replace(column=column, how=way, looks=looks, epsilons=result.epsilons))
+            columns.setdefault(cells.key, []).append(found[-1])
+        parts.append((label, result, one, found))
+    best = {key: iter(_best(some)) for key, some in columns.items()}
+    return [(*part, [cells._replace(best=next(best[cells.key])) for cells in some]) for *part, some in parts]
+
+
+def _best(some: Sequence[Cells]) -> list[Any]:
+    """Of the cells of several runs: which are among the best of them all."""
+    if len(some) == 1 or not some[0].column.better:
+        return [cells.best for cells in some]
+    looks, epsilons = [x for c in some for x in c.looks], sorted({e for c in some for e in c.epsilons})
+    at: Any = [np.ix_([looks.index(x) for x in c.looks], [epsilons.index(e) for e in c.epsilons]) for c in some]
+    mean, known = np.full((len(looks), len(epsilons)), np.nan), np.zeros((len(looks), len(epsilons)), int)
+    deviation = np.zeros((*mean.shape, max(c.means.each.shape[-1] for c in some)))
+    for place, cells in zip(at, some, strict=True):
+        mean[place], known[place] = cells.mean, cells.means.known
+        deviation[..., : cells.means.each.shape[-1]][place] = cells.means.deviation
+    found = among_best(Means(mean, mean, deviation, known, mean), some[0].column.better, some[0].column.discrete)
+    return [found[place] for place in at]
+
+
+def shown(results: Results, dataset: str, how: Hows, whole: bool = False) -> list[Cells]:
+    """All that tables and figures show of a data set: run by run, column by column, place by place."""
+    return [cells for *_, some in cells_by_run(results, dataset, how, whole) for cells in some]
+
+
+def cells_of(dataset: str, results: Results, name: str, how: How, whole: bool = False) -> Iterator[Cells]:
     """A column at each of its places."""
+    result, known = results[dataset], known_of(results, dataset)
     if is_error(result, name):
         yield error_cells(dataset, result, how, known)
         return
@@ -184,8 +267,7 @@ def error_cells(dataset: str, result: Result, how: How, known: Floats | None = N
     """The errors of estimates; the closed form by the `known` frequencies."""
     metric, found = as_metric(how.metric), error_means(result, how.metric, how.postprocess)
     better = "larger" if metric.larger_is_better else "smaller"
-    column = Column(f"{metric.label}, postprocess={name_of(how.postprocess)}", better, axis=metric.label)
-    column = column._replace(discrete=metric.discrete)
+    column = Column(metric.label, better, axis=metric.label, discrete=metric.discrete)
     closed = rough = None
     if how.postprocess in theory.POSTPROCESS and metric.function is mse:
         known = result.frequencies if known is None else known
@@ -219,30 +301,28 @@ def place_name(place: Place) -> str:
 # ---------------------------------------------------------------------------------------------------------------- rows
 
 
-def tidy_rows(results: Results, how: How, repetitions: bool = False) -> Iterator[Row]:
+def tidy_rows(results: Results, how: Hows, repetitions: bool = False) -> Iterator[Row]:
     """One row per data set, protocol, epsilon and place, with all columns that have this place; or per repetition."""
-    for dataset, result in results.items():
-        found: dict[tuple[Any, ...], list[Cells]] = {}  # by place
-        for cells in shown(results, dataset, how):
-            found.setdefault(tuple(cells.place.items()), []).append(cells)
-        count, per = len(result.repetitions), "repetition" if repetitions else "repetitions"
-        blank = {dim: None for place in found for dim, _ in place}
-        blank |= {
-            key: None for some in found.values() for cells in some for key in cells.numbers(0, 0, *[0][:repetitions])
-        }
-        own = {key: result.spec.get(key) for key in re.findall(r"\{(\w+)\}", result.layout.about)}
-        own |= how.names if any(is_error(result, name) for name in result.columns) else {}
-        end = {**({} if repetitions else {"source": source_of(results, dataset)}), **run_of(result)}
-        every = itertools.product(
-            range(len(result.protocols)), range(len(result.epsilons)), *[range(count)][:repetitions]
-        )
-        for (p, e, *r), (place, some) in itertools.product(every, found.items()):
-            row = {**result.size, "dataset": dataset, "protocol": result.protocols[p]}
-            row |= {"label": result.plan.looks[p].label, "epsilon": result.epsilons[e], **own}
-            row |= {per: result.repetitions[r[0]] if r else count, **blank, **dict(place)}
-            for cells in some:
-                row |= cells.numbers(p, e, *r)
-            yield row | end
+    for dataset in results:
+        for label, result, one, every in cells_by_run(results, dataset, how):
+            found: dict[tuple[Any, ...], list[Cells]] = {}  # by place
+            for cells in every:
+                found.setdefault(tuple(cells.place.items()), []).append(cells)
+            count, per = len(result.repetitions), "repetition" if repetitions else "repetitions"
+            blank = {dim: None for place in found for dim, _ in place}
+            blank |= {key: None for cells in every for key in cells.numbers(0, 0, *[0][:repetitions])}
+            own = {"run": label} if results.runs else {}
+            own |= {key: result.spec.get(key) for key in re.findall(r"\{(\w+)\}", result.layout.about)}
+            own |= one.names if any(is_error(result, name) for name in result.columns) else {}
+            end = {**({} if repetitions else {"source": source_of(results, dataset)}), **run_of(result)}
+            sizes = len(result.protocols), len(result.epsilons), *[count][:repetitions]
+            for (p, e, *r), (place, some) in itertools.product(np.ndindex(sizes), found.items()):
+                row = {**result.size, "dataset": dataset, "protocol": result.protocols[p]}
+                row |= {"label": result.plan.looks[p].label, "epsilon": result.epsilons[e], **own}
+                row |= {per: result.repetitions[r[0]] if r else count, **blank, **dict(place)}
+                for cells in some:
+                    row |= cells.numbers(p, e, *r)
+                yield row | end
 
 
 # ----------------------------------------------------------------------------------------------------- about a result
@@ -297,12 +377,14 @@ def promised(result: Result) -> str:
     return f"guarantee: {guarantee} (unequal for Spl, Smp and RS+FD)" if len(kinds) > 1 else ""
 
 
-def unusual(result: Result) -> list[str]:
+def unusual(results: Results, dataset: str) -> list[str]:
     """What must be said of how the protocols were run: unequal promises, a guarantee or a prior asked for."""
-    prior = result.spec.get("prior", "uniform")
-    words = prior if isinstance(prior, str) else "given frequencies"
-    lines = [promised(result), "" if prior == "uniform" else f"prior of fakes: {words}"]
-    return [line for line in lines if line]
+    lines = []
+    for _, run, _ in runs_of(results, dataset):
+        prior = run[dataset].spec.get("prior", "uniform")
+        words = prior if isinstance(prior, str) else "given frequencies"
+        lines.append([promised(run[dataset]), "" if prior == "uniform" else f"prior of fakes: {words}"])
+    return [line for line in lines[0] if line and all(line in other for other in lines)]  # else curves are named by it
 
 
 # ------------------------------------------------------------------------------------------------- a part of results
@@ -339,6 +421,73 @@ def _nearest(epsilon: float, known: Sequence[float]) -> float:
     return nearest
 
 
+# ------------------------------------------------------------------------------------------------------ several runs
+
+
+def compare(runs: Mapping[str, Any]) -> Results:
+    """Put several runs beside each other, in one figure and one table.
+
+    Parameters
+    ----------
+    runs : mapping of str to Results, Result or path
+        Runs of the same measurement, by what they are to be called.  A `Result` counts as one's own table.
+
+    Returns
+    -------
+    Results
+        Its figures, tables and data frames have the curves of all runs, named by what differs.  Where a run lacks a
+        data set or an epsilon, there is a gap.  `runs` has the runs, its items are the first results of each data set.
+
+    Raises
+    ------
+    InputError
+        If runs have measured different things, or different data sets of the same name.
+
+    Examples
+    --------
+    >>> some = {"protocols": "smp-grr", "repetitions": 5, "epsilons": [1, 2], "sampler": "counts"}
+    >>> runs = {name: gpu_rsfd.simulate("syn1", guarantee=name, **some) for name in ("paper", "user")}
+    >>> gpu_rsfd.compare(runs)
+    Results(syn1; runs: paper, user)
+    """
+    found = [pair for label, run in runs.items() for pair in _opened(str(label), run)]
+    distinct("run", (label for label, _ in found))
+    (first, one), merged = found[0], dict[str, Result]()
+    for label, run in found:
+        if run.measurement != one.measurement:
+            kinds = f"measured {one.measurement} and {run.measurement}"
+            raise InputError(f"{first} and {label} can't be compared: they have {kinds}")
+        for name, result in run.items():
+            facts = [(r.n, r.names, r.frequencies.tolist()) for r in (result, merged.setdefault(name, result))]
+            if facts[0] != facts[1]:
+                raise InputError(f"{label} can't be compared: its data set {name} is not that of the runs before it")
+    described = {d["name"]: d for _, run in found for d in run.spec.get("datasets", [])}
+    spec = {"measurement": one.measurement, "datasets": [*described.values()], "runs": {x: r.spec for x, r in found}}
+    return Results(merged, runs=found, spec=spec, complete=all(run.complete for _, run in found))
+
+
+def _opened(label: str, run: Any) -> Sequence[tuple[str, Results]]:
+    if isinstance(run, Result):
+        data: dict[str, Any] = {"name": run.title or "result", "users": run.n, "domain": list(run.domain)}
+        run = Results({data["name"]: run}, spec={**run.spec, "datasets": [data]})
+    elif not isinstance(run, Results):
+        run = open_results(run)
+    return run.runs or [(label, run)]
+
+
+def told_apart(files: Mapping[str, Results]) -> list[str]:
+    """What each run has that others have not, in words: options, and where these don't tell, its file."""
+    every = [{"prior": "uniform", **RUN, **run.spec} for run in files.values()]
+    keys = [key for key in dict.fromkeys(itertools.chain(*every)) if key not in EXTENT]
+    keys = [key for key in keys if any(spec.get(key) != every[0].get(key) for spec in every)]
+    told = [[(key, spec.get(key)) for key in keys] for spec in every]
+    words = [", ".join(f"{k} {'given' if isinstance(x, list) else x}".replace("_", " ") for k, x in s) for s in told]
+    each = zip(words, files.values(), strict=True)
+    cells = [(word, name, p) for word, run in each for name, result in run.items() for p in result.protocols]
+    alike = len({*cells}) < len(cells)
+    return [", ".join(filter(None, pair)) for pair in zip(words, files, strict=True)] if alike else words
+
+
 # --------------------------------------------------------------------------------------------- the paper's own points
 
 # MSE_avg of its ten data sets, six methods and six epsilons, as read from its figures.
@@ -366,12 +515,10 @@ def published(name: str, result: Result, postprocess: PostprocessLike, metric: M
         return None  # another data set of the same name; budgets that the paper did not spend
     curves = {m: points for m, points in entry["mse_avg"].items() if postprocess != "clip" or m in entry["clip"]}
     found = np.full((len(result.protocols), len(result.epsilons)), math.nan)
-    for p, look in enumerate(result.plan.looks):
-        points = curves.get(look.label, ()) if look.name in PAPER else ()
-        for e, epsilon in enumerate(result.epsilons):
-            for x, point in zip(PAPER_EPSILONS, points, strict=False):
-                if math.isclose(x, epsilon, rel_tol=1e-4):
-                    found[p, e] = point
+    every = itertools.product(enumerate(result.plan.looks), enumerate(result.epsilons))
+    for (p, look), (e, epsilon) in every:
+        points = zip(PAPER_EPSILONS, curves.get(look.label, ()) if look.name in PAPER else (), strict=False)
+        found[p, e] = next((point for x, point in points if math.isclose(x, epsilon, rel_tol=1e-4)), math.nan)
     return found if np.isfinite(found).any() else None
 
 

@@ -149,7 +149,7 @@ def among_best(found: Means, better: str, discrete: bool = False) -> Any:
         known = np.minimum(known, np.take_along_axis(known, best, axis=0))
         noise, few = half_width(error, known, mean.shape[0]), known < enough(mean.shape[0])
         close |= ~(behind > noise) | (few & (error <= TIE * behind))  # also if the noise is not known
-        close &= ~(few.any(axis=0) & discrete)
+        close &= ~((few & np.isfinite(mean)).any(axis=0) & discrete)
     return close & np.isfinite(mean)
 
 

@@ -22,12 +22,11 @@ from rich.table import Table
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import counted, show_epsilon
-from gpu_rsfd.planning import Look
 from gpu_rsfd.results.estimate import NOT_NEGATIVE, SUM_TO_ONE, Floats, PostprocessLike
 from gpu_rsfd.results.metrics import as_metric, name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show import rows
-from gpu_rsfd.show.rows import Cells, How, Row, place_name, run_of, shown, source_of
+from gpu_rsfd.show.rows import Cells, How, Hows, Row, place_name, run_of, shown, source_of
 from gpu_rsfd.show.statistics import (
     Means,
     advice,
@@ -117,33 +116,43 @@ def console_for(results: Results) -> Console:
     return console
 
 
-def heading(results: Results, name: str, *more: str) -> str:
+def heading(results: Results, name: str, *more: str, alone: bool = True) -> str:
     """What stands above a table: the data set, what the table has, what is unusual about the run."""
-    result, source = results[name], source_of(results, name)
-    about = f"{name}: n = {result.n:,}, d = {len(result.domain)}, {counted(len(result.repetitions), 'repetition')}"
-    return "; ".join(
-        filter(None, [about, rows.about_of(result), *more, source and f"data: {source}", *rows.unusual(result)])
-    )
+    numbers = sorted({len(run[name].repetitions) for _, run, _ in rows.runs_of(results, name)})
+    size = [size_of(results, name)] if alone else []
+    about = [", ".join([*size, " or ".join(counted(number, "repetition") for number in numbers)])]
+    about += [rows.about_of(results[name]), *more]
+    about += [f"data: {source}"] if alone and (source := source_of(results, name)) else []
+    return "; ".join(filter(None, [*about, *rows.unusual(results, name)]))
+
+
+def size_of(results: Results, name: str) -> str:
+    return f"{name}: n = {results[name].n:,}, d = {len(results[name].domain)}"
 
 
 # ------------------------------------------------------------------------------------------------------- one structure
 
 
-def by_column(results: Results, dataset: str, how: How) -> list[list[Cells]]:
-    """What has a table of its own: each column, at all its places."""
-    found: dict[str, list[Cells]] = {}
+def by_column(results: Results, dataset: str, how: Hows) -> list[list[Cells]]:
+    """What has a table of its own: each column by each metric, at all its places."""
+    found: dict[Any, list[Cells]] = {}
     for cells in shown(results, dataset, how):
-        found.setdefault(cells.name, []).append(cells)
+        found.setdefault(cells.key[:2], []).append(cells)
     return list(found.values())
 
 
-def lines_of(table: Sequence[Cells], looks: Sequence[Look]) -> Iterator[tuple[str, Cells | None, int]]:
-    """The lines of a table: each protocol; under it, each place of the column's own axes."""
-    for p, look in enumerate(looks):
-        alone = len(table) == 1 and not table[0].place
-        yield look.label, table[0] if alone else None, p
-        for cells in () if alone else table:
-            yield f"  {place_name(cells.place)}", cells, p
+def lines_of(table: Sequence[Cells], epsilons: Sequence[float]) -> Iterator[tuple[str, Any]]:
+    """The lines of a table: each curve; under it, each place of the column's own axes."""
+    for look in dict.fromkeys(look for cells in table for look in cells.looks):
+        mine = [cells for cells in table if look in cells.looks]
+        alone = len(mine) == 1 and not mine[0].place
+        yield look.label, mine[0].line(look, epsilons) if alone else None
+        for cells in () if alone else mine:
+            yield f"  {place_name(cells.place)}", cells.line(look, epsilons)
+
+
+def epsilons_of(table: Iterable[Cells]) -> list[float]:
+    return sorted({epsilon for cells in table for epsilon in cells.epsilons})
 
 
 def unit_of(table: Sequence[Cells]) -> int | None:
@@ -162,10 +171,10 @@ def writer_of(exponent: int | None) -> Callable[[float, float], str]:
     return scientific if exponent is None else lambda mean, error: concise(mean / unit, error / unit)
 
 
-def marked(found: Iterable[Cells]) -> str:
+def marked(found: Iterable[Cells], more: str = "") -> str:
     """What the mark means; nothing if there are none."""
     best = [cells for cells in found if cells.best is not None and cells.best.any()]
-    where = ["column", *(f"{dim} by {dim}" for dim in dict.fromkeys(dim for cells in best for dim in cells.place))]
+    where = [f"column{more}", *(f"{dim} by {dim}" for dim in dict.fromkeys(dim for c in best for dim in c.place))]
     kinds = {cells.column.better for cells in best}
     return star(any(cells.means.repeated for cells in best), kinds, ", ".join(where)) if best else ""
 
@@ -179,7 +188,7 @@ def star(repeated: bool, better: Collection[str], where: str) -> str:
 # ------------------------------------------------------------------------------------------------------ on the screen
 
 
-def show(results: Results, how: How, form: str = "table") -> None:
+def show(results: Results, how: Hows, form: str = "table") -> None:
     """Print the table of each column; `form` is table, csv, json or latex."""
     if form == "latex":
         print(latex(results, how))
@@ -189,19 +198,19 @@ def show(results: Results, how: How, form: str = "table") -> None:
         return
     console = console_for(results)
     every: list[Cells] = []
-    for name, result in results.items():
+    for name in results:
         tables = by_column(results, name, how)
-        units = [f" in units of 1e{exponent:+03d}" if exponent else "" for exponent in map(unit_of, tables)]
-        titles = [table[0].label + unit for table, unit in zip(tables, units, strict=True)]
+        titles = [t[0].label + (f" in units of 1e{x:+03d}" if (x := unit_of(t)) else "") for t in tables]
         console.print(heading(results, name, *(titles if len(tables) == 1 else [])), markup=False)
         for table, title in zip(tables, titles, strict=True):
             if len(tables) > 1:
                 console.print(title, markup=False)
-            console.print(_screen_table(result, table))
+            console.print(_screen_table(table))
             every += table
-            if table[0].how is not None:
-                for line in (*_without_estimate(result), *without_number(result, how)):
-                    console.print(line, markup=False)
+        if any(table[0].how is not None for table in tables):
+            for label, run, each in rows.runs_of(results, name, how):
+                for line in (*_without_estimate(run[name]), *without_number(run[name], each)):
+                    console.print(f"{label}: {line}" if label else line, markup=False)
     stars = marked(every)
     undefined = any(cells.how is None and np.isnan(cells.mean).any() for cells in every)
     console.print("; ".join([BRACKETS, *([f"* {stars}"] if stars else []), *(["– not applicable"] * undefined)]))
@@ -213,19 +222,18 @@ def show(results: Results, how: How, form: str = "table") -> None:
         console.print(f"~ rough: some value has fewer than {theory.ENOUGH_REPORTS} expected reports")
 
 
-def _screen_table(result: Result, table: Sequence[Cells]) -> Table:
-    """A line per protocol and place, a column per epsilon; the best ones bold, with a star."""
-    number = writer_of(unit_of(table))
-    made = plain_table("epsilon", map(show_epsilon, result.epsilons))
-    for label, cells, p in lines_of(table, result.plan.looks):
-        if cells is None:
+def _screen_table(table: Sequence[Cells]) -> Table:
+    """A line per curve and place, a column per epsilon; the best ones bold, with a star."""
+    number, epsilons = writer_of(unit_of(table)), epsilons_of(table)
+    made = plain_table("epsilon", map(show_epsilon, epsilons))
+    for label, line in lines_of(table, epsilons):
+        if line is None:
             made.add_row(escaped(label))
             continue
-        texts = [number(*x) for x in zip(cells.mean[p], cells.error[p], strict=True)]
-        made.add_row(escaped(label), *starred(texts, cells.stars(p)))
-        if cells.theory is not None:
-            closed = zip(cells.theory[p], cells.rough[p], strict=True)
-            made.add_row("  theory", *(f"{'~' if g else ''}{number(x, math.nan)} " for x, g in closed), style="dim")
+        made.add_row(escaped(label), *starred([number(*x[:2]) for x in line], [best for _, _, best, *_ in line]))
+        if any(closed > 0 for *_, closed, _ in line):
+            texts = (f"{'~' if rough else ''}{number(closed, math.nan)} " for *_, closed, rough in line)
+            made.add_row("  theory", *texts, style="dim")
     return made
 
 
@@ -273,17 +281,39 @@ def escaped(text: str) -> str:
 # ----------------------------------------------------------------------------------------------------- LaTeX and HTML
 
 
-def latex(results: Results, how: How) -> str:
-    """A table for each data set and column, with the rules of booktabs."""
+def latex(results: Results, how: Hows) -> str:
+    """A table for each column, with all data sets and the rules of booktabs."""
+    found: dict[Any, dict[str, list[Cells]]] = {}
+    for name in results:
+        for table in by_column(results, name, how):
+            found.setdefault(table[0].key[:2], {})[name] = table
     parts = ["% needs \\usepackage{booktabs}"]
-    tables = {name: by_column(results, name, how) for name, result in results.items()}
-    stars = marked([cells for some in tables.values() for table in some for cells in table])
-    for name, some in tables.items():
-        for table in some:
-            caption = f"{heading(results, name, table[0].label)}. In brackets: standard error of the last digits."
-            caption += f" Bold: {stars}." if marked(table) else ""
-            label = name if len(some) == 1 else f"{name}-{table[0].field}"
-            parts.append(_latex_table(results[name], label, caption, table))
+    for (_, metric), tables in found.items():
+        name, every, alone = next(iter(tables)), [c for table in tables.values() for c in table], len(tables) == 1
+        number, epsilons, lines = writer_of(exponent := unit_of(every)), epsilons_of(every), list[str]()
+        heads = [f"protocol $[10^{{{exponent}}}]$" if exponent else "protocol"]
+        heads += [f"$\\varepsilon = {show_epsilon(e).replace('ln', chr(92) + 'ln')}$" for e in epsilons]
+        for dataset, table in tables.items():
+            if not alone:
+                title = in_latex(size_of(results, dataset))
+                lines += [r"\midrule"] * bool(lines) + [rf"\multicolumn{{{len(heads)}}}{{l}}{{{title}}} \\"]
+            for text, line in lines_of(table, epsilons):
+                label = in_latex(text).replace("  ", r"\quad ", 1)
+                entries = [""] * len(epsilons)
+                if line is not None:
+                    digits = [number(*x[:2]).partition("e") for x in line]
+                    entries = [f"${d} \\cdot 10^{{{int(power)}}}$" if power else in_latex(d) for d, _, power in digits]
+                    marks = [best for _, _, best, *_ in line]
+                    entries = [rf"\textbf{{{x}}}" if best else x for x, best in zip(entries, marks, strict=True)]
+                lines.append(" & ".join([f"{{{label}}}" if label.startswith("[") else label, *entries]) + r" \\")
+        stars, about = (
+            marked(every, "" if alone else " and data set"),
+            heading(results, name, every[0].label, alone=alone),
+        )
+        caption = f"{about}. In brackets: standard error of the last digits." + (f" Bold: {stars}." if stars else "")
+        names = "-".join([name] * alone + [metric or every[0].field] * (not alone or len(found) > 1))
+        label = re.sub(r"[^0-9A-Za-z]+", "-", names).strip("-").lower()
+        parts.append(LATEX % (in_latex(caption), label, "r" * len(epsilons), " & ".join(heads), "\n".join(lines)))
     return "\n\n".join(parts)
 
 
@@ -292,36 +322,16 @@ def in_latex(text: str) -> str:
     return "".join(SPECIAL.get(character, character) for character in text)
 
 
-def _latex_table(result: Result, name: str, caption: str, table: Sequence[Cells]) -> str:
-    exponent = unit_of(table)
-    number = writer_of(exponent)
-    unit = f" $[10^{{{exponent}}}]$" if exponent else ""
-    heads = [f"$\\varepsilon = {show_epsilon(e).replace('ln', chr(92) + 'ln')}$" for e in result.epsilons]
-    lines = []
-    for text, cells, p in lines_of(table, result.plan.looks):
-        label = in_latex(text).replace("  ", r"\quad ", 1)
-        entries = [""] * len(heads)
-        if cells is not None:
-            digits = [number(*x).partition("e") for x in zip(cells.mean[p], cells.error[p], strict=True)]
-            entries = [f"${d} \\cdot 10^{{{int(power)}}}$" if power else in_latex(d) for d, _, power in digits]
-            stars = cells.stars(p)
-            entries = [f"\\textbf{{{x}}}" if b else x for x, b in zip(entries, stars, strict=True)]
-        lines.append(" & ".join([f"{{{label}}}" if label.startswith("[") else label, *entries]) + r" \\")
-    label = re.sub(r"[^0-9A-Za-z]+", "-", name).strip("-").lower()
-    head = " & ".join([f"protocol{unit}", *heads])
-    return LATEX % (in_latex(caption), label, "r" * len(heads), head, "\n".join(lines))
-
-
 def html(results: Results, named: bool) -> str:
     """A table for each data set and column; the user's own text is escaped."""
     if not results:
         return "<p>no results</p>"
     parts, every = [], list[Cells]()
-    for name, result in list(results.items())[:MOST_SHOWN]:
+    for name in list(results)[:MOST_SHOWN]:
         for table in by_column(results, name, How()):
             corner = table[0].column.axis
             title = f"{heading(results, name)}; {table[0].label.removeprefix(f'{corner}, ')}"
-            parts.append(_html_table(result, title if named else title.removeprefix(f"{name}: "), corner, table))
+            parts.append(_html_table(title if named else title.removeprefix(f"{name}: "), corner, table))
             every += table
     stars = marked(every)
     notes = [BRACKETS, *([f"* {stars}"] if stars else [])]
@@ -330,15 +340,13 @@ def html(results: Results, named: bool) -> str:
     return f"<div>{''.join(parts)}<p>{'; '.join(notes)}</p></div>"
 
 
-def _html_table(result: Result, title: str, corner: str, table: Sequence[Cells]) -> str:
-    heads = "".join(f"<th>ε = {show_epsilon(epsilon)}</th>" for epsilon in result.epsilons)
-    lines = []
-    for label, cells, p in lines_of(table, result.plan.looks):
-        entries = ["<td></td>"] * len(result.epsilons)
-        if cells is not None:
-            texts = [scientific(*x) for x in zip(cells.mean[p], cells.error[p], strict=True)]
-            stars = cells.stars(p)
-            entries = [f"<td><b>{t} *</b></td>" if b else f"<td>{t}</td>" for t, b in zip(texts, stars, strict=True)]
+def _html_table(title: str, corner: str, table: Sequence[Cells]) -> str:
+    epsilons, lines = epsilons_of(table), []
+    heads = "".join(f"<th>ε = {show_epsilon(epsilon)}</th>" for epsilon in epsilons)
+    for label, line in lines_of(table, epsilons):
+        texts = [(scientific(*x[:2]), x[2]) for x in line or ()]
+        entries = [f"<td><b>{text} *</b></td>" if best else f"<td>{text}</td>" for text, best in texts]
+        entries = entries or ["<td></td>"] * len(epsilons)
         lines.append(f"<tr><th>{escape(label).replace('  ', '&emsp;', 1)}</th>{''.join(entries)}</tr>")
     return (
         f"<table><caption>{escape(title)}</caption><thead><tr><th>{escape(corner)}</th>{heads}</tr></thead>"
@@ -349,8 +357,9 @@ def _html_table(result: Result, title: str, corner: str, table: Sequence[Cells])
 # ------------------------------------------------------------------------------------------------------- two protocols
 
 
-def compare(results: Results, first: str, second: str, how: How, form: str = "table") -> None:
+def compare(results: Results, first: str, second: str, how: Hows, form: str = "table") -> None:
     """Paired differences with their standard errors; `form` is table, csv or json."""
+    how = rows.only(results, how, f"compare={first},{second}")
     labels = {look.label: look.name for result in results.values() for look in result.plan.looks}
     first, second = labels.get(first, first), labels.get(second, second)
     for result in results.values():
@@ -363,30 +372,23 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
         return
     console = console_for(results)
     results = rows.select(results, protocols=[first, second])  # the rest is not spoken of
-    for name, result in results.items():
-        a, b = result.protocols.index(first), result.protocols.index(second)
-        pair = [result.plan.looks[p].label for p in (a, b)]
-        every = shown(results, name, how)
-        titles = ["; ".join(filter(None, (cells.column.label, place_name(cells.place)))) for cells in every]
-        console.print(heading(results, name, *(titles if len(every) == 1 else [])), markup=False)
-        for cells, title in zip(every, titles, strict=True):
-            if len(every) > 1:
-                console.print(title, markup=False)
-            difference, error, ratio, ratio_error, significant = differences(
-                cells.means, a, b, cells.column.discrete
-            ).values()
-            table = plain_table("epsilon", map(show_epsilon, result.epsilons))
-            for label, p in zip(pair, (a, b), strict=True):
-                pairs = zip(cells.mean[p], cells.error[p], strict=True)
-                table.add_row(escaped(label), *(f"{scientific(*x)} " for x in pairs))
-            texts = [scientific(*x) for x in zip(difference, error, strict=True)]
-            table.add_row("difference", *starred(texts, significant))
-            table.add_row("ratio", *(f"{concise(*x)} " for x in zip(ratio, ratio_error, strict=True)))
-            console.print(table)
-            what = cells.column.axis or cells.column.label
-            console.print(f"{what} of {pair[0]} minus that of {pair[1]}, repetition by repetition", markup=False)
-            for line in () if cells.how is None else without_number(result, how):
-                console.print(line, markup=False)
+    for name, cells, found in _pairs(results, first, second, how):
+        console.print(heading(results, name, cells.label, place_name(cells.place)), markup=False)
+        table = plain_table("epsilon", map(show_epsilon, cells.epsilons))
+        pair = [cells.looks[results[name].protocols.index(protocol)].label for protocol in (first, second)]
+        for label, p in zip(pair, map(results[name].protocols.index, (first, second)), strict=True):
+            table.add_row(
+                escaped(label), *(f"{scientific(*x)} " for x in zip(cells.mean[p], cells.error[p], strict=True))
+            )
+        difference, error, ratio, ratio_error, significant = found.values()
+        texts = [scientific(*x) for x in zip(difference, error, strict=True)]
+        table.add_row("difference", *starred(texts, significant))
+        table.add_row("ratio", *(f"{concise(*x)} " for x in zip(ratio, ratio_error, strict=True)))
+        console.print(table)
+        what = cells.column.axis or cells.column.label
+        console.print(f"{what} of {pair[0]} minus that of {pair[1]}, repetition by repetition", markup=False)
+        for line in () if cells.how is None else without_number(results[name], how):
+            console.print(line, markup=False)
     fewest = min((len(result.repetitions) for result in results.values()), default=0)
     noise = "* significantly different from 0 (95 %)" if fewest > 1 else "a single repetition: no standard errors"
     if as_metric(how.metric).discrete and 1 < fewest < enough():
@@ -394,22 +396,26 @@ def compare(results: Results, first: str, second: str, how: How, form: str = "ta
     console.print(f"{BRACKETS}; {noise}")
 
 
+def _pairs(results: Results, first: str, second: str, how: How) -> Iterator[tuple[str, Cells, dict[str, Any]]]:
+    for name, result in results.items():
+        pair = result.protocols.index(first), result.protocols.index(second)
+        for cells in shown(results, name, how):
+            yield name, cells, differences(cells.means, *pair, cells.column.discrete)
+
+
 def _compared(results: Results, first: str, second: str, how: How) -> Iterator[Row]:
     """One row per data set, column, place and epsilon."""
-    for name, result in results.items():
-        every = shown(results, name, how)
-        blank = {dim: None for cells in every for dim in cells.place}
-        for cells in every:
-            a, b = result.protocols.index(first), result.protocols.index(second)
-            found = differences(cells.means, a, b, cells.column.discrete)
-            for e, epsilon in enumerate(result.epsilons):
-                yield {
-                    **{**result.size, "dataset": name, "protocol": first, "against": second, "epsilon": epsilon},
-                    **({"column": cells.field} if cells.how is None else cells.how.names),
-                    **{"repetitions": len(result.repetitions), **blank, **cells.place},
-                    **{key: numbers[e].item() for key, numbers in found.items()},
-                    **{"source": source_of(results, name), **run_of(result)},
-                }
+    blank = {dim: None for _, cells, _ in _pairs(results, first, second, how) for dim in cells.place}
+    for name, cells, found in _pairs(results, first, second, how):
+        result = results[name]
+        for e, epsilon in enumerate(result.epsilons):
+            yield {
+                **{**result.size, "dataset": name, "protocol": first, "against": second, "epsilon": epsilon},
+                **({"column": cells.field} if cells.how is None else cells.how.names),
+                **{"repetitions": len(result.repetitions), **blank, **cells.place},
+                **{key: numbers[e].item() for key, numbers in found.items()},
+                **{"source": source_of(results, name), **run_of(result)},
+            }
 
 
 # ----------------------------------------------------------------------------------------------- attributes and values
@@ -452,8 +458,9 @@ def values_of(result: Result, postprocess: PostprocessLike, hidden: Any = False)
     return Values(mean, low, high, np.sqrt(squares))
 
 
-def per(results: Results, what: str, how: How, form: str = "table") -> None:
+def per(results: Results, what: str, how: Hows, form: str = "table") -> None:
     """The error of each attribute or of each value; `form` is table, csv or json."""
+    how = rows.only(results, how, f"per={what}")
     attributes, metric, names = what == "attribute", as_metric(how.metric), how.names
     if not attributes and names["metric"] != "mse":
         raise InputError(f"metric={names['metric']} is defined for a whole attribute; the error of a value is its RMSE")
@@ -507,8 +514,9 @@ def _value_tables(results: Results, name: str, how: How) -> Iterator[Table | str
             yield table
 
 
-def detail_rows(results: Results, what: str, how: How) -> Iterator[Row]:
+def detail_rows(results: Results, what: str, how: Hows) -> Iterator[Row]:
     """One row per data set, protocol, epsilon and attribute or value."""
+    how = rows.only(results, how, f"per={what}")
     secret = {name: rows.withheld_of(results, name)[0] for name in results}
     every = ((name, p, e) for name, r in results.items() for p, e in np.ndindex(len(r.protocols), len(r.epsilons)))
     for name, p, e in every:  # a cell at a time, which takes less memory

@@ -382,7 +382,6 @@ def open_results(path: str | os.PathLike[str]) -> Results:
 def results_of(contents: Contents, path: Path) -> Results:
     """What users get: a result for each data set, large arrays being read when they are asked for."""
     spec = contents.want.spec
-    plain = {key: value for key, value in spec.items() if key != "datasets"}
     known = {"package_version": __version__, **contents.about}
     about = {name: known[name] for name in ("package_version", "backend", "device")}
     results = Results(spec=spec, complete=contents.complete, seconds=contents.seconds, **about)
@@ -395,7 +394,7 @@ def results_of(contents: Contents, path: Path) -> Results:
         columns = {**layout.columns, **{column: c for column, c in shown.items() if c.of is not None}}
         late = {a: functools.partial(_late, path.absolute(), contents.want, name, a, end) for a in layout.arrays}
         own = layout._replace(columns=columns)
-        result = results[name] = Result.made(header, range(*spec["repetitions"])[:end], plain, own, late, name)
+        result = results[name] = Result.made(header, range(*spec["repetitions"])[:end], spec, own, late, name)
         if sum(8 * math.prod(contents.empty(name, array, end)[0]) for array in layout.arrays) <= AT_ONCE:
             result.__dict__["_read"] = {array: contents.read(name, array, end) for array in layout.arrays}
             with refusing(path):

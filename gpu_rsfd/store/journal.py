@@ -147,11 +147,10 @@ class Journal:
             os.lseek(self._file, end, os.SEEK_SET)
             if new:
                 sync_folder(path.parent)
-        except BlockingIOError:
-            self.close()
-            raise InputError(f"{path} is being written by another gpu-rsfd; wait for it") from None
         except OSError as error:
             self.close()
+            if isinstance(error, BlockingIOError):
+                raise InputError(f"{path} is being written by another gpu-rsfd; wait for it") from None
             raise self._failed(error) from error
 
     def _failed(self, error: OSError) -> StoreError:

@@ -162,7 +162,8 @@ def over_rounds(asked: Rounds, spec: Spec, case: Candidates, f: Floats) -> OverR
     (p, e), plan = case.cell, case.plan
     users = min(USERS, MOST_WORK // (asked.rounds * plan.values))
     attack = asked.attack and users >= FEWEST_USERS
-    asked, data = replace(asked, attack=attack), sample(plan.domain, f, users if attack else USERS)
+    users = users if attack else min(USERS, MOST_WORK // (asked.rounds * plan.d))
+    asked, data = replace(asked, attack=attack), sample(plan.domain, f, users)
     cell: Any = {"protocols": spec.protocols[p], "epsilons": plan.epsilons[e], "repetitions": 1, "workers": 1}
     (found,) = run(asked, data, spec, sampler="users" if attack else "marginals", **cell).values()
     mean, _, most, _ = found["spent"][0, 0, 0, -1].tolist()

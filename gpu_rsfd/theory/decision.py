@@ -336,13 +336,8 @@ def _with_attack(row: PlanRow, plan: Plan, guesses: Mapping[tuple[int, int], Gue
     found = guesses.get((plan.protocols.index(row.protocol), plan.epsilons.index(row.epsilon)))
     if found is None:
         return row
-    return row._replace(
-        sampled=found.sampled,
-        sampled_baseline=1 / plan.d,
-        value=float(found.values.mean()),
-        value_baseline=float(found.baselines.mean()),
-        attacked_users=found.users,
-    )
+    sampled: Any = {"sampled": found.sampled, "sampled_baseline": 1 / plan.d, "attacked_users": found.users}
+    return row._replace(value=float(found.values.mean()), value_baseline=float(found.baselines.mean()), **sampled)
 
 
 def _command(data: Dataset, spec: Spec, n: int) -> str | None:

@@ -29,7 +29,7 @@ def help_of(command, columns, capsys, monkeypatch):
 @pytest.mark.parametrize("command", [[], *([c] for c in COMMANDS)])
 def test_help_shows_no_types(command, columns, capsys, monkeypatch):
     text = help_of(command, columns, capsys, monkeypatch)
-    for misleading in ("<bool>", "<str>", "<list", "<float>", "BOOLEAN", "TEXT", "[default"):
+    for misleading in ("<bool>", "<str>", "<list[str", "<float>", "BOOLEAN", "TEXT", "[default"):
         assert misleading not in text
 
 
@@ -122,6 +122,15 @@ def test_text_that_the_terminal_cannot_show(tmp_path):
         )
 
 
+@pytest.mark.parametrize("arguments,see", [
+    (["--foo"], "no such option: --foo; see gpu-rsfd --help"),
+    (["sweep", "--foo"], "no such option: --foo; see gpu-rsfd sweep --help"),
+    (["sweep", "--seed"], "Option '--seed' requires an argument. (see gpu-rsfd sweep --help)"),
+])  # fmt: skip
+def test_bad_arguments_name_the_help_of_the_command(tmp_path, capsys, monkeypatch, arguments, see):
+    assert refusal(monkeypatch, capsys, tmp_path, arguments)[-1] == f"gpu-rsfd: {see}"
+
+
 @pytest.mark.parametrize("arguments", [
     ["sweep", "--spec", "latin.toml"],
     ["sweep", "--users", "9" * 5000, "--domain", "2"],
@@ -147,3 +156,14 @@ def test_odd_input_is_bad_input(tmp_path, capsys, monkeypatch, arguments):
     (tmp_path / "odd.toml").write_text('sampler = ["users"]\nrepetitions = {a = 1}')
     (tmp_path / "deep.toml").write_text("x = " + "[" * 5000)
     refusal(monkeypatch, capsys, tmp_path, arguments)
+
+
+@pytest.mark.parametrize("text,message", [
+    ('protocol = {"smp-grr" = 1}', "unknown protocol \"{'smp-grr': 1}\""),
+    ("users = {300 = 1}", "users={'300': 1} must be a whole number"),
+    ("dataset = {syn1 = 1}", "unknown data set \"{'syn1': 1}\""),
+])  # fmt: skip
+def test_a_table_in_a_spec_file_is_no_list(tmp_path, capsys, monkeypatch, text, message):
+    """Of its names, with its values ignored."""
+    (tmp_path / "a.toml").write_text(f"{text}\n{'' if 'dataset' in text else 'domain = 4'}")
+    assert message in refusal(monkeypatch, capsys, tmp_path, ["sweep", "--spec", "a.toml", "--dry-run"])[-1]

@@ -117,7 +117,11 @@ def test_values_change_as_often_as_asked():
     (["--rounds", "0"], "rounds=0 must be a whole number from 1 to 65,536"),
     (["--dataset", "wide.csv", *ROUNDS_IN, "--rounds", "4"], "rounds=4, but 'wide' has 3"),
     (["--dataset", "wide.csv", *ROUNDS_IN, "--change", "0.1"], "whose values have rounds already"),
-    (["--dataset", "wide.csv", "--rounds-in", "h_*,m_[12]"], "fits 3 of 5 columns"),
+    (["--dataset", "wide.csv", "--rounds-in", "h_*,m_[12]"], "rounds_in=m 12=m_[12] fits 2 of 5 columns"),
+    (["--dataset", "wide.csv", "--rounds-in", "h_*,m=x_*"], "rounds_in=m=x_* fits 0 of 3 columns"),
+    (["--dataset", "wide.csv", "--missing-rounds", "last"], "missing_rounds=last needs rounds_in"),
+    (["--protocol", "smp-l-*", "--fakes", "fresh"], "fakes=fresh needs a protocol that makes fakes: RS+FD or RS+RFD"),
+    (["--protocol", "spl-l-*", "--sampling", "fresh"], "sampling=fresh needs a protocol that samples attributes"),
     (["--dataset", "gaps.csv", "--rounds-in", "h_*"], "rows, or take the value before (missing_rounds=last)"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(monkeypatch, capsys, here, arguments, words):

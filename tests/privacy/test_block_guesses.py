@@ -85,6 +85,27 @@ def test_posteriors_are_those_of_enumeration(protocol, fakes):
             assert look.evidence[u] == pytest.approx(math.log(real / of_fake(m, blocks, fakes)), abs=1e-9)
 
 
+@pytest.mark.parametrize("name", ["biloloha", "ololoha-published"])
+def test_posteriors_of_hashed_values_are_those_of_enumeration(name):
+    """The attacker knows each user's hash; the memo of a cell, by all memos."""
+    f, k, users, draw = np.array([0.4, 0.3, 0.2, 0.1]), 4, 8, np.random.default_rng(1)
+    (m,) = made(f"smp-{name}", 3.0, (k,), share=0.8)
+    g, (p1, q1, p2, q2) = m.recipe.noise.cells, m.recipe.noise.steps(k)
+    cells, sent = draw.integers(0, g, (k, users)), draw.integers(0, g, (3, users))
+    seen = Seen(m.recipe, k, users, 3, "memo", cells)
+    for r in range(3):
+        look = seen.add(f, np.zeros(users, int), sent[r])
+        for u, v in product(range(users), range(k)):
+            each = [
+                sum(
+                    (p1 if y == cells[x, u] else q1) * math.prod(p2 if z == y else q2 for z in sent[: r + 1, u])
+                    for y in range(g)
+                )
+                for x in range(k)
+            ]
+            assert math.exp(look.likely[u, v]) == pytest.approx(f[v] * each[v] / np.dot(f, each), abs=1e-9)
+
+
 @pytest.mark.parametrize("k,values", [(3, 2), (4, 4), (5, 3), (6, 5)])
 def test_distinct_values_tell_real_ones_from_independent_fakes(k, values):
     """Memos that are known (no second step): the mean over all injections, over all memos."""

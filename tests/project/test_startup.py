@@ -1,7 +1,10 @@
 """The first second: what is imported before anything is done."""
 
+import os
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +12,7 @@ import gpu_rsfd
 from gpu_rsfd.cli.commands import COMMANDS, load
 from gpu_rsfd.measure import MEASUREMENTS
 
+PACKAGE = Path(gpu_rsfd.__file__).parent
 HEAVY = {"numpy", "h5py", "matplotlib", "pyarrow", "cupy", "pandas", "xarray", "distributed", "filelock"}
 
 
@@ -23,6 +27,18 @@ def test_importing_the_package_imports_nothing_else():
     found = loaded("import gpu_rsfd")
     assert {name for name in found if name.startswith("gpu_rsfd")} == {"gpu_rsfd", "gpu_rsfd.late", "gpu_rsfd.version"}
     assert not found & {*HEAVY, "typer", "rich"}
+
+
+def test_the_package_can_be_in_an_archive(tmp_path):
+    """As Dask sends it to its workers."""
+    with zipfile.ZipFile(tmp_path / "package.zip", "w") as archive:
+        for path in PACKAGE.rglob("*.py*"):
+            if path.suffix != ".pyc":
+                archive.write(path, path.relative_to(PACKAGE.parent))
+    code = "import gpu_rsfd; print(gpu_rsfd.__file__, gpu_rsfd.Domain.of([3, 4]).total)"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "package.zip")}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout.split() == [str(tmp_path / "package.zip/gpu_rsfd/__init__.py"), "7"], done.stderr
 
 
 @pytest.mark.parametrize("option,own", [

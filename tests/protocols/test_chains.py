@@ -133,3 +133,40 @@ def test_bad_input_is_one_clear_line(protocol, epsilon, share, words):
     with pytest.raises(InputError, match=words) as caught:
         mechanisms(protocol, epsilon, (60_000,), PrivacySettings(memo=True, first_report=share))
     assert "\n" not in str(caught.value)
+
+
+def published(name, e, e1, k, g=0):
+    """n times the approximate variance of a value that nobody holds, as the authors give it (EDBT 2023, DCN 2022)."""
+    both = math.log((math.exp(e + e1) - 1) / (math.exp(e) - math.exp(e1)))  # the budget of the second step
+    size = g or k
+    p1, p2 = (math.exp(x) / (math.exp(x) + size - 1) for x in (e, both))
+    q1, q2 = 1 / g if g else (1 - p1) / (k - 1), (1 - p2) / (size - 1)
+    rate = q2 + q1 * (p2 - q2)
+    return rate * (1 - rate) / ((p1 - q1) * (p2 - q2)) ** 2
+
+
+def variance(m):
+    return m.q * (1 - m.q) / (m.p - m.q) ** 2
+
+
+@pytest.mark.parametrize("e,a", [(0.5, 0.6), (1.0, 0.4), (2.0, 0.5), (5.0, 0.3)])
+def test_published_variances(e, a):
+    """Of the chains that go by the authors' names, from realised integers; the right second step has another one."""
+    for name, k in (("biloloha", 30), ("ololoha-published", 30), ("l-grr-published", 2), ("l-grr-published", 30)):
+        m = chain_of(name, e, a, k)
+        g = m.recipe.noise.cells
+        assert variance(m) == pytest.approx(published(name, e, a * e, k, g), rel=1e-3 if k == 30 else 1e-5), (name, k)
+        right = variance(chain_of(name.removesuffix("-published"), e, a, k))
+        assert (variance(m) > 1.02 * right) == ((g or k) > 2), (name, k)
+        if name == "ololoha-published":
+            assert abs(g - best_cells(e, a * e)) <= 0.51
+    assert 0 <= variance(chain_of("ololoha", e, a, 30)) - variance(chain_of("l-osue", e, a, 30)) <= 1  # over n
+    if e == 1.0:
+        many = [variance(chain_of(name, e, a, 1412)) for name in ("l-grr-published", "l-grr")]
+        assert many[0] / many[1] == pytest.approx(74_000, rel=0.01)
+
+
+def best_cells(e, e1):
+    """The real number of cells with the smallest published variance, 2 at least."""
+    sizes = np.arange(2, 200, 0.01)
+    return sizes[np.argmin([published("ololoha", e, e1, 0, g) for g in sizes])]

@@ -1,6 +1,7 @@
 """The registry is the only place that names a protocol; the docs follow from it."""
 
 import ast
+import math
 import pickle
 import re
 from pathlib import Path
@@ -68,3 +69,32 @@ def test_terms_that_make_no_sense_are_refused():
         gpu_rsfd.mechanisms("rsrfd-grr", 1.0, (3, 4), gpu_rsfd.PrivacySettings(priors=((5, 6),)))
     with pytest.raises(gpu_rsfd.InputError, match="unknown protocol"):
         gpu_rsfd.mechanisms("rsfd", 1.0, (3, 4))
+
+
+def value_of(formula, **names):
+    """A formula in LaTeX, whose names are numbers."""
+    text = formula.replace(r"\frac1{", r"\frac{1}{").replace(r"\lambda", "shared").replace("p^*", "p")
+    for _ in range(3):  # from the innermost out
+        text = re.sub(r"\\frac\{([^{}]*)\}\{([^{}]*)\}", r"((\1) / (\2))", text)
+        text = re.sub(r"\\sqrt\{([^{}]*)\}", r"sqrt(\1)", text)
+    text = re.sub(r"\\text\{(\w+)\}", r"\1", text).replace(r"\max\left", "max").replace(r"\right", "")
+    return eval(re.sub(r"(?<=[\w)]) (?=[\w(])", "*", text), {"sqrt": math.sqrt}, names)
+
+
+@pytest.mark.parametrize("k,budget", [(5, 1.3), (40, 2.4)])
+def test_the_formulas_of_the_docs(k, budget):
+    """Those of a table of the docs, worked out, are the probabilities; but for two, which need a choice of the code."""
+    done = []
+    for rule in dict.fromkeys(variant.noise for entry in REGISTRY.values() for variant in entry.variants):
+        if rule.name == "the" or "q_2" in rule.p_star:
+            continue
+        m = mechanism(f"smp-{rule.name}", budget, 1, k)
+        design = getattr(m.recipe.noise, "design", None)
+        names = {"k": k, "E": math.exp(budget), "E_1": math.exp(budget / 2)}
+        names |= {"M": design.messages, "s": design.size, "shared": design.shared} if design else {}
+        formula, *where = re.split(r", (?=[a-z] = )", rule.p_star)
+        names |= {part[0]: value_of(part[4:], **names) for part in where}
+        p = value_of(formula, **names)
+        assert (p, value_of(rule.q_star, p=p, **names)) == pytest.approx((m.p, m.q), abs=1e-6), rule.name
+        done.append(rule.name)
+    assert len(done) == 14

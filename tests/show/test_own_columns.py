@@ -193,7 +193,7 @@ def test_several_columns(show):
     assert {row["gap_baseline"] for row in rows if row["part"]} == {"0.25"}
     assert {row["share"] for row in rows if row["attribute"] and row["protocol"] == "rsfd-grr"} == {"1.0"}
     text = show("several.h5", "--latex")
-    assert all(rf"\label{{tab:mine-{name}}}" in text for name in ("error", "gap", "share"))
+    assert all(rf"\label{{tab:mine-{name}}}" in text for name in ("mse", "gap", "share"))
     assert text.count("Bold: ") == 3
 
 

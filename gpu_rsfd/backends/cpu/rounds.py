@@ -92,8 +92,7 @@ class Users:
         place = round if self.sampling == "fresh" else 0
         if self._sampled[0] != place:
             everyone = self.plan.assignment, self.repetition, self.n, self.plan.d
-            words = self.tape.assigned_words(*everyone, self.start, self.stop, place)
-            self._sampled = place, words.astype(np.int64)
+            self._sampled = place, self.tape.assigned(*everyone, self.start, self.stop, place)
         return self._sampled[1]
 
     def words(self, stream: int, some: npt.NDArray[np.int64], places: Any, count: int) -> Any:

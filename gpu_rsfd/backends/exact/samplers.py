@@ -188,7 +188,7 @@ def _add_sampled(
     first = np.arange(min(USERS_PER_STEP, len(table))) * d
     for i in range(0, len(table), USERS_PER_STEP):
         stop = min(i + USERS_PER_STEP, len(table))
-        place = tape.assigned_words(plan.assignment, repetition, n, d, start + i, start + stop).view(np.int64)
+        place = tape.assigned(plan.assignment, repetition, n, d, start + i, start + stop)
         place += first[: stop - i]
         values = flat[i * d : stop * d].take(place)
         s += np.bincount(values, minlength=len(s))
