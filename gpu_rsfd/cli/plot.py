@@ -15,11 +15,15 @@ from gpu_rsfd.cli.program import app
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import Option, split_list
 
+NARROW = 8  # inches: a figure in a paper, with text as small as a caption's
 OWN = (
     *(Option(side, "INCHES", f"Its {side}.", "3.3", kind=float, panel=None) for side in ("width", "height")),
+    Option("legend", "PLACE", "Where the legend is: below, right or none.", "none", default_text="below", panel=None,
+           known=("below", "right", "none")),
+    switch("title", "Panels have titles.", default=True),
     switch("tradeoff", "Error against the exact privacy loss instead, a curve per protocol over epsilon."),
     switch("overwrite", "Replace files even if gpu-rsfd did not make them.  --output mine.png --overwrite"),
-)
+)  # fmt: skip
 
 
 @app.command(
@@ -60,7 +64,8 @@ def plot(
 
     from gpu_rsfd.show import panels, plots, rows
 
-    targets, size = output or [], panels.asked_size(options.pop("width"), options.pop("height"))
+    places = (options.pop(name) for name in ("title", "legend", "width", "height"))
+    targets, paper = output or [], panels.Paper.of(None, *places)
     rows.How.of(options["postprocess"], options["metric"])
     if attribute is not None and options["metric"] is not None:
         raise InputError("--attribute and --metric exclude each other: it draws frequencies, not errors")
@@ -87,8 +92,8 @@ def plot(
         plots.check_target(path, overwrite)
     for infix, part in pages.items():
         shown = options["postprocess"], options["metric"], x, attribute, tradeoff
-        with rc_context(size):
-            figure = render.figure(results.only(part), *shown)
+        with rc_context({"font.size": panels.setting("font.size", 8)} if paper.width and paper.width < NARROW else {}):
+            figure = render.figure(results.only(part), *shown, paper)
         for path in paths[infix]:
             plots.save_figure(figure, path, overwrite)
     print("\n".join(f"{path} written" for path in written))
