@@ -14,6 +14,7 @@ from gpu_rsfd.cli.program import command
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import Option, exclusive, split_list
 
+NARROW = 8  # inches: a figure in a paper, with text as small as a caption's
 OWN = (
     Option("output", "FILE", "Figure to write, .png, .pdf or .svg; repeatable.", "figure.pdf", panel=None,
            kind=list[Path], default_text="FILE with .png"),
@@ -23,6 +24,9 @@ OWN = (
            kind=str),
     switch("each", "A figure for each data set: FILE-NAME.png."),
     *(Option(side, "INCHES", f"Its {side}.", "3.3", kind=float, panel=None) for side in ("width", "height")),
+    Option("legend", "PLACE", "Where the legend is: below, right or none.", "none", default_text="below", panel=None,
+           known=("below", "right", "none")),
+    switch("title", "Panels have titles.", default=True),
     switch("tradeoff", "Error against the exact privacy loss instead, a curve per protocol over epsilon."),
     switch("overwrite", "Replace files even if gpu-rsfd did not make them.  --output mine.png --overwrite"),
 )  # fmt: skip
@@ -54,7 +58,8 @@ def plot(
 
     from gpu_rsfd.show import panels, plots, rows
 
-    targets, size = output or [], panels.asked_size(options.pop("width"), options.pop("height"))
+    places = (options.pop(name) for name in ("title", "legend", "width", "height"))
+    targets, paper = output or [], panels.Paper.of(None, *places)
     rows.How.of(options["postprocess"], options["metric"])
     for other, given in (("metric", options["metric"]), ("each", each), ("x", x != "auto")):
         exclusive(attribute=attribute, **{other: given})
@@ -77,8 +82,8 @@ def plot(
         plots.check_target(path, overwrite)
     for infix, part in pages.items():
         shown = options["postprocess"], options["metric"], x, attribute, tradeoff
-        with rc_context(size):
-            figure = render.figure(results.only(part), *shown)
+        with rc_context({"font.size": panels.setting("font.size", 8)} if paper.width and paper.width < NARROW else {}):
+            figure = render.figure(results.only(part), *shown, paper)
         for path in paths[infix]:
             plots.save_figure(figure, path, overwrite)
     print("\n".join(f"{path} written" for path in written))

@@ -218,7 +218,7 @@ def test_figures_of_the_command(command, monkeypatch, words, labels, axis, name)
     assert command("plot", *words) == f"{name} written\n"
     ((figure, path),) = figures
     assert (legend_of(figure), path) == (labels, name)
-    assert axis in [panel.get_ylabel() for panel in figure.axes]
+    assert axis in [panel.get_ylabel().replace("\n", " ") for panel in figure.axes]
 
 
 @pytest.mark.parametrize("kind", ["sweep", "attack"])
