@@ -165,5 +165,5 @@ def test_odd_input_is_bad_input(tmp_path, capsys, monkeypatch, arguments):
 ])  # fmt: skip
 def test_a_table_in_a_spec_file_is_no_list(tmp_path, capsys, monkeypatch, text, message):
     """Of its names, with its values ignored."""
-    (tmp_path / "a.toml").write_text(f'{text}\n{"" if "dataset" in text else "domain = 4"}')
+    (tmp_path / "a.toml").write_text(f"{text}\n{'' if 'dataset' in text else 'domain = 4'}")
     assert message in refusal(monkeypatch, capsys, tmp_path, ["sweep", "--spec", "a.toml", "--dry-run"])[-1]
