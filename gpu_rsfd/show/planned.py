@@ -119,9 +119,7 @@ def _explained(rows: Sequence[PlanRow], asked: Question, columns: bool) -> list[
     if any(row.claimed for row in rows):
         lines.append("claimed: the loss that the protocol's author states; it can't be computed from p and q")
     if any(row.first_report for row in rows):
-        lines.append(
-            "first: the loss of the first report of a longitudinal protocol; epsilon bounds those of one value"
-        )
+        lines.append("first: loss of a longitudinal protocol's first report; epsilon bounds all reports of a value")
     if any(row.value == row.value for row in rows):
         lines.append("guessed: by an attacker who knows the marginals; with Smp what is sent")
     if fewest := min((row.attacked_users for row in rows if row.attacked_users), default=0):

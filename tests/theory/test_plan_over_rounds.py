@@ -124,7 +124,7 @@ def test_two_sentences_more_with_these_numbers(monkeypatch, capsys, tmp_path):
     assert call(monkeypatch, "plan", *SMALL, "--rounds", "1", "--no-attack") == 0
     text = capsys.readouterr().out
     assert re.search(r"^With .*, users have spent 1\.00 on average after 1 round; every", text, re.M)
-    assert "epsilon bounds those of one value" in text
+    assert "epsilon bounds all reports of a value" in text
     assert "What an attacker guesses from all these reports was not simulated." in text
     for name in ("Spl[L-GRR]", "Smp[L-OSUE]", "RS+FD[L-OSUE-z]"):  # without --protocol
         assert name in text
