@@ -58,6 +58,7 @@ def figure(
     x: str = "auto",
     attribute: str | None = None,
     tradeoff: bool = False,
+    *paper: Any,
 ) -> Any:
     """A Matplotlib figure."""
     from gpu_rsfd.show import plots
@@ -66,5 +67,7 @@ def figure(
     check_how(results, postprocess=postprocess, metric=metric, attribute=attribute)
     how = How.of(postprocess, metric)
     if tradeoff:
-        return plots.tradeoff(results, how)
-    return plots.figure_of(results, how, x) if attribute is None else plots.frequencies(results, attribute, how)
+        return plots.tradeoff(results, how, *paper)
+    if attribute is not None:
+        return plots.frequencies(results, attribute, how, *paper)
+    return plots.figure_of(results, how, x, *paper)

@@ -375,18 +375,18 @@ def compare(results: Results, first: str, second: str, how: Hows, form: str = "t
     for name, cells, found in _pairs(results, first, second, how):
         console.print(heading(results, name, cells.label, place_name(cells.place)), markup=False)
         table = plain_table("epsilon", map(show_epsilon, cells.epsilons))
-        pair = [cells.looks[results[name].protocols.index(protocol)].label for protocol in (first, second)]
-        for label, p in zip(pair, map(results[name].protocols.index, (first, second)), strict=True):
-            table.add_row(
-                escaped(label), *(f"{scientific(*x)} " for x in zip(cells.mean[p], cells.error[p], strict=True))
-            )
+        pair = [results[name].look(protocol) for protocol in (first, second)]
+        for look in pair:
+            table.add_row(escaped(look.label), *(f"{scientific(*x[:2])} " for x in cells.line(look, cells.epsilons)))
         difference, error, ratio, ratio_error, significant = found.values()
         texts = [scientific(*x) for x in zip(difference, error, strict=True)]
         table.add_row("difference", *starred(texts, significant))
         table.add_row("ratio", *(f"{concise(*x)} " for x in zip(ratio, ratio_error, strict=True)))
         console.print(table)
         what = cells.column.axis or cells.column.label
-        console.print(f"{what} of {pair[0]} minus that of {pair[1]}, repetition by repetition", markup=False)
+        console.print(
+            f"{what} of {pair[0].label} minus that of {pair[1].label}, repetition by repetition", markup=False
+        )
         for line in () if cells.how is None else without_number(results[name], how):
             console.print(line, markup=False)
     fewest = min((len(result.repetitions) for result in results.values()), default=0)

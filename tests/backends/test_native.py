@@ -94,10 +94,10 @@ def test_no_access_outside_and_nothing_undefined(name, tmp_path):
 
 MUTANTS = [
     ("r < 10; r++) philox_round", "r < 9; r++) philox_round"),
-    ("undecided[i] |= e[i] & ~from", "undecided[i] |= 0 & e[i]"),
-    ("h >= p->keeps[step]) step++", "h > p->keeps[step]) step++"),
+    ("undecided |= place[t].partial ? equal & mine : equal", "undecided |= 0 & equal"),
+    ("h >= keeps[step]) step++", "h > keeps[step]) step++"),
     ("(i ^ low) << 1 | low", "(i ^ low) << 1"),
-    ("a->partial[t] ? mine[i]", "1 ? mine[i]"),
+    ("place[t].partial ? equal & mine", "1 ? equal & mine"),
     ("y - ((V)(y >= p->n) & p->n)", "y - ((V)(y > p->n) & p->n)"),
     ("still += left[i] >= p->n", "still += left[i] > p->n"),
     ("< all(largest)", "< all(largest / 2)"),

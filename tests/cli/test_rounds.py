@@ -49,11 +49,12 @@ def test_a_file_is_resumed_extended_and_shown(monkeypatch, capsys):
     shown = capsys.readouterr().out
     for words in (
         "MSE_avg of a round",
-        "epsilon spent, worst user",
+        "epsilon spent by nine users in ten at most",
         "value is guessed",
         "sampled attribute is guessed",
     ):
         assert words in shown or words.replace("value is", "values that are") in shown, words
+    assert "worst user" not in shown  # the number of one user
     lines = refusal(monkeypatch, capsys, ".", [*made, "--rounds", "5", "--quiet", "--output", "a.h5"], last=False)
     assert "  rounds: 4 in the file, 5 asked for" in lines
 

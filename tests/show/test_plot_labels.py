@@ -67,12 +67,13 @@ def test_the_truth_is_on_top(k):
 
 
 @pytest.mark.parametrize("k,repetitions,text", [
-    (4, 3, "error bars: 95 % prediction\nintervals of one collection"),
+    (4, 3, "error bars: 95 % prediction intervals of one collection"),
     (4, 1, "a single repetition"),
 ])  # fmt: skip
 def test_the_legend_says_what_error_bars_are(k, repetitions, text):
     figure = Results({"a": result_of(k, repetitions=repetitions)}).plot(attribute="A1")
-    assert figure.legends[0].get_title().get_text() == f"{text}\nguarantee: paper\n(unequal for Spl, Smp and RS+FD)"
+    title = figure.legends[0].get_title().get_text().replace("\n", " ")
+    assert title == f"{text}; guarantee: paper (unequal for Spl, Smp and RS+FD)"
     assert [t.get_text() for t in figure.legends[0].get_texts()].count("truth") == 1
 
 

@@ -13,9 +13,9 @@
       those of T.  A word is addressed, not taken from a sequence, so the words of the other 8 levels need not be drawn
       until a group has such a user: one group in a thousand for each threshold.  What was counted for that group
       is then taken back and counted again with all 24 levels.
-   3. Nibbles (`reach`).  Going up the digits of a threshold T, `x & w` or `x | w` depends on a digit of T.  Four digits
-      of T are one of 16 cases, so that no work is done to select an operation: the compiler sees constants.  With AVX-512
-      each case jumps to the next one itself.  With many thresholds a table is faster (`reach_by_tables`). */
+   3. Nibbles (`reach`).  Whether four digits of U are at least 1, 2, …, 15 is found once for all thresholds; going up the
+      digits of a threshold, four at a time, is to look up two of these words.  With AVX-512 and a few thresholds it is
+      faster to jump to the code of one of 16 cases, in which the compiler sees constants (`reach_few`). */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +50,7 @@ enum { DATA, ASSIGN, VALUE, BITS, BALANCE }; /* streams: the second half of the 
 enum { LEVELS = 24, FIRST = 16, BALANCE_ROUNDS = 8 };
 enum { CHUNK = 256 }; /* groups of 64 users that are worked on at a time: their words stay in the cache */
 enum { LISTED = BATCH > 1 ? 16 : 1 }; /* groups whose users are listed before it is looked up what they keep */
+enum { FEW = BATCH > 1 ? 24 : 0 }; /* thresholds: with more of them, a CPU can't foretell the jumps of `reach_few` */
 enum { MOST_LAZY = 64 }; /* thresholds: with more of them, 16 levels leave too many groups undecided */
 enum { ZERO, FAKE, OWN, NOTHING }; /* what is sent for an attribute that the user did not sample */
 
@@ -105,17 +106,15 @@ INLINE V low(V a, u64 m) { V r; EACH r[i] = a[i] * m; return r; }
 
 /* Both halves of a product with M0 or M1. */
 #if AVX512 && defined(__AVX512IFMA__) && (defined(__znver3__) || defined(__znver4__) || defined(__znver5__))
-/* Five multiplications, where one of 64 bits is a single step.  With a = 4096 y + z the upper half is
-   floor(y m / 2**52) + floor(z m / 2**64) + a carry, which shows in the lower halves: a m has less than z m.  The second
-   term is floor(z (m >> 12) / 2**52), for each of the 4,096 z and both m. */
+/* Five multiplications, where one of 64 bits is a single step.  a = x + 2**52 y and m = u + 2**52 v have upper parts of 12
+   bits, so that floor(x m / 2**52) = x v + floor(x u / 2**52) has at most 64 bits.  4096 times the upper half is that
+   plus y m: what `t` has of y m is y (m modulo 4096), and minus 2**52 y v, since its first term is a v and not x v. */
 INLINE void multiply(V a, u64 m, V *upper, V *lower) {
-  const V z = a & 4095, lower_of_z = low(z, m);
-  const __m512i y = (__m512i)(a >> 12), y_top = (__m512i)low(a >> 12, m >> 52);
-  const __m512i both = _mm512_madd52hi_epu64(y_top, (__m512i)z, (__m512i)all(m >> 12));
-  const __m512i h = _mm512_madd52hi_epu64(both, y, (__m512i)all(m));
+  const V y = a >> 52, v_times_a = low(a, m >> 52);
+  const __m512i above = _mm512_madd52hi_epu64((__m512i)v_times_a, (__m512i)a, (__m512i)all(m));
+  const V t = (V)above + low(y, (m & 4095) - (m >> 52 << 52));
+  *upper = (t >> 12) + low(y, m >> 12);
   *lower = low(a, m);
-  const __mmask8 carry = _mm512_cmplt_epu64_mask((__m512i)*lower, (__m512i)lower_of_z);
-  *upper = (V)_mm512_mask_sub_epi64(h, carry, h, _mm512_set1_epi64(-1));
 }
 #elif AVX512 && defined(__AVX512IFMA__)
 INLINE void multiply(V a, u64 m, V *upper, V *lower) { by_pieces(a, m, upper, lower); }
@@ -282,16 +281,19 @@ INLINE void pack(const V codes[PARTS], int digits, i64 stride, u64 *planes) {
     planes[b * stride] = word;
   }
 }
-/* The lanes whose code is v. */
-INLINE V match(const u64 *planes, i64 stride, int digits, u32 v, V among) {
-  for (int b = 0; b < digits; b++) {
-    const V digit = load(planes + b * stride);
-#if AVX512 /* without a jump */
-    among = LOGIC(0x60, among, digit, all((v >> b & 1) - 1ull), 0);
-#else
-    among = v >> b & 1 ? among & digit : among & ~digit;
-#endif
+/* The lanes of some vectors whose code is v. */
+#define EVERY _Pragma("GCC unroll 4") for (int i = 0; i < many; i++)
+INLINE void match(const u64 *planes, int digits, u32 v, const V *among, V *found, const int many) {
+  V x[BATCH];
+  EVERY x[i] = among[i];
+  for (int b = 0; b < digits; b++, planes += CHUNK) {
+    const V other = all((v >> b & 1) - 1ull);
+    EVERY x[i] = LOGIC(0x60, x[i], load(planes + W * i), other, x[i] & (load(planes + W * i) ^ other));
   }
+  EVERY found[i] = x[i];
+}
+INLINE V match1(const u64 *planes, int digits, u32 v, V among) {
+  match(planes, digits, v, &among, &among, 1);
   return among;
 }
 
@@ -338,19 +340,26 @@ typedef struct {
   i32 d, digits, balanced, needs_assignment, attributes; /* d: of the whole data set */
 } Job;
 
+/* Of a threshold in `least` of `reach`.  `first`: from the upper 16 digits, which whoever equals has reached if those
+   below are 0. */
+typedef struct { const V *at[LEVELS / 4], *first; i32 partial; } Places;
+
 typedef struct {                 /* of a chunk of users in a repetition */
   Start bits[CHUNK / W][6], value[CHUNK * PARTS];
   u64 words[64 * CHUNK];         /* of the VALUE stream, of the attribute at hand: drawn once for all that reads them */
+  u16 place_in_list[64 * LISTED];   /* see `place_of` */
   u16 listed[2][64 * (LISTED + 1)]; /* who may keep: of those who sampled the attribute, of everyone */
   u64 assigned[16 * CHUNK], mine[CHUNK], valid[CHUNK], y[16 * CHUNK], fake[16 * CHUNK], step[16 * CHUNK];
   i32 pending_group[W], pending_value[W];
   u64 pending_words[FIRST][W];   /* their upper levels */
+  V least[LEVELS / 4][17];       /* of `reach` */
   const u64 *x;                  /* [digit][CHUNK]: the users' values of the attribute at hand */
   u64 *planes;                   /* the same of all attributes */
   u64 *mixed;                    /* [prior][16][CHUNK]: digits of what is encoded */
   V *reached, *right, *acc;      /* per threshold, and one more; per slot */
   V (*batch)[BATCH];             /* per threshold, and one more */
-  const void **program;          /* of `reach` */
+  Places *place;                 /* per threshold */
+  const void **program;          /* of `reach_few` */
   i64 *moves;                    /* [step][value], twice, and two rows of values */
 } Scratch;
 
@@ -479,29 +488,32 @@ INLINE u32 message_of(const Sent *p, u32 v, u64 word) {
 static void histogram(const u64 *planes, int digits, u32 k, const u64 *among, i64 groups, i64 *counts) {
   for (u32 v = 0; v < k; v++) {
     V total = all(0);
-    for (i64 g = 0; g < groups; g += W) total += ones(match(planes + g, CHUNK, digits, v, load(among + g)));
+    for (i64 g = 0; g < groups; g += W) total += ones(match1(planes + g, digits, v, load(among + g)));
     counts[v] += sum(total);
   }
 }
 enum { BY_DIGITS = 64 }; /* cells up to which that is faster than counting one by one */
 INLINE int digits_of(i32 k) { return k > 1 ? 32 - __builtin_clz((u32)k - 1) : 0; }
 
-/* The word of a user, counted from the first of a group. */
-INLINE u64 word_of(const V *words, u32 u) {
+/* Where the word of a user is, counted from the first of a group. */
+INLINE u32 place_of(u32 u) { return u / (4 * W) * 4 * W + u % 4 * W + u / 4 % W; }
+INLINE u64 word_of(const V *words, u32 place) {
   u64 word;
-  memcpy(&word, (const u8 *)words + sizeof word * (u / (4 * W) * 4 * W + u % 4 * W + u / 4 % W), sizeof word);
+  memcpy(&word, (const u8 *)words + sizeof word * place, sizeof word);
   return word;
 }
-/* A user who keeps moves from y to x, at the first threshold that the draw is below: one of `span` from `least` on. */
-INLINE void move(const Attribute *a, const Sent *p, int everyone, i64 user, u64 word, i64 *to, i64 *from, const int span) {
-  const u64 h = (u32)word, k = (u64)p->messages;
-  u64 step = p->least[256 * everyone + (h >> 24)];
-  if (span)
-    for (int j = 0; j < span; j++) step += h >= p->keeps[step];
+/* A user who keeps moves from y to x, at the first threshold that the draw is below: one of `span` from `least` on, or 0
+   if nobody knows.  values: a value is its own message. */
+typedef struct { const Attribute *a; const Sent *p; const u16 *least; i64 *to, *from; } Moves;
+INLINE void move(const Moves *m, i64 user, u64 word, const int span, const int values, const int wide) {
+  const u64 h = (u32)word, k = (u64)m->p->messages, *const keeps = m->p->keeps;
+  const u32 v = wide ? ((const u16 *)m->a->codes)[user] : ((const u8 *)m->a->codes)[user];
+  u64 step = m->least[h >> 24];
+  if (span) step += h >= keeps[step];
   else
-    while (h >= p->keeps[step]) step++;
-  to[step * k + message_of(p, code_of(a, user), word)]++;
-  from[step * k + ((word >> 32) * k >> 32)]++;
+    while (h >= keeps[step]) step++;
+  m->to[step * k + (values ? v : message_of(m->p, v, word))]++;
+  m->from[step * k + ((word >> 32) * k >> 32)]++;
 }
 #if AVX512
 /* Appends some users of a group to a list.  A loop over each group's ends now here, now there, which a CPU can't foretell. */
@@ -520,12 +532,16 @@ INLINE int list(u64 who, int first, u16 *listed, int many) {
   return many;
 }
 /* Not inline: `count_values` has no registers left for it. */
-static __attribute__((noinline)) void move_all(const Attribute *a, const Sent *p, int everyone, const u16 *listed, int many,
-                                               const V *words, i64 user, i64 *to, i64 *from, int span) {
-  if (span == 1)
-    for (int i = 0; i < many; i++) move(a, p, everyone, user + listed[i], word_of(words, listed[i]), to, from, 1);
-  else
-    for (int i = 0; i < many; i++) move(a, p, everyone, user + listed[i], word_of(words, listed[i]), to, from, span);
+static __attribute__((noinline)) void move_all(const Moves *moves, const u16 *listed, int many, const u16 *place, const V *words,
+                                               i64 user, int span) {
+  const Moves m = *moves;
+#define MOVE_EACH(span, values, wide)                                                                          \
+  for (int i = 0; i < many; i++)                                                                               \
+    move(&m, user + listed[i], word_of(words, place[listed[i]]), span, values, wide);
+  if (span > 1) MOVE_EACH(0, 0, m.a->wide)
+  else if (m.p->size) MOVE_EACH(1, 0, m.a->wide)
+  else if (m.a->wide) MOVE_EACH(1, 1, 1)
+  else MOVE_EACH(1, 1, 0)
 }
 #endif
 
@@ -537,6 +553,7 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
   i64 *const to = s->moves, *const from = to + (size_t)steps * k; /* [step][value] */
   i64 *const mine_y = from + (size_t)steps * k, *const sent = mine_y + k;
   const int shared = a->sents > 1 || p->priors > 1;
+  const Moves moves[2] = {{a, p, p->least, to, from}, {a, p, p->least + 256, to, from}};
   V words[4 * PARTS * LISTED];
 #if AVX512
   int listed[2] = {0, 0}, span[2] = {1, 1}; /* span: the most thresholds of equal 8 upper bits */
@@ -569,7 +586,7 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
       if (k <= BY_DIGITS || prior->encoded || sliced) pack(codes, p->digits, CHUNK, s->y + g);
       if (prior->thresholds) {
         u16 fakes[64];
-        for (int u = 0; u < 64; u++) fakes[u] = (u16)reached_of(prior->thresholds, (u32)k - 1, word_of(drawn, (u32)u) >> 32);
+        for (int u = 0; u < 64; u++) fakes[u] = (u16)reached_of(prior->thresholds, (u32)k - 1, word_of(drawn, place_of((u32)u)) >> 32);
         memcpy(codes, fakes, sizeof codes);
         pack(codes, a->digits, CHUNK, s->fake + g);
       }
@@ -579,7 +596,7 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
         memcpy(fakes, codes, sizeof codes);
         for (u64 left = s->valid[g]; left; left &= left - 1) {
           const int u = __builtin_ctzll(left);
-          sent[uniform >> u & 1 ? (word_of(drawn, (u32)u) >> 32) * (u64)k >> 32 : fakes[u]]++;
+          sent[uniform >> u & 1 ? (word_of(drawn, place_of((u32)u)) >> 32) * (u64)k >> 32 : fakes[u]]++;
         }
       }
       if (f) continue;
@@ -598,13 +615,13 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
         const i64 back = g % LISTED;
         listed[everyone] = list(who, (int)back * 64, s->listed[everyone], listed[everyone]);
         if (back < LISTED - 1 && g < groups - 1) continue;
-        move_all(a, p, everyone, s->listed[everyone], listed[everyone], words, (first - job->held + g - back) * 64, to, from,
-                 span[everyone]);
+        move_all(&moves[everyone], s->listed[everyone], listed[everyone], s->place_in_list, words,
+                 (first - job->held + g - back) * 64, span[everyone]);
         listed[everyone] = 0;
 #else
         for (u64 left = who; left; left &= left - 1) {
           const int u = __builtin_ctzll(left);
-          move(a, p, everyone, (first - job->held + g) * 64 + u, word_of(drawn, (u32)u), to, from, 0);
+          move(&moves[everyone], (first - job->held + g) * 64 + u, word_of(drawn, place_of((u32)u)), 0, 0, a->wide);
         }
 #endif
       }
@@ -626,7 +643,7 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
         const size_t cells = (size_t)(p->mine_keeps + 1 + step) * k;
         u64 here[CHUNK];
         for (i64 g = 0; g < groups; g += W)
-          store(here + g, match(s->step + g, CHUNK, digits_of(p->all_keeps + 1), (u32)step, load(s->valid + g)));
+          store(here + g, match1(s->step + g, digits_of(p->all_keeps + 1), (u32)step, load(s->valid + g)));
         histogram(s->x, a->digits, (u32)k, here, groups, to + cells);
         histogram(s->y, a->digits, (u32)k, here, groups, from + cells);
       }
@@ -697,32 +714,89 @@ static void support(const Job *job, const Attribute *a) {
 
 /* ---- the BITS stream --------------------------------------------------------------------------------------------- */
 
-/* x: U >= T as far as the digits below say; equal: whether all digits so far are T's.  w is the lowest of four levels. */
-#define PAIR_X(t, x, a, b)                                                                                     \
-  ((t) == 0   ? LOGIC(0xFE, x, a, b, (x) | (a) | (b))                                                          \
-   : (t) == 1 ? LOGIC(0xEA, x, a, b, ((x) & (a)) | (b))                                                        \
-   : (t) == 2 ? LOGIC(0xA8, x, a, b, ((x) | (a)) & (b))                                                        \
-              : LOGIC(0x80, x, a, b, (x) & (a) & (b)))
-#define PAIR_EQUAL(t, e, a, b)                                                                                 \
-  ((t) == 0   ? LOGIC(0x10, e, a, b, (e) & ~((a) | (b)))                                                       \
-   : (t) == 1 ? LOGIC(0x40, e, a, b, (e) & (a) & ~(b))                                                         \
-   : (t) == 2 ? LOGIC(0x20, e, a, b, (e) & (b) & ~(a))                                                         \
-              : LOGIC(0x80, e, a, b, (e) & (a) & (b)))
+/* U >= T for all thresholds, from the lowest four of the upper `levels` digits up.  least[b][v]: whether digits 4 b to
+   4 b + 3 of U are at least v, for v from 0 to 16.  Returns who has the upper digits of a threshold and is undecided;
+   lanes of nobody count, too. */
+INLINE V reach(const Attribute *a, const Places *place, const V *w, V mine, V (*least)[17], V *reached, const int step,
+               const int levels) {
+  const int first = (LEVELS - levels) / 4;
+  V undecided = all(0);
+  for (int b = first; b < LEVELS / 4; b++, w += 4) {
+    const V low[4] = {all(~0ull), w[0] | w[1], w[1], w[0] & w[1]};
+    const V high[5] = {all(~0ull), w[2] | w[3], w[3], w[2] & w[3], all(0)};
+#pragma GCC unroll 16
+    for (int v = 1; v < 16; v++) {
+      const V more = high[v / 4 + 1], same = high[v / 4], then = low[v % 4];
+      least[b][v] = v % 4 ? LOGIC(0xF8, more, same, then, more | (same & then)) : same;
+    }
+  }
+  for (i32 t = 0; t < a->thresholds; t++) {
+    const V *const *const at = place[t].at;
+    V x = *(levels < LEVELS ? place[t].first : at[0]), equal = *at[first] & ~x;
+#pragma GCC unroll 6
+    for (int b = first + 1; b < LEVELS / 4; b++) {
+      if (levels < LEVELS) equal = LOGIC(0x40, equal, at[b][0], at[b][1], equal & at[b][0] & ~at[b][1]);
+      x = LOGIC(0xF8, at[b][1], at[b][0], x, at[b][1] | (at[b][0] & x));
+    }
+    reached[t * step] = x;
+    if (levels < LEVELS) undecided |= place[t].partial ? equal & mine : equal;
+  }
+  return undecided;
+}
+#if AVX512
+/* The same by the upper 16 digits, for a few thresholds: x is U >= T as far as the digits below say, e whether all digits
+   so far are T's.  Four digits of T are one of 16 cases, and the cases are a program of addresses, so that finding the
+   next one is no work and all words stay in registers.  Only this function has the addresses: without words it writes
+   the program. */
+#define PAIR_X(t, x, a, b) LOGIC((t) == 0 ? 0xFE : (t) == 1 ? 0xEA : (t) == 2 ? 0xA8 : 0x80, x, a, b, 0)
+#define PAIR_EQUAL(t, e, a, b) LOGIC((t) == 0 ? 0x10 : (t) == 1 ? 0x40 : (t) == 2 ? 0x20 : 0x80, e, a, b, 0)
 #define SIXTEEN(CASE) CASE(0) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) \
   CASE(12) CASE(13) CASE(14) CASE(15)
-
-/* If T's digits below the upper 16 are 0, whoever has equal digits has reached it. */
-INLINE V from_above(u32 threshold) { return all(threshold & ((1u << (LEVELS - FIRST)) - 1) ? 0 : ~0ull); }
-/* The step of four digits of T, of which d is the lowest level. */
-INLINE V step_up(u32 digits, const V *d, V x) {
-#define NIBBLE(t)                                                                                              \
-  case t:                                                                                                      \
-    x = PAIR_X(t & 3, x, d[0], d[1]);                                                                          \
-    x = PAIR_X(t >> 2, x, d[2], d[3]);                                                                         \
-    break;
-  switch (digits) { SIXTEEN(NIBBLE) }
-  return x;
+static V reach_few(const Attribute *a, const void **program, const V *words, V mine, V (*reached)[BATCH]) {
+  V w[FIRST], x = all(0), e = all(0), undecided = all(0);
+#define LABEL_ALL(t) &&all_##t,
+#define LABEL_MINE(t) &&mine_##t,
+#define LABEL_0(t) &&first_##t,
+#define LABEL_1(t) &&second_##t,
+#define LABEL_2(t) &&third_##t,
+#define LABEL_3(t) &&last_##t,
+  static const void *const step[6][16] = {{SIXTEEN(LABEL_0)}, {SIXTEEN(LABEL_1)}, {SIXTEEN(LABEL_2)}, {SIXTEEN(LABEL_3)},
+                                          {SIXTEEN(LABEL_ALL)}, {SIXTEEN(LABEL_MINE)}};
+  if (!words) {
+    for (i32 t = 0; t < a->thresholds; t++) {
+      const u32 upper = a->threshold[t] >> (LEVELS - FIRST);
+      const int exact = upper << (LEVELS - FIRST) == a->threshold[t];
+      if (exact) *program++ = &&exact;
+      *program++ = step[exact ? 0 : a->partial[t] ? 5 : 4][upper & 15];
+      for (int b = 1; b < FIRST / 4; b++) *program++ = step[b][upper >> 4 * b & 15];
+    }
+    *program = &&done;
+    return mine;
+  }
+#pragma GCC unroll 16
+  for (int l = 0; l < FIRST; l++) w[l] = words[l];
+#define STEP(t, x, e, d)                                                                                       \
+  x = PAIR_X(t & 3, x, (d)[0], (d)[1]);                                                                        \
+  x = PAIR_X(t >> 2, x, (d)[2], (d)[3]);                                                                       \
+  e = PAIR_EQUAL(t & 3, e, (d)[0], (d)[1]);                                                                    \
+  e = PAIR_EQUAL(t >> 2, e, (d)[2], (d)[3]);
+#define NEXT goto *(*program++);
+  NEXT
+#define FROM_ALL(t) all_##t: x = all(0); e = all(~0ull); STEP(t, x, e, w) NEXT
+#define FROM_MINE(t) mine_##t: x = all(0); e = mine; STEP(t, x, e, w) NEXT
+#define STEP_0(t) first_##t: STEP(t, x, e, w) NEXT
+#define STEP_1(t) second_##t: STEP(t, x, e, w + 4) NEXT
+#define STEP_2(t) third_##t: STEP(t, x, e, w + 8) NEXT
+#define STEP_3(t) last_##t: STEP(t, x, e, w + 12) (*reached++)[0] = x; undecided |= e; NEXT
+  SIXTEEN(FROM_ALL) SIXTEEN(FROM_MINE) SIXTEEN(STEP_0) SIXTEEN(STEP_1) SIXTEEN(STEP_2) SIXTEEN(STEP_3)
+exact: /* nobody is undecided */
+  x = all(~0ull);
+  e = all(0);
+  NEXT
+done:
+  return undecided;
 }
+#endif
 
 /* Some groups that 16 levels did not decide: what was counted for them is taken back and counted again with 24. */
 static void settle(const Job *job, const Attribute *a, i64 row, i64 first, int many, Scratch *s) {
@@ -740,14 +814,8 @@ static void settle(const Job *job, const Attribute *a, i64 row, i64 first, int m
     draw_any(job->seed, BITS, job->repetition[row], counter + b, column, w + 4 * b);
   for (int l = 0; l < FIRST; l++) w[LEVELS - FIRST + l] = load(s->pending_words[l]);
   for (int l = 0; l < LEVELS; l++) w[l] |= ~valid;
-  for (i32 t = 0; t < a->thresholds; t++) {
-    const u32 T = a->threshold[t];
-    V was = from_above(T), x = all(~0ull);
-    for (int b = 0; b < 6; b++) x = step_up(T >> 4 * b & 15, w + 4 * b, x);
-    for (int b = (LEVELS - FIRST) / 4; b < 6; b++) was = step_up(T >> 4 * b & 15, w + 4 * b, was);
-    s->reached[t] = was;
-    s->right[t] = x;
-  }
+  reach(a, s->place, w, mine, s->least, s->right, 1, LEVELS);
+  reach(a, s->place, w + LEVELS - FIRST, mine, s->least, s->reached, 1, FIRST);
   for (i32 r = 0, j = 0; r < a->runs; r++) {
     const Run run = a->run[r];
     const V among = run.kind == NOTHING ? mine : all(~0ull);
@@ -770,98 +838,6 @@ static void settle(const Job *job, const Attribute *a, i64 row, i64 first, int m
   }
 }
 
-/* U >= T for many thresholds: for each four digits of U, whether they are and exceed each of the 16 values.  A CPU can't
-   foretell the jumps of so many switches. */
-typedef struct { V equal, above; } Digit;
-INLINE void reach_by_tables(const Attribute *a, const V *w, V (*reached)[BATCH], int at) {
-  Digit digit[LEVELS / 4][16];
-  for (int b = 0; b < LEVELS / 4; b++, w += 4) {
-    const V low[4] = {~(w[0] | w[1]), w[0] & ~w[1], w[1] & ~w[0], w[0] & w[1]};
-    const V high[4] = {~(w[2] | w[3]), w[2] & ~w[3], w[3] & ~w[2], w[2] & w[3]};
-    V above = all(0);
-#pragma GCC unroll 16
-    for (int v = 15; v >= 0; v--) {
-      digit[b][v] = (Digit){high[v >> 2] & low[v & 3], above};
-      above |= digit[b][v].equal;
-    }
-  }
-  for (i32 t = 0; t < a->thresholds; t++) {
-    V x = all(~0ull);
-#pragma GCC unroll 6
-    for (int b = 0; b < LEVELS / 4; b++) {
-      const Digit *const d = &digit[b][a->threshold[t] >> 4 * b & 15];
-      x = LOGIC(0xF8, d->above, d->equal, x, d->above | (d->equal & x));
-    }
-    reached[t][at] = x;
-  }
-}
-/* The same for few thresholds, by the upper 16 digits.  `undecided`: who has all those of a threshold. */
-#define EVERY _Pragma("GCC unroll 4") for (int i = 0; i < many; i++)
-#define STEP(t, x, e, d)                                                                                       \
-  x = PAIR_X(t & 3, x, (d)[0], (d)[1]);                                                                        \
-  x = PAIR_X(t >> 2, x, (d)[2], (d)[3]);                                                                       \
-  e = PAIR_EQUAL(t & 3, e, (d)[0], (d)[1]);                                                                    \
-  e = PAIR_EQUAL(t >> 2, e, (d)[2], (d)[3]);
-#if AVX512
-/* The cases are a program of addresses, so that finding the next one is no work and all words stay in registers.  Only
-   this function has the addresses: without words it writes the program. */
-static V reach(const Attribute *a, const void **program, const V *words, V mine, V (*reached)[BATCH]) {
-  V w[FIRST], x = all(0), e = all(0), undecided = all(0);
-#define LABEL_ALL(t) &&all_##t,
-#define LABEL_MINE(t) &&mine_##t,
-#define LABEL_0(t) &&first_##t,
-#define LABEL_1(t) &&second_##t,
-#define LABEL_2(t) &&third_##t,
-#define LABEL_3(t) &&last_##t,
-  static const void *const step[6][16] = {{SIXTEEN(LABEL_0)}, {SIXTEEN(LABEL_1)}, {SIXTEEN(LABEL_2)}, {SIXTEEN(LABEL_3)},
-                                          {SIXTEEN(LABEL_ALL)}, {SIXTEEN(LABEL_MINE)}};
-  if (!words) {
-    for (i32 t = 0; t < a->thresholds; t++) {
-      const u32 upper = a->threshold[t] >> (LEVELS - FIRST);
-      const int exact = from_above(a->threshold[t])[0] != 0;
-      if (exact) *program++ = &&exact;
-      *program++ = step[exact ? 0 : a->partial[t] ? 5 : 4][upper & 15];
-      for (int b = 1; b < FIRST / 4; b++) *program++ = step[b][upper >> 4 * b & 15];
-    }
-    *program = &&done;
-    return mine;
-  }
-#pragma GCC unroll 16
-  for (int l = 0; l < FIRST; l++) w[l] = words[l];
-#define NEXT goto *(*program++);
-  NEXT
-#define FROM_ALL(t) all_##t: x = all(0); e = all(~0ull); STEP(t, x, e, w) NEXT
-#define FROM_MINE(t) mine_##t: x = all(0); e = mine; STEP(t, x, e, w) NEXT
-#define STEP_0(t) first_##t: STEP(t, x, e, w) NEXT
-#define STEP_1(t) second_##t: STEP(t, x, e, w + 4) NEXT
-#define STEP_2(t) third_##t: STEP(t, x, e, w + 8) NEXT
-#define STEP_3(t) last_##t: STEP(t, x, e, w + 12) (*reached++)[0] = x; undecided |= e; NEXT
-  SIXTEEN(FROM_ALL) SIXTEEN(FROM_MINE) SIXTEEN(STEP_0) SIXTEEN(STEP_1) SIXTEEN(STEP_2) SIXTEEN(STEP_3)
-exact: /* nobody is undecided */
-  x = all(~0ull);
-  e = all(0);
-  NEXT
-done:
-  return undecided;
-}
-#else
-INLINE void reach(const Attribute *a, V (*w)[LEVELS], const V *mine, V (*reached)[BATCH], V *undecided, const int many) {
-#define STEP_OF(t) case t: EVERY { STEP(t, x[i], e[i], w[i] + 4 * b) } break;
-  EVERY undecided[i] = all(0);
-  for (i32 t = 0; t < a->thresholds; t++) {
-    const u32 upper = a->threshold[t] >> (LEVELS - FIRST);
-    const V from = from_above(a->threshold[t]);
-    V x[BATCH], e[BATCH];
-    EVERY x[i] = from;
-    EVERY e[i] = a->partial[t] ? mine[i] : all(~0ull); /* nobody's lanes count, too */
-#pragma GCC unroll 4
-    for (int b = 0; b < FIRST / 4; b++) switch (upper >> 4 * b & 15) { SIXTEEN(STEP_OF) }
-    EVERY reached[t][i] = x[i];
-    EVERY undecided[i] |= e[i] & ~from;
-  }
-}
-#endif
-
 /* One value of some vectors of groups. */
 INLINE void count_batch(const Job *job, const Attribute *a, i64 row, i64 first, u32 v, Column column, i64 o, i64 octets,
                         Scratch *s, int *pending, const int levels, const int many) {
@@ -874,26 +850,25 @@ INLINE void count_batch(const Job *job, const Attribute *a, i64 row, i64 first, 
     for (int b = 0; b < blocks; b += at_once) draw(job->seed, BITS, s->bits[o + i] + b, column, at_once, w[i] + 4 * b);
     if (o + i == octets - 1)
       for (int l = 0; l < levels; l++) w[i][l] |= ~valid[i]; /* nobody's U is the largest */
-    if (levels == LEVELS) reach_by_tables(a, w[i], reached, i);
 #if AVX512
-    else undecided[i] = reach(a, s->program, w[i], mine[i], (V(*)[BATCH])&reached[0][i]);
+    if (levels < LEVELS && a->thresholds <= FEW)
+      undecided[i] = reach_few(a, s->program, w[i], mine[i], (V(*)[BATCH])&reached[0][i]);
+    else
 #endif
-    hold[i] = match(s->x + W * (o + i), CHUNK, a->digits, v, valid[i]);
+      undecided[i] = reach(a, s->place, w[i], mine[i], s->least, &reached[0][i], BATCH, levels);
   }
-#if !AVX512
-  if (levels < LEVELS) reach(a, w, mine, reached, undecided, many);
-#endif
+  match(s->x + W * o, a->digits, v, valid, hold, many);
   for (i32 r = 0, j = 0; r < a->runs; r++) {
     const Run run = a->run[r];
     V who[BATCH];
-    EVERY who[i] = run.kind == OWN    ? hold[i]
-                   : run.kind == FAKE ? match(s->mixed + (size_t)run.prior * 16 * CHUNK + W * (o + i), CHUNK, a->digits, v,
-                                              valid[i])
-                                      : hold[i] & mine[i];
+    if (run.kind == FAKE) match(s->mixed + (size_t)run.prior * 16 * CHUNK + W * o, a->digits, v, valid, who, many);
+    else EVERY who[i] = run.kind == OWN ? hold[i] : hold[i] & mine[i];
     for (; j < run.stop; j++) {
       const V *const p = reached[a->slot[j].p], *const q = reached[a->slot[j].q];
-      if (run.kind == NOTHING) EVERY acc[j] += ones(SELECT(who[i], p[i], q[i]) & mine[i]);
-      else EVERY acc[j] += ones(SELECT(who[i], p[i], q[i]));
+      V sum = acc[j];
+      if (run.kind == NOTHING) EVERY sum += ones(SELECT(who[i], p[i], q[i]) & mine[i]);
+      else EVERY sum += ones(SELECT(who[i], p[i], q[i]));
+      acc[j] = sum;
     }
   }
   for (int i = 0; i < many && levels < LEVELS; i++)
@@ -914,8 +889,14 @@ INLINE void count_bits(const Job *job, const Attribute *a, i64 row, i64 first, i
   int pending = 0;
   for (i64 g = 0; g < groups; g++) reporters += __builtin_popcountll(s->mine[g]);
 #if AVX512
-  if (levels < LEVELS) reach(a, s->program, NULL, all(0), NULL);
+  if (a->thresholds <= FEW && levels < LEVELS) reach_few(a, s->program, NULL, all(0), NULL);
 #endif
+  for (i32 t = 0; t < a->thresholds; t++) {
+    Places *const p = s->place + t;
+    for (int b = 0; b < LEVELS / 4; b++) p->at[b] = s->least[b] + (a->threshold[t] >> 4 * b & 15);
+    p->first = p->at[(LEVELS - FIRST) / 4] + (a->threshold[t] % (1 << (LEVELS - FIRST)) != 0);
+    p->partial = a->partial[t];
+  }
   for (int i = 0; i < BATCH; i++) s->batch[a->thresholds][i] = all(0);
   s->reached[a->thresholds] = s->right[a->thresholds] = all(0);
   for (i32 v = 0; v < a->k && !*job->stop; v++) {
@@ -964,7 +945,7 @@ static void repeat(const Job *job, i64 row, i64 first, i64 groups, Scratch *s) {
     const int lazy = a->thresholds <= MOST_LAZY, wanted = lazy ? (LEVELS - FIRST) / 4 : 0;
     for (i64 g = 0; g < groups; g += W)
       store(s->mine + g, job->needs_assignment && job->d > 1
-                             ? match(s->assigned + g, CHUNK, job->digits, (u32)a->index, load(s->valid + g))
+                             ? match1(s->assigned + g, job->digits, (u32)a->index, load(s->valid + g))
                              : load(s->valid + g));
     if (job->sampled)
       for (i64 g = 0; g < groups; g++) job->sampled[row * job->attributes + j] += __builtin_popcountll(s->mine[g]);
@@ -1034,6 +1015,7 @@ int rsfd_count(const Job *job) {
     layout.right = room(base, &used, (thresholds + 1) * sizeof(V));
     layout.acc = room(base, &used, slots * sizeof(V));
     layout.batch = room(base, &used, (thresholds + 1) * BATCH * sizeof(V));
+    layout.place = room(base, &used, thresholds * sizeof(Places));
     layout.program = room(base, &used, (5 * thresholds + 1) * sizeof(void *));
     layout.moves = room(base, &used, moves * sizeof(i64));
     s = in;
@@ -1044,8 +1026,11 @@ int rsfd_count(const Job *job) {
   s->right = layout.right;
   s->acc = layout.acc;
   s->batch = layout.batch;
-  s->program = layout.program;
   s->moves = layout.moves;
+  s->program = layout.program;
+  s->place = layout.place;
+  for (int b = 0; b < LEVELS / 4; b++) s->least[b][0] = all(~0ull);
+  for (u32 u = 0; u < 64 * LISTED; u++) s->place_in_list[u] = (u16)place_of(u);
   for (i64 g = 0; g < job->groups && !*job->stop; g += CHUNK)
     chunk(job, job->first + g, job->groups - g < CHUNK ? job->groups - g : CHUNK, s);
   for (i32 j = 0; j < job->attributes; j++) support(job, job->attribute + j);
