@@ -241,7 +241,7 @@ def _drawn(
     from matplotlib.lines import Line2D
 
     drawn = styles(panel.curves for panel in panels)
-    legend = {look.label: Line2D([], [], **style) for look, style in drawn.items()}
+    legend = {look.label.replace("$", r"\$"): Line2D([], [], **style) for look, style in drawn.items()}
     baseline: dict[str, Any] = {"color": "black", "linewidth": 0.8}
     if any(panel.cells.column.baseline is not None for panel in panels):
         legend["without a report"] = Line2D([], [], **baseline)
@@ -302,9 +302,10 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Look, Any]) -> None:
         if np.isfinite(curve.get("published", np.nan)).any():
             axis.plot(at, curve["published"], **_CIRCLE, zorder=1.5, markeredgecolor=lines["color"], markersize=circle)
     for label, dash in zip(panel.cells.beside, BESIDE, strict=False):
-        limits, each = axis.get_ylim(), np.array([curve[label] for curve in panel.curves.values()])
-        common = np.allclose(each, each[0], rtol=1e-3, equal_nan=True)
-        for look, numbers in zip(panel.curves, each[:1] if common else each, strict=False):
+        limits, each = axis.get_ylim(), [(look, curve["x"], curve[label]) for look, curve in panel.curves.items()]
+        first = each[0][-1]
+        common = all(len(y) == len(first) and np.allclose(y, first, rtol=1e-3, equal_nan=True) for *_, y in each)
+        for look, at, numbers in each[:1] if common else each:
             axis.plot(at, numbers, linestyle=dash, color="black" if common else drawn[look]["color"], linewidth=1)
         if common:  # one line for all makes no axis longer
             axis.set_ylim(limits)
@@ -383,7 +384,8 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
         notes += [f"gaps: values of fewer than {results.min_count} users, and what would tell them"]
     first = next(iter(having.values()))
     drawn = [{**style.curve, "linestyle": "none"} for style in palette(first.plan.looks)]
-    legend = {look.label: Line2D([], [], **style) for look, style in zip(first.plan.looks, drawn, strict=True)}
+    labels = [look.label.replace("$", r"\$") for look in first.plan.looks]
+    legend = {label: Line2D([], [], **style) for label, style in zip(labels, drawn, strict=True)}
     legend["truth"] = Line2D([], [], color="black", linewidth=1.0)
     if paper.axes is None and paper.legend is None:
         paper = paper._replace(legend="right")
