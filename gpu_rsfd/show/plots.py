@@ -248,7 +248,7 @@ def _drawn(
     from matplotlib.lines import Line2D
 
     drawn = styles(panel.curves for panel in panels)
-    legend = {look.label: Line2D([], [], **style) for look, style in drawn.items()}
+    legend = {look.label.replace("$", r"\$"): Line2D([], [], **style) for look, style in drawn.items()}
     baseline: dict[str, Any] = {"color": "black", "linewidth": 0.8}
     if any(panel.cells.column.baseline is not None for panel in panels):
         legend["without a report"] = Line2D([], [], **baseline)
@@ -390,7 +390,8 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
         notes += [f"gaps: values of fewer than {results.min_count} users, and what would tell them"]
     first = next(iter(having.values()))
     drawn = [{**style.curve, "linestyle": "none"} for style in palette(first.plan.looks)]
-    legend = {look.label: Line2D([], [], **style) for look, style in zip(first.plan.looks, drawn, strict=True)}
+    labels = [look.label.replace("$", r"\$") for look in first.plan.looks]
+    legend = {label: Line2D([], [], **style) for label, style in zip(labels, drawn, strict=True)}
     legend["truth"] = Line2D([], [], color="black", linewidth=1.0)
     if paper.axes is None and paper.legend is None:
         paper = paper._replace(legend="right")

@@ -203,6 +203,15 @@ def test_figures_of_several_runs(folder):
     assert len({(line.get_marker(), line.get_linestyle(), line.get_color()) for line in drawn.values()}) == 5
 
 
+def test_a_dollar_in_a_label_starts_no_formula(folder):
+    odd = gpu_rsfd.protocol("odd", solution="smp", keep=lambda e, k: 0.5, label="a$_{$")
+    result = gpu_rsfd.simulate(DATA, **{**CELLS, "protocols": [odd], "repetitions": 2})
+    result.plot(attribute="A1").canvas.draw()
+    figure = gpu_rsfd.compare({"$_{$ [b]": folder / "paper.h5", "<i>": result}).plot()
+    figure.canvas.draw()
+    assert legend_of(figure) == [r"RS+FD[GRR], \$_{\$ [b]", r"Smp[ADP], \$_{\$ [b]", r"a\$_{\$, <i>"]
+
+
 @pytest.mark.parametrize("words,labels,axis,name", [
     ([*FILES, "--dataset", "mine", "--protocol", "rsfd-grr"], [f"guarantee {name}" for name in RUNS],
      "MSE$_{avg}$ of RS+FD[GRR] (clip-normalize)", "paper-user-attribute-mine.png"),
