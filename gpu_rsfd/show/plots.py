@@ -309,9 +309,10 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Look, Any]) -> None:
         if np.isfinite(curve.get("published", np.nan)).any():
             axis.plot(at, curve["published"], **_CIRCLE, zorder=1.5, markeredgecolor=lines["color"], markersize=circle)
     for label, dash in zip(panel.cells.beside, BESIDE, strict=False):
-        limits, each = axis.get_ylim(), np.array([curve[label] for curve in panel.curves.values()])
-        common = np.allclose(each, each[0], rtol=1e-3, equal_nan=True)
-        for look, numbers in zip(panel.curves, each[:1] if common else each, strict=False):
+        limits, each = axis.get_ylim(), [(look, curve["x"], curve[label]) for look, curve in panel.curves.items()]
+        first = each[0][-1]
+        common = all(len(y) == len(first) and np.allclose(y, first, rtol=1e-3, equal_nan=True) for *_, y in each)
+        for look, at, numbers in each[:1] if common else each:
             axis.plot(at, numbers, linestyle=dash, color="black" if common else drawn[look]["color"], linewidth=1)
         if common:  # one line for all makes no axis longer
             axis.set_ylim(limits)

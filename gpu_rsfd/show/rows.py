@@ -102,9 +102,13 @@ class Cells(NamedTuple):
     @property
     def label(self) -> str:
         """What a table says of it."""
-        baseline, kind = self.column.baseline, "" if self.how is None else self.how.names["postprocess"]
-        label = self.column.label + (f", postprocess={kind}" if kind else "")
-        return label + ("" if baseline is None else f"; without a report: {baseline:.4f}")
+        kind = "" if self.how is None else self.how.names["postprocess"]
+        return self.column.label + (f", postprocess={kind}" if kind else "")
+
+    @property
+    def baseline(self) -> str:
+        """What is to be had without a report, in words."""
+        return "" if self.column.baseline is None else f"; without a report: {self.column.baseline:.4f}"
 
     @property
     def axis(self) -> str:

@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
     for name, options in RUNS.items():
         data = [DATA, OTHER] if name == "user" else DATA
         gpu_rsfd.sweep(data, output=folder / f"{name}.h5", **{**CELLS, **options})
-    gpu_rsfd.attack(DATA, output=folder / "attack.h5", **{**CELLS, "repetitions": 3})
+    gpu_rsfd.attack([DATA, OTHER], output=folder / "attack.h5", **{**CELLS, "repetitions": 3})
     return folder
 
 
@@ -129,6 +129,10 @@ def test_one_latex_table_for_several_data_sets(command):
     assert caption.startswith(r"20 repetitions; MSE\_avg, postprocess=clip-normalize; guarantee: user. In brackets")
     assert "in its column and data set" in caption
     assert r"\label{tab:mse}" in text
+    text = command("show", "attack.h5", "--latex")
+    assert text.count(r"\begin{table}") == 2
+    assert "report" not in "".join(re.findall(r"\\caption\{.*", text))
+    assert len(set(re.findall(r"without a report: [\d.]+", text))) == 4  # of each data set and column
 
 
 def test_curves_are_named_by_what_differs(folder):
@@ -201,6 +205,23 @@ def test_figures_of_several_runs(folder):
     user = gpu_rsfd.open_results(folder / "user.h5")["mine"]
     assert drawn[words[2]].get_ydata() == pytest.approx(user.mse()[0].mean(axis=-1))
     assert len({(line.get_marker(), line.get_linestyle(), line.get_color()) for line in drawn.values()}) == 5
+
+
+@pytest.mark.slow
+def test_collections_of_several_lengths(monkeypatch, capsys, tmp_path):
+    """Of an axis with an order tables show the last place of each; curves end where they end."""
+    monkeypatch.chdir(tmp_path)
+    made = ["--users", "200", "--domain", "3", "--protocol", "smp-l-osue", "--epsilon", "1", "--repetitions", "2"]
+    for number in ("2", "4"):
+        words = ["--rounds", number, "--change", "0.1", "--no-plot", "--quiet", "--workers", "1"]
+        assert call(monkeypatch, "rounds", *made, *words, "--output", f"{number}.h5") == 0
+    assert call(monkeypatch, "show", "2.h5", "4.h5") == 0
+    out = capsys.readouterr().out
+    assert "users, round = 2 of Smp[L-OSUE]; epsilon spent, mean of users, round = 4 of Smp[L-OSUE]\n" in out
+    runs = {number: f"{number}.h5" for number in ("2", "4")}
+    figure = gpu_rsfd.compare(runs).plot(x="round")
+    lengths = {len(line.get_xdata()) for axis in figure.axes for line in axis.lines if line.get_marker() != "None"}
+    assert lengths == {2, 4}
 
 
 def test_a_dollar_in_a_label_starts_no_formula(folder):
