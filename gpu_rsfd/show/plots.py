@@ -131,6 +131,13 @@ class Panel(NamedTuple):
     curves: Curves
 
 
+def drawn(results: Results, how: Hows, x: str, attribute: str | None, loss: bool = False, paper: Paper = A_PAGE) -> Any:
+    """What is asked for: frequencies of an attribute's values, columns against the privacy loss, or against `x`."""
+    if attribute is not None:
+        return frequencies(results, attribute, how, paper)
+    return tradeoff(results, how, paper) if loss else figure_of(results, how, x, paper)
+
+
 def figure_of(results: Results, how: Hows, x: str = "auto", paper: Paper = A_PAGE) -> Any:
     """Every column against epsilon; against n, d or k of the data sets, or an axis of its own, a panel per epsilon."""
     panels = _panels(results, how, {"users": "n"}.get(x, x))

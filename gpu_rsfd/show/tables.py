@@ -461,8 +461,8 @@ def values_of(result: Result, postprocess: PostprocessLike, hidden: Any = False)
     # without what a post-processing never gives: below 0, and, of frequencies that sum to 1, above 1
     low = np.maximum(mean - half, 0) if postprocess in NOT_NEGATIVE else mean - half
     high = np.minimum(mean + half, 1) if postprocess in SUM_TO_ONE else mean + half
-    mean, low, high = (np.where(hidden, np.nan, x) for x in (mean, low, high))
-    return Values(mean, low, high, np.sqrt(squares))
+    # nor the RMSE: where every estimate is clipped to 0, it is the truth
+    return Values(*(np.where(hidden, np.nan, x) for x in (mean, low, high, np.sqrt(squares))))
 
 
 def per(results: Results, what: str, how: Hows, form: str = "table") -> None:
