@@ -208,6 +208,7 @@ def _panels(results: Results, how: Hows, x: str) -> list[Panel]:
     sizes, panels = sizes_of(results), dict[Any, Panel]()
     for name, axis, cells in sorted(_found(results, how, x), key=lambda one: getattr(sizes.get(one[0]), one[1], 0)):
         result, size = results[name], {dim: getattr(sizes[name], dim) for dim in AXES if axis in AXES}
+        cells = cells if axis == cells.column.over else cells._replace(beside={})
         told = {dim: word for dim, word in cells.place.items() if isinstance(word, str) and dim in result.coords}
         rest = place_name({dim: at for dim, at in cells.place.items() if dim != axis and dim not in told})
         others = [f"{dim} = {value:,}" for dim, value in size.items() if value is not None and dim != axis]
@@ -256,7 +257,7 @@ def _drawn(
     legend |= {label: Line2D([], [], color="black", linestyle=dash, linewidth=1) for label, dash in told.items()}
     kinds = [(panel.name, panel.cells.name) for panel in panels]
     alike = kinds.count(kinds[0]), [name for name, _ in kinds].count(panels[0].name)  # by epsilon, in a data set
-    if columns is None and panels[0].name:
+    if columns is None and (panels[0].name or alike[0] < len(panels)):
         columns = next((number for number in alike if 1 < number <= MOST_BESIDE), None)
     page = Page(len(panels), legend, [*explained(results, panels, how), *notes], columns, paper)
     for axis, panel in zip(page.axes, panels, strict=True):
