@@ -60,7 +60,8 @@ def plot(
 
     places = (options.pop(name) for name in ("title", "legend", "width", "height"))
     targets, paper = output or [], panels.Paper.of(None, *places)
-    rows.How.of(options["postprocess"], options["metric"])
+    estimates = {name: options[name] for name in ("postprocess", "metric")}
+    how = rows.How.of(**estimates)
     for other, given in (("metric", options["metric"]), ("each", each), ("x", x != "auto")):
         exclusive(attribute=attribute, **{other: given})
     exclusive(tradeoff=tradeoff, attribute=attribute, x=x != "auto")
@@ -69,6 +70,7 @@ def plot(
             raise InputError(f"figure={path} is the results file itself; give another --output")
         plots.check_target(path, overwrite or each)
     results = render.selected(files, options)
+    rows.check_how(results, **estimates, attribute=attribute)
     given = split_list(options["dataset"] or [], "dataset", exact=results)
     names = list(dict.fromkeys(given)) or list(results)
     pages = {name: [name] for name in names} if each else {"-".join(names if given else []): names}
@@ -81,9 +83,8 @@ def plot(
     for path in written:
         plots.check_target(path, overwrite)
     for infix, part in pages.items():
-        shown = options["postprocess"], options["metric"], x, attribute, tradeoff
         with rc_context({"font.size": panels.setting("font.size", 8)} if paper.width and paper.width < NARROW else {}):
-            figure = render.figure(results.only(part), *shown, paper)
+            figure = plots.drawn(results.only(part), how, x, attribute, tradeoff, paper)
         for path in paths[infix]:
             plots.save_figure(figure, path, overwrite)
     print("\n".join(f"{path} written" for path in written))

@@ -95,5 +95,5 @@ def to_xarray(results: Results | Result) -> Any:
 def plot(results: Any, postprocess: Any, x: str, attribute: str | None, metric: Any, *paper: Any) -> Any:
     from gpu_rsfd.show import panels, plots
 
-    several, how, on = _several(results), How.of(postprocess, metric), panels.Paper.of(*paper)
-    return plots.figure_of(several, how, x, on) if attribute is None else plots.frequencies(several, attribute, how, on)
+    how, on = How.of(postprocess, metric), panels.Paper.of(*paper)
+    return plots.drawn(_several(results), how, x, attribute, paper=on)

@@ -162,7 +162,7 @@ class Page:
         place = self.paper.legend or (place if own else "inside")
         handles = self.legend.values(), self.legend.keys()
         if place == "inside":
-            self.axes[0].legend(*handles, fontsize=self.points, **LEGEND)
+            self.axes[0].legend(*handles, fontsize=self.points, **LEGEND | {"frameon": True})
         elif place != "none":
             for old in [*self.figure.legends] if own else ():
                 old.remove()
@@ -238,7 +238,7 @@ def _ticks(axis: Any, places: Sequence[Any], name: Callable[[Any], str], scale: 
 
 def log_ticks(axis: Any, values: Any) -> bool:
     """A logarithmic axis around the positive values, its ticks plain text; False if there is no such value."""
-    from matplotlib.ticker import FixedFormatter, FixedLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     positive = np.asarray([v for v in values if v > 0 and math.isfinite(v)])
     if not positive.size:
@@ -248,35 +248,20 @@ def log_ticks(axis: Any, values: Any) -> bool:
     low, high = max(low - margin, -300.0), min(high + margin, 300.0)
     axis.set_yscale("log")
     axis.set_ylim(10.0**low, 10.0**high)
-    step = max(1, math.ceil((high - low) / 8))
-    decades = [e for e in range(math.ceil(low), math.floor(high) + 1) if e % step == 0]
-    # locators, not set_yticks: that makes every tick and its text twice
-    axis.yaxis.set_major_locator(FixedLocator([10.0**e for e in decades]))
-    axis.yaxis.set_major_formatter(FixedFormatter([power(e) for e in decades]))
-    between = [(m, e) for e in range(math.floor(low), math.ceil(high)) for m in range(2, 10)] if high - low < 8 else []
-    between = [(m, e) for m, e in between if low <= e + math.log10(m) <= high]
-    ticks = [m * 10.0**e for m, e in between]
-    # the more names between powers of ten, the fewer powers there are
-    named = {0: (2, 3, 5, 7), 1: (2, 5)}.get(len(decades), ())
-    names = [_number(m * 10.0**e, 0) if m in named else "" for m, e in between]
-    if sum(map(bool, names)) + len(decades) < 2:  # a narrow range: three ticks of its own
-        ticks = [10.0 ** (low + share * (high - low)) for share in (0.2, 0.5, 0.8)]
-        names = [_number(value) for value in ticks]
-        axis.yaxis.set_major_locator(FixedLocator([]))  # a power of ten among them would collide
-    axis.yaxis.set_minor_locator(FixedLocator(ticks))
-    axis.yaxis.set_minor_formatter(FixedFormatter(names))
+    named = (1, 2, 5) if math.floor(high) <= math.ceil(low) else (1,)  # one power of ten is not enough
+    axis.yaxis.set_major_locator(MaxNLocator(4) if high - low < 0.5 else LogLocator(subs=named))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _number(value)))
+    axis.yaxis.set_minor_formatter(NullFormatter())
     return True
 
 
-def _number(value: float, digits: int = 2) -> str:
-    mantissa, _, exponent = f"{value:.{digits}e}".partition("e")
+def _number(value: float) -> str:
+    """`2·10⁻⁴`, but 1, 10 and 100 as they are."""
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
     if int(exponent) in PLAIN_POWERS:
-        return f"{value:.{max(digits - int(exponent), 0)}f}"
-    return f"{mantissa}·{power(int(exponent))}"
-
-
-def power(exponent: int) -> str:
-    return str(10**exponent) if exponent in PLAIN_POWERS else f"10{str(exponent).translate(SUPERSCRIPTS)}"
+        return f"{value:.3g}"
+    power = f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
+    return power if float(mantissa) == 1 else f"{float(mantissa):g}·{power}"
 
 
 # ---------------------------------------------------------------------------------------------- the user's own text

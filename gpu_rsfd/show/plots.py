@@ -131,6 +131,13 @@ class Panel(NamedTuple):
     curves: Curves
 
 
+def drawn(results: Results, how: Hows, x: str, attribute: str | None, loss: bool = False, paper: Paper = A_PAGE) -> Any:
+    """What is asked for: frequencies of an attribute's values, columns against the privacy loss, or against `x`."""
+    if attribute is not None:
+        return frequencies(results, attribute, how, paper)
+    return tradeoff(results, how, paper) if loss else figure_of(results, how, x, paper)
+
+
 def figure_of(results: Results, how: Hows, x: str = "auto", paper: Paper = A_PAGE) -> Any:
     """Every column against epsilon; against n, d or k of the data sets, or an axis of its own, a panel per epsilon."""
     panels = _panels(results, how, {"users": "n"}.get(x, x))
@@ -201,6 +208,7 @@ def _panels(results: Results, how: Hows, x: str) -> list[Panel]:
     sizes, panels = sizes_of(results), dict[Any, Panel]()
     for name, axis, cells in sorted(_found(results, how, x), key=lambda one: getattr(sizes.get(one[0]), one[1], 0)):
         result, size = results[name], {dim: getattr(sizes[name], dim) for dim in AXES if axis in AXES}
+        cells = cells if axis == cells.column.over else cells._replace(beside={})
         told = {dim: word for dim, word in cells.place.items() if isinstance(word, str) and dim in result.coords}
         rest = place_name({dim: at for dim, at in cells.place.items() if dim != axis and dim not in told})
         others = [f"{dim} = {value:,}" for dim, value in size.items() if value is not None and dim != axis]
@@ -249,7 +257,7 @@ def _drawn(
     legend |= {label: Line2D([], [], color="black", linestyle=dash, linewidth=1) for label, dash in told.items()}
     kinds = [(panel.name, panel.cells.name) for panel in panels]
     alike = kinds.count(kinds[0]), [name for name, _ in kinds].count(panels[0].name)  # by epsilon, in a data set
-    if columns is None and panels[0].name:
+    if columns is None and (panels[0].name or alike[0] < len(panels)):
         columns = next((number for number in alike if 1 < number <= MOST_BESIDE), None)
     page = Page(len(panels), legend, [*explained(results, panels, how), *notes], columns, paper)
     for axis, panel in zip(page.axes, panels, strict=True):

@@ -115,4 +115,6 @@ def test_three_panels(protocols, last):
     assert told[-3:] == ["without a report", "as papers count", "without a memo"]
     assert any(label.endswith(", fresh") for label in told) == (protocols[0] == "rsfd-l-grr")
     assert len(result.plot(x="round").axes) == 3 * 5
-    assert len(result.plot(x="epsilon").axes) == 6
+    at_last = result.plot(x="epsilon")
+    assert "without a memo" not in [text.get_text() for text in at_last.legends[0].get_texts()]
+    assert len(at_last.axes) == 6
