@@ -390,8 +390,8 @@ def results_of(contents: Contents, path: Path) -> Results:
     for name, end in contents.ends.items():
         header, layout = contents.want.headers[name], contents.want.layouts[name]
         with refusing(path):
-            own = {} if kind is None else {f.name: spec[f.name] for f in fields(kind) if f.name in spec}
-            measurement = None if kind is None else kind(**own)
+            given = {} if kind is None else {f.name: spec[f.name] for f in fields(kind) if f.name in spec}
+            measurement = None if kind is None else kind(**given)
             shown = {} if measurement is None else measurement.layout(header).columns
         columns = {**layout.columns, **{column: c for column, c in shown.items() if c.of is not None}}
         late = {a: functools.partial(_late, path.absolute(), contents.want, name, a, end) for a in layout.arrays}
