@@ -35,6 +35,7 @@ napoleon_google_docstring = False
 napoleon_preprocess_types = True
 napoleon_use_rtype, napoleon_use_ivar = False, True
 html_theme = "furo"
+pygments_dark_style = "a11y-high-contrast-dark"
 html_static_path, html_css_files = ["static"], ["site.css"]
 html_title = f"gpu-rsfd {release}"
 html_show_copyright = False

@@ -219,7 +219,10 @@ def split_list(texts: Iterable[object], name: str = "list", exact: Container[str
     A text in `exact` is one item as it is; quotes keep a comma within an item: 'a,"b, c"' -> [a, b, c].
     """
     found: list[str] = []
-    for text in map(str, texts):
+    for given in texts:
+        if isinstance(given, Mapping):
+            raise InputError(f"{name}={given} is a table; valid: one value, or a list")
+        text = str(given)
         if text in exact:
             found.append(text)
             continue

@@ -226,7 +226,7 @@ class Spec:
 
     @classmethod
     def of_command(cls, command: str, spec: Spec | None, given: Mapping[str, Any], kind: Any = None) -> Spec:
-        """The spec of a command or a kind of measurement, which may have its own defaults, and fields without use."""
+        """The spec of a command or a measurement, which may have its own defaults, and fields that it does not use."""
         for f in FIELDS:
             if f.name in given and (command in f.unused or (kind is not None and f.name in kind.unused)):
                 raise InputError(f"{f.name}={given[f.name]} can't be used in {command}; leave it out")

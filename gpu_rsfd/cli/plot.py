@@ -9,45 +9,43 @@ from typing import Annotated, Any
 import typer
 
 from gpu_rsfd.cli import render
-from gpu_rsfd.cli.commands import LOOK
-from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, SHOWN_POSTPROCESS, option, switch, with_options
-from gpu_rsfd.cli.program import app
+from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, SHOWN_POSTPROCESS, switch, with_options
+from gpu_rsfd.cli.program import command
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import Option, split_list
+from gpu_rsfd.options import Option, exclusive, split_list
 
+NARROW = 8  # inches: a figure in a paper, with text as small as a caption's
 OWN = (
+    Option("output", "FILE", "Figure to write, .png, .pdf or .svg; repeatable.", "figure.pdf", panel=None,
+           kind=list[Path], default_text="FILE with .png"),
+    Option("x", "AXIS", "Horizontal axis: auto, epsilon, n, d, k, or one of the measurement's own.", "k", panel=None,
+           kind=str, default="auto", default_text="auto", known=("auto", "epsilon", "n", "d", "k")),
+    Option("attribute", "NAME", "Estimated and true frequencies of an attribute's values instead.", "sex", panel=None,
+           kind=str),
+    switch("each", "A figure for each data set: FILE-NAME.png."),
     *(Option(side, "INCHES", f"Its {side}.", "3.3", kind=float, panel=None) for side in ("width", "height")),
+    Option("legend", "PLACE", "Where the legend is: below, right or none.", "none", default_text="below", panel=None,
+           known=("below", "right", "none")),
+    switch("title", "Panels have titles.", default=True),
     switch("tradeoff", "Error against the exact privacy loss instead, a curve per protocol over epsilon."),
     switch("overwrite", "Replace files even if gpu-rsfd did not make them.  --output mine.png --overwrite"),
-)
+)  # fmt: skip
 
 
-@app.command(
-    rich_help_panel=LOOK,
-    epilog="Examples:  gpu-rsfd plot results.h5  ·  gpu-rsfd plot results.h5 --postprocess none --output fig.pdf  ·  "
-    "gpu-rsfd plot attack.h5 --protocol rsfd-adp,smp-adp  ·  gpu-rsfd plot paper.h5 user.h5",
+@command(
+    "plot",
+    "gpu-rsfd plot results.h5",
+    "gpu-rsfd plot results.h5 --postprocess none,mle --output fig.pdf",
+    "gpu-rsfd plot attack.h5 --protocol rsfd-adp,smp-adp",
+    "gpu-rsfd plot paper.h5 user.h5",
 )
-@with_options("plot", SHOWN_POSTPROCESS, SHOWN_METRIC, SHOWN_COUNT, *FILTERS, *OWN)
+@with_options("plot", *OWN, SHOWN_POSTPROCESS, SHOWN_METRIC, SHOWN_COUNT, *FILTERS)
 def plot(
     files: Annotated[list[Path], typer.Argument(help="Results files.", show_default=False, metavar="FILE...")],
-    output: Annotated[
-        list[Path] | None,
-        option("--output", "Figure to write, .png, .pdf or .svg; repeatable.  (default: FILE with .png)"),
-    ] = None,
-    x: Annotated[
-        str,
-        option(
-            "--x",
-            "Horizontal axis: auto, epsilon, n, d, k, or one of the measurement's own.  --x k  (default: auto)",
-            known=lambda: ("auto", "epsilon", "n", "d", "k"),
-        ),
-    ] = "auto",
-    attribute: Annotated[
-        str | None,
-        option("--attribute", "Estimated and true frequencies of an attribute's values instead.  --attribute sex"),
-    ] = None,
-    each: Annotated[bool, option("--each", "A figure for each data set: FILE-NAME.png.")] = False,
-    *,
+    output: list[Path] | None,
+    x: str,
+    attribute: str | None,
+    each: bool,
     tradeoff: bool,
     overwrite: bool,
     **options: Any,
@@ -60,20 +58,19 @@ def plot(
 
     from gpu_rsfd.show import panels, plots, rows
 
-    targets, size = output or [], panels.asked_size(options.pop("width"), options.pop("height"))
-    rows.How.of(options["postprocess"], options["metric"])
-    if attribute is not None and options["metric"] is not None:
-        raise InputError("--attribute and --metric exclude each other: it draws frequencies, not errors")
-    if attribute is not None and (each or x != "auto"):
-        other = "each exclude each other; --dataset NAME selects a data set" if each else "x exclude each other"
-        raise InputError(f"--attribute and --{other}")
-    if tradeoff and (attribute is not None or x != "auto"):
-        raise InputError(f"--tradeoff and --{'x' if attribute is None else 'attribute'} exclude each other")
+    places = (options.pop(name) for name in ("title", "legend", "width", "height"))
+    targets, paper = output or [], panels.Paper.of(None, *places)
+    estimates = {name: options[name] for name in ("postprocess", "metric")}
+    how = rows.How.of(**estimates)
+    for other, given in (("metric", options["metric"]), ("each", each), ("x", x != "auto")):
+        exclusive(attribute=attribute, **{other: given})
+    exclusive(tradeoff=tradeoff, attribute=attribute, x=x != "auto")
     for path in targets:  # before the work of reading
         if path.exists() and any(file.exists() and path.samefile(file) for file in files):
             raise InputError(f"figure={path} is the results file itself; give another --output")
         plots.check_target(path, overwrite or each)
     results = render.selected(files, options)
+    rows.check_how(results, **estimates, attribute=attribute)
     given = split_list(options["dataset"] or [], "dataset", exact=results)
     names = list(dict.fromkeys(given)) or list(results)
     pages = {name: [name] for name in names} if each else {"-".join(names if given else []): names}
@@ -86,9 +83,8 @@ def plot(
     for path in written:
         plots.check_target(path, overwrite)
     for infix, part in pages.items():
-        shown = options["postprocess"], options["metric"], x, attribute, tradeoff
-        with rc_context(size):
-            figure = render.figure(results.only(part), *shown)
+        with rc_context({"font.size": panels.setting("font.size", 8)} if paper.width and paper.width < NARROW else {}):
+            figure = plots.drawn(results.only(part), how, x, attribute, tradeoff, paper)
         for path in paths[infix]:
             plots.save_figure(figure, path, overwrite)
     print("\n".join(f"{path} written" for path in written))

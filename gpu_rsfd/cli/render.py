@@ -1,4 +1,4 @@
-"""Tables and figures of results for the commands."""
+"""Tables of results for the commands."""
 
 from __future__ import annotations
 
@@ -49,22 +49,3 @@ def table(
         tables.per(results, per, how, form)
     else:
         tables.show(results, how, form)
-
-
-def figure(
-    results: Results,
-    postprocess: Any = None,
-    metric: Any = None,
-    x: str = "auto",
-    attribute: str | None = None,
-    tradeoff: bool = False,
-) -> Any:
-    """A Matplotlib figure."""
-    from gpu_rsfd.show import plots
-    from gpu_rsfd.show.rows import How, check_how
-
-    check_how(results, postprocess=postprocess, metric=metric, attribute=attribute)
-    how = How.of(postprocess, metric)
-    if tradeoff:
-        return plots.tradeoff(results, how)
-    return plots.figure_of(results, how, x) if attribute is None else plots.frequencies(results, attribute, how)

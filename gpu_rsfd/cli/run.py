@@ -218,13 +218,14 @@ def _check_files(options: Mapping[str, Any], inputs: Sequence[Path], datasets: S
 def _draw(results: Results, file: Path, each: bool, missing: bool) -> list[Path]:
     """The figure of results, and with `each` one per data set; or only those missing or older than the file."""
     from gpu_rsfd.show import plots
+    from gpu_rsfd.show.rows import How
 
     pages = {plots.beside(file): list(results)}
     pages |= {plots.beside(file, name): [name] for name in results} if each else {}
     try:
         wanted = {path: names for path, names in pages.items() if not missing or plots.outdated(path, file)}
         for path, names in wanted.items():
-            plots.save_figure(render.figure(results.only(names), x="epsilon" if each else "auto"), path)
+            plots.save_figure(plots.figure_of(results.only(names), How.of(), "epsilon" if each else "auto"), path)
     except (InputError, RunError, OSError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise RunError(f"{file} is complete, but its figure can't be written: {why}") from error

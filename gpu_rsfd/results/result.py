@@ -127,6 +127,9 @@ class Viewed:
         x: str = "auto",
         attribute: str | None = None,
         metric: MetricLike | Sequence[MetricLike] = "mse",
+        ax: Any = None,
+        title: bool = True,
+        legend: str | None = None,
     ) -> Any:
         """The figure of `gpu-rsfd plot`, a Matplotlib figure.
 
@@ -138,8 +141,14 @@ class Viewed:
             The horizontal axis: n, d and k are for synthetic data sets, made by size, that differ in it.
         attribute : str, optional
             Draws true and estimated frequencies of this attribute's values instead of errors.
+        ax : Axes, or array of Axes, optional
+            Matplotlib's, to draw in: one for each panel.  Default: a new figure.
+        title : bool
+            Whether panels have titles.
+        legend : {"below", "right", "none"}, optional
+            Where the legend is.  Default: below the panels; of your own `ax`, inside the first.
         """
-        return provided("notebook").plot(self, postprocess, x, attribute, metric)
+        return provided("notebook").plot(self, postprocess, x, attribute, metric, ax, title, legend)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,6 +20,7 @@ from gpu_rsfd.cache import CacheError, cache_folder, kept
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import PROTOCOLS
+from gpu_rsfd.show.panels import setting
 
 VEGA = "vl_convert", "page", "a page"  # what bundles Vega-Lite
 
@@ -33,8 +34,11 @@ class Style(NamedTuple):
 
     @property
     def curve(self) -> dict[str, Any]:
-        """For Matplotlib."""
-        return {"color": self.colour, "marker": self.marker, "linestyle": (0, self.dash or None), "linewidth": 1.3}
+        """For Matplotlib; sizes are its settings, or follow from that of text."""
+        return {
+            **{"color": self.colour, "marker": self.marker, "linestyle": (0, self.dash or None)},
+            **{"linewidth": setting("lines.linewidth", 0.13), "markersize": setting("lines.markersize", 0.5)},
+        }
 
 
 @lru_cache(maxsize=16)

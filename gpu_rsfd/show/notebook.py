@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -93,16 +92,8 @@ def to_xarray(results: Results | Result) -> Any:
     return xarray.Dataset(variables, scales, {key: value for key, value in result.size.items() if value is not None})
 
 
-def plot(results: Any, postprocess: Any, x: str, attribute: str | None, metric: Any) -> Any:
-    from gpu_rsfd.show import plots
+def plot(results: Any, postprocess: Any, x: str, attribute: str | None, metric: Any, *paper: Any) -> Any:
+    from gpu_rsfd.show import panels, plots
 
-    several, how = _several(results), How.of(postprocess, metric)
-    figure = plots.figure_of(several, how, x) if attribute is None else plots.frequencies(several, attribute, how)
-    figure._repr_png_ = lambda: _png(figure)  # shows itself, whether or not a notebook has set up Matplotlib
-    return figure
-
-
-def _png(figure: Any) -> bytes:
-    image = io.BytesIO()
-    figure.savefig(image, format="png", dpi=90)
-    return image.getvalue()
+    how, on = How.of(postprocess, metric), panels.Paper.of(*paper)
+    return plots.drawn(_several(results), how, x, attribute, paper=on)

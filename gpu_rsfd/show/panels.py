@@ -6,26 +6,29 @@ layout does the rest, so that any other size gives a good figure, too.
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
 
-SIZES = {1: (4.6, 3.2), 2: (3.8, 2.8), 3: (3.6, 2.7)}  # width and height of so many panels: inches, as all of these
-SIZE = (3.2, 2.5)  # of more
-LEFT, RIGHT, TOP, BETWEEN, ABOVE, BELOW = 0.85, 0.15, 0.05, 0.55, 0.3, 0.25
-LINE, LETTER, HANDLE = 0.165, 0.067, 0.9  # of the legend: the height of a line, the width of a letter and of a sample
+SIZES = {1: (5.6, 3.8), 2: (4.4, 3.35), 3: (4.15, 3.25)}  # of so many panels with their labels: inches, as all of these
+SIZE = (3.75, 3.05)  # of more
+LETTER = 0.0084  # the width of a letter, for each point of its size
+HANDLE, LINE, ASIDE = 13.5, 2.4, 26  # of a legend, in letters: a sample, the height of a line, the text beside panels
+LEGENDS = ("below", "right", "none")
 # both sides of the marker have room for a dash, a gap and a dot
 LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 4.4, "columnspacing": 1.2, "labelspacing": 0.3}
-NARROWEST_PANEL = 1.6  # of a figure whose size is the user's
+LABELS = 0.8  # inches of a panel that its labels take
+NARROWEST_PANEL = 2.2  # of a figure whose size is the user's
 NARROWEST = 0.3  # between the middles of two tick labels that don't collide
 PLAIN_POWERS = range(3)  # of ten: 1, 10 and 100 are written as they are
 ELLIPSIS = "…"
@@ -41,58 +44,145 @@ def columns_of(count: int) -> int:
     return 3 if count <= 9 and count != 4 else 2 if count == 4 else 5 if count % 5 == 0 else 4
 
 
-def page_size(width: float, height: float) -> tuple[float, float]:
-    """What the user wants (`figure.figsize` of Matplotlib, where it is not as usual), or this."""
+def setting(name: Any, usual: Any) -> Any:
+    """A setting of Matplotlib that the user has made, or what is usual here: a number is a multiple of text's size."""
     from matplotlib import rcParams, rcParamsDefault
 
-    wanted = tuple(rcParams["figure.figsize"])
-    return (width, height) if wanted == tuple(rcParamsDefault["figure.figsize"]) else wanted
+    if rcParams[name] != rcParamsDefault[name]:
+        return rcParams[name]
+    return usual * rcParams["font.size"] if isinstance(usual, float) else usual
 
 
-def asked_size(width: float | None, height: float | None) -> Any:
-    """The setting of Matplotlib that makes figures this large; if one side is given, the other follows from it."""
-    size = width or (height or 0) * 4 / 3, height or (width or 0) * 3 / 4
-    if size != (0, 0) and not all(1 <= side <= 50 for side in size):
-        raise InputError(f"width={width}, height={height} must be 1 to 50 inches")
-    return {} if width is height is None else {"figure.figsize": size}
+class Paper(NamedTuple):
+    """What a figure is drawn on; checked by `of`."""
+
+    axes: Any = None  # the user's own, a panel in each
+    title: bool = True
+    legend: str | None = None  # None: below the panels, or right of low ones; inside the first of the user's own Axes
+    width: float | None = None  # inches; None: by Matplotlib's settings, or by what is drawn
+    height: float | None = None
+
+    @classmethod
+    def of(cls, axes: Any = None, *options: Any) -> Paper:
+        from matplotlib.axes import Axes
+
+        paper = cls(None if axes is None else [*np.ravel(np.asarray(axes, object))], *options)
+        if not all(isinstance(axis, Axes) for axis in paper.axes or ()):
+            raise InputError(f"ax={axes!r} must be an Axes of Matplotlib, or an array of them")
+        if paper.legend not in (None, *LEGENDS):
+            raise InputError(f"legend={paper.legend} must be one of {', '.join(LEGENDS)}")
+        if not all(1 <= side <= 50 for side in paper[-2:] if side is not None):
+            raise InputError(f"width={paper.width}, height={paper.height} must be 1 to 50 inches")
+        return paper
+
+
+A_PAGE = Paper()
+
+
+@lru_cache
+def _sheet() -> Any:
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    class Sheet(Figure):
+        """A figure that embeds TrueType fonts, since submission checkers refuse Type 3; notebooks show it."""
+
+        page: Any = None
+        aside = 0.0  # inches that the legend takes from the width
+
+        def set_size_inches(self, *size: Any, **options: Any) -> None:
+            super().set_size_inches(*size, **options)
+            self.page.lay()
+
+        def savefig(self, *place: Any, **options: Any) -> None:
+            with rc_context({"pdf.fonttype": 42, "ps.fonttype": 42}):
+                super().savefig(*place, **options)
+
+        def _repr_png_(self) -> bytes:
+            image = io.BytesIO()
+            self.savefig(image, format="png", dpi=90)
+            return image.getvalue()
+
+    return Sheet
 
 
 class Page:
-    """A figure with a panel for each of `count` things, and room below for the legend."""
+    """A figure, or Axes of the user's own, with a panel for each of `count` things, and a legend."""
 
     def __init__(
-        self, count: int, legend: Mapping[str, Any], explained: Sequence[str], columns: int | None = None
-    ) -> None:
-        from matplotlib import rcParams
+        self, count: int, legend: Mapping[str, Any], explained: Sequence[str], columns: int | None = None,
+        paper: Paper = A_PAGE, size: tuple[float, float] | None = None,
+    ) -> None:  # fmt: skip
         from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        from matplotlib.font_manager import FontProperties
 
-        self.columns, letter = columns or columns_of(count), rcParams["font.size"] / 10 * LETTER
-        panel_width, panel_height = SIZES.get(count, SIZE)
-        width, _ = page_size(LEFT + self.columns * (panel_width + BETWEEN) - BETWEEN + RIGHT, 0)
-        self.columns = min(self.columns, max(1, int(width / NARROWEST_PANEL)))
-        lines = -(-count // self.columns)
-        text = "\n".join(textwrap.wrap("; ".join(explained), int((width - 0.4) / letter)))
-        most = int((width - 0.2) // (max(map(len, legend), default=1) * letter + HANDLE * letter / LETTER)) or 1
-        rows = -(-len(legend) // most) or 1
-        across = -(-len(legend) // rows) or 1  # lines of equal length
-        rows = -(-len(legend) // across) + (text.count("\n") + 1 if text else 0)
-        foot = 0.5 + rows * LINE + 0.1  # tick labels, the axis' name, the legend
-        height = TOP + lines * (ABOVE + panel_height + BELOW) - BELOW + foot
-        self.figure = Figure(figsize=page_size(width, height), layout="constrained")
-        FigureCanvasAgg(self.figure)
-        self.axes: list[Any] = [self.figure.add_subplot(lines, self.columns, i + 1) for i in range(count)]
-        drawn = self.figure.legend(
-            legend.values(),
-            legend.keys(),
-            loc="outside lower center",
-            ncols=across,
-            fontsize=8 * letter / LETTER,
-            title=text or None,
-            title_fontsize=8 * letter / LETTER,
-            **LEGEND,
-        )
-        drawn.get_title().set_multialignment("center")
+        self.legend, self.explained, self.paper, self.fitted = legend, "; ".join(explained), paper, list[Any]()
+        self.points = FontProperties(size=setting("legend.fontsize", 0.8)).get_size_in_points()
+        self.columns = columns or columns_of(count)
+        if paper.axes is None:
+            width, height = setting("figure.figsize", (None, None))
+            panel, place = size or SIZES.get(count, SIZE), paper.legend or "below"
+            width = paper.width or width or self.columns * panel[0] + self._legend(place, 1)[1]
+            _, aside, below = self._legend(place, width)
+            self.columns = min(self.columns, max(1, int((width - aside) / NARROWEST_PANEL)))
+            lines = -(-count // self.columns)
+            height = paper.height or height or lines * min(panel[1], 0.8 * (width - aside) / self.columns) + below
+            self.figure = _sheet()(figsize=(width, height), layout="constrained")
+            FigureCanvasAgg(self.figure)
+            self.axes: list[Any] = [self.figure.add_subplot(lines, self.columns, i + 1) for i in range(count)]
+            self.figure.page = self
+        elif len(paper.axes) < count:
+            raise InputError(f"ax has {len(paper.axes)} Axes; this figure has {count} panels, and each needs one")
+        else:
+            self.axes, self.figure, grid = paper.axes[:count], paper.axes[0].figure, paper.axes[0].get_subplotspec()
+            self.columns = grid.get_gridspec().ncols if grid else count
+        self.lay()
+
+    def _legend(self, place: str, width: float) -> tuple[dict[str, Any], float, float]:
+        """How it is laid out, and the inches that it takes from the width and from the height."""
+        letter = LETTER * self.points
+        label = (max(map(len, self.legend), default=0) + HANDLE) * letter
+        aside = max(label, ASIDE * letter) if place == "right" else 0.0
+        text = textwrap.wrap(self.explained, int((aside or width - 0.4) / letter) or 1)
+        rows = -(-len(self.legend) // (int((aside or width - 0.2) / label) or 1)) or 1
+        across = -(-len(self.legend) // rows) or 1  # lines of equal length
+        loc = "outside right upper" if aside else "outside lower center"
+        look = {"loc": loc, "ncols": across, "title": "\n".join(text) or None, "title_fontsize": self.points}
+        return look, aside, LINE * letter * (-(-len(self.legend) // across) + len(text)) if place == "below" else 0.0
+
+    def lay(self) -> None:
+        """The legend, and what has been fitted, for a figure of this size."""
+        width, height = (side / self.figure.dpi for side in (self.figure.bbox.width, self.figure.bbox.height))
+        lines, own = -(-len(self.axes) // self.columns), self.paper.axes is None
+        sides = {}
+        for place in LEGENDS[:2]:
+            _, aside, below = self._legend(place, width)
+            sides[place] = min((width - aside) / self.columns - LABELS, (height - below) / lines - LABELS)
+        place = "below" if sides["right"] < 1.5 * sides["below"] else "right"
+        place = self.paper.legend or (place if own else "inside")
+        handles = self.legend.values(), self.legend.keys()
+        if place == "inside":
+            self.axes[0].legend(*handles, fontsize=self.points, **LEGEND | {"frameon": True})
+        elif place != "none":
+            for old in [*self.figure.legends] if own else ():
+                old.remove()
+            look, aside, _ = self._legend(place, width)
+            drawn = self.figure.legend(*handles, fontsize=self.points, **LEGEND, **look)
+            drawn.get_title().set_multialignment("center")
+            self.figure.aside = aside
+        for draw in self.fitted:
+            draw()
+
+    def fit(self, draw: Any, *what: Any) -> None:
+        """Draw what depends on the size of panels, now and whenever that changes."""
+        self.fitted.append(partial(draw, *what))
+        draw(*what)
+
+    def name(self, axis: Any, text: str, families: Any = None) -> None:
+        """The title of a panel, where there are titles."""
+        if self.paper.title:
+            axis.set_title(text, fontsize=setting("axes.titlesize", "medium"), fontfamily=families)
+            self.fit(fit_text, axis.title, text, axis, 0)
 
     def name_axes(self, x: Sequence[str], y: Sequence[str]) -> None:
         """Under the panels, if not under the next one, too; beside them, if not beside the one before; taking turns."""
@@ -100,44 +190,55 @@ class Page:
             name, below = y[i % len(y)], i + self.columns
             if i % self.columns == 0 or name != y[(i - 1) % len(y)]:
                 axis.set_ylabel(name)
+                self.fit(fit_text, axis.yaxis.label, name, axis, 1)
             if below >= len(self.axes) or x[i % len(x)] != x[below % len(x)]:
                 axis.set_xlabel(x[i % len(x)])
 
 
-def epsilon_ticks(axis: Any, epsilons: Sequence[float]) -> None:
-    """`ln 2` rather than 0.693; labels that would collide are left out, the first and the last are not."""
-    from matplotlib.ticker import FixedFormatter, FixedLocator
+def inches(axis: Any) -> tuple[float, float]:
+    """Width and height of a panel, about."""
+    box, page = axis.get_position(original=True), axis.figure.bbox
+    width = page.width / axis.figure.dpi - getattr(axis.figure, "aside", 0.0)
+    return box.width * width, box.height * page.height / axis.figure.dpi
 
-    if len(epsilons) > 8 or not all(show_epsilon(e).startswith("ln") for e in epsilons):
-        return
-    ordered = sorted(epsilons)
-    room = (ordered[-1] - ordered[0]) * NARROWEST / SIZE[0]
-    shown, last = [], -math.inf
-    for epsilon in ordered:
-        fits = epsilon - last >= room and (epsilon == ordered[-1] or ordered[-1] - epsilon >= room)
-        last = epsilon if fits else last
-        shown.append(show_epsilon(epsilon) if fits else "")
-    axis.xaxis.set_major_locator(FixedLocator(ordered))
-    axis.xaxis.set_major_formatter(FixedFormatter(shown))
+
+def fit_text(artist: Any, text: str, axis: Any, side: int) -> None:
+    """In lines no longer than a side of a panel; none begins or ends with an equals sign."""
+    letters = max(8, int(inches(axis)[side] / LETTER / artist.get_fontsize()))
+    lines = textwrap.wrap(text.replace(" = ", "\xa0=\xa0"), letters, break_on_hyphens=False)
+    artist.set_text("\n".join(lines).replace("\xa0", " "))
+
+
+def epsilon_ticks(axis: Any, epsilons: Sequence[float]) -> None:
+    """`ln 2` rather than 0.693."""
+    if len(epsilons) <= 8 and all(show_epsilon(e).startswith("ln") for e in epsilons):
+        _ticks(axis, epsilons, show_epsilon, float)
 
 
 def size_ticks(axis: Any, sizes: Sequence[int]) -> None:
-    """A tick for each size on a logarithmic axis; labels that would collide are left out."""
-    from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
+    """A tick for each size on a logarithmic axis."""
+    _ticks(axis, sizes, str, math.log)
 
-    room = math.log(sizes[-1] / sizes[0]) * NARROWEST / SIZE[0]
-    shown: list[int] = []
-    for size in sizes:
-        if not shown or math.log(size / shown[-1]) >= room:
-            shown.append(size)
-    axis.xaxis.set_major_locator(FixedLocator(shown))
-    axis.xaxis.set_major_formatter(ScalarFormatter())
+
+def _ticks(axis: Any, places: Sequence[Any], name: Callable[[Any], str], scale: Callable[[Any], float]) -> None:
+    """Names that would collide are left out; the first and the last are not."""
+    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
+
+    names, ordered, last = list[str](), sorted(places), -math.inf
+    first, end = scale(ordered[0]), scale(ordered[-1])
+    room = (end - first) * NARROWEST / inches(axis)[0]
+    for at in map(scale, ordered):
+        fits = at - last >= room and (at == end or end - at >= room)
+        last = at if fits else last
+        names.append(name(ordered[len(names)]) if fits else "")
+    axis.xaxis.set_major_locator(FixedLocator(ordered))
+    axis.xaxis.set_major_formatter(FixedFormatter(names))
     axis.xaxis.set_minor_locator(NullLocator())
 
 
 def log_ticks(axis: Any, values: Any) -> bool:
     """A logarithmic axis around the positive values, its ticks plain text; False if there is no such value."""
-    from matplotlib.ticker import FixedFormatter, FixedLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     positive = np.asarray([v for v in values if v > 0 and math.isfinite(v)])
     if not positive.size:
@@ -147,35 +248,20 @@ def log_ticks(axis: Any, values: Any) -> bool:
     low, high = max(low - margin, -300.0), min(high + margin, 300.0)
     axis.set_yscale("log")
     axis.set_ylim(10.0**low, 10.0**high)
-    step = max(1, math.ceil((high - low) / 8))
-    decades = [e for e in range(math.ceil(low), math.floor(high) + 1) if e % step == 0]
-    # locators, not set_yticks: that makes every tick and its text twice
-    axis.yaxis.set_major_locator(FixedLocator([10.0**e for e in decades]))
-    axis.yaxis.set_major_formatter(FixedFormatter([power(e) for e in decades]))
-    between = [(m, e) for e in range(math.floor(low), math.ceil(high)) for m in range(2, 10)] if high - low < 8 else []
-    between = [(m, e) for m, e in between if low <= e + math.log10(m) <= high]
-    ticks = [m * 10.0**e for m, e in between]
-    # the more names between powers of ten, the fewer powers there are
-    named = {0: (2, 3, 5, 7), 1: (2, 5)}.get(len(decades), ())
-    names = [_number(m * 10.0**e, 0) if m in named else "" for m, e in between]
-    if sum(map(bool, names)) + len(decades) < 2:  # a narrow range: three ticks of its own
-        ticks = [10.0 ** (low + share * (high - low)) for share in (0.2, 0.5, 0.8)]
-        names = [_number(value) for value in ticks]
-        axis.yaxis.set_major_locator(FixedLocator([]))  # a power of ten among them would collide
-    axis.yaxis.set_minor_locator(FixedLocator(ticks))
-    axis.yaxis.set_minor_formatter(FixedFormatter(names))
+    named = (1, 2, 5) if math.floor(high) <= math.ceil(low) else (1,)  # one power of ten is not enough
+    axis.yaxis.set_major_locator(MaxNLocator(4) if high - low < 0.5 else LogLocator(subs=named))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _number(value)))
+    axis.yaxis.set_minor_formatter(NullFormatter())
     return True
 
 
-def _number(value: float, digits: int = 2) -> str:
-    mantissa, _, exponent = f"{value:.{digits}e}".partition("e")
+def _number(value: float) -> str:
+    """`2·10⁻⁴`, but 1, 10 and 100 as they are."""
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
     if int(exponent) in PLAIN_POWERS:
-        return f"{value:.{max(digits - int(exponent), 0)}f}"
-    return f"{mantissa}·{power(int(exponent))}"
-
-
-def power(exponent: int) -> str:
-    return str(10**exponent) if exponent in PLAIN_POWERS else f"10{str(exponent).translate(SUPERSCRIPTS)}"
+        return f"{value:.3g}"
+    power = f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
+    return power if float(mantissa) == 1 else f"{float(mantissa):g}·{power}"
 
 
 # ---------------------------------------------------------------------------------------------- the user's own text

@@ -22,7 +22,7 @@ from gpu_rsfd.results.estimate import DEFAULT, Floats
 from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.charts import palette
-from gpu_rsfd.show.panels import Page, epsilon_ticks, lettered, log_ticks, page_size, size_ticks
+from gpu_rsfd.show.panels import A_PAGE, Page, Paper, epsilon_ticks, lettered, log_ticks, setting, size_ticks
 from gpu_rsfd.show.rows import Cells, How, Hows, caveats, cells_by_run, only, place_name, shown, unusual, withheld_of
 from gpu_rsfd.show.tables import values_of
 
@@ -53,14 +53,8 @@ _MARKS = {
 }
 
 
-_CIRCLE: dict[str, Any] = {  # a published point: larger than every marker, so that both are seen
-    "marker": "o",
-    "markersize": 11,
-    "markerfacecolor": "none",
-    "markeredgewidth": 0.8,
-    "linestyle": "none",
-    "zorder": 1.5,
-}
+# a published point
+_CIRCLE: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "markeredgewidth": 0.8, "linestyle": "none"}
 
 
 def styles(panels: Iterable[Curves]) -> dict[Look, dict[str, Any]]:
@@ -76,9 +70,10 @@ def styles(panels: Iterable[Curves]) -> dict[Look, dict[str, Any]]:
             points = set(zip(curve["x"], curve["mean"], strict=True))
             hollow |= {look} if points & before else set()
             before |= points
-            looks[look] = {"markersize": 5, "markerfacecolor": None}
+            looks[look] = {}
     for look, drawn in zip(looks, palette(tuple(looks)), strict=True):
-        looks[look] |= {**drawn.curve, **({"markersize": 8, "markerfacecolor": "none"} if look in hollow else {})}
+        size = drawn.curve["markersize"]
+        looks[look] |= drawn.curve | ({"markersize": 1.6 * size, "markerfacecolor": "none"} if look in hollow else {})
     return looks
 
 
@@ -136,24 +131,31 @@ class Panel(NamedTuple):
     curves: Curves
 
 
-def figure_of(results: Results, how: Hows, x: str = "auto") -> Any:
+def drawn(results: Results, how: Hows, x: str, attribute: str | None, loss: bool = False, paper: Paper = A_PAGE) -> Any:
+    """What is asked for: frequencies of an attribute's values, columns against the privacy loss, or against `x`."""
+    if attribute is not None:
+        return frequencies(results, attribute, how, paper)
+    return tradeoff(results, how, paper) if loss else figure_of(results, how, x, paper)
+
+
+def figure_of(results: Results, how: Hows, x: str = "auto", paper: Paper = A_PAGE) -> Any:
     """Every column against epsilon; against n, d or k of the data sets, or an axis of its own, a panel per epsilon."""
     panels = _panels(results, how, {"users": "n"}.get(x, x))
-    page = _drawn(results, panels, how)
+    page = _drawn(results, panels, how, paper)
     for axis, panel in zip(page.axes, panels, strict=True):
         at = sorted({place for curve in panel.curves.values() for place in curve["x"]})
         if panel.axis == "ε":
-            epsilon_ticks(axis, at)
+            page.fit(epsilon_ticks, axis, at)
         elif panel.axis in AXES.values():
             axis.set_xscale("log")
             if panel.axis != AXES["n"]:
-                size_ticks(axis, at)
+                page.fit(size_ticks, axis, at)
         elif all(isinstance(one, int) for one in at):
             axis.xaxis.get_major_locator().set_params(integer=True)
     return page.figure
 
 
-def tradeoff(results: Results, how: Hows) -> Any:
+def tradeoff(results: Results, how: Hows, paper: Paper = A_PAGE) -> Any:
     """Every column against the exact privacy loss, a curve per protocol over epsilon: one attribute differs, or all."""
     whose, notes = ("users who differ in one attribute", "any two users"), dict[str, None]()
     panels: dict[Any, Panel] = {}
@@ -166,7 +168,7 @@ def tradeoff(results: Results, how: Hows) -> Any:
                 curves: Any = panels.setdefault((dataset, cells.key, words), panel).curves
                 for look, *numbers in zip(cells.looks, table, cells.mean, cells.error, strict=True):
                     curves[look] = dict(zip(("x", "mean", "error"), numbers, strict=True))
-    return _drawn(results, [*panels.values()], how, [*notes], 2 * min(2, len(results))).figure
+    return _drawn(results, [*panels.values()], how, paper, [*notes], 2 * min(2, len(results))).figure
 
 
 def _found(results: Results, how: Hows, x: str) -> list[tuple[str, str, Cells]]:
@@ -206,6 +208,7 @@ def _panels(results: Results, how: Hows, x: str) -> list[Panel]:
     sizes, panels = sizes_of(results), dict[Any, Panel]()
     for name, axis, cells in sorted(_found(results, how, x), key=lambda one: getattr(sizes.get(one[0]), one[1], 0)):
         result, size = results[name], {dim: getattr(sizes[name], dim) for dim in AXES if axis in AXES}
+        cells = cells if axis == cells.column.over else cells._replace(beside={})
         told = {dim: word for dim, word in cells.place.items() if isinstance(word, str) and dim in result.coords}
         rest = place_name({dim: at for dim, at in cells.place.items() if dim != axis and dim not in told})
         others = [f"{dim} = {value:,}" for dim, value in size.items() if value is not None and dim != axis]
@@ -240,34 +243,31 @@ def _told_apart(by_look: Mapping[Look, Mapping[str, Any]], differing: Collection
 
 
 def _drawn(
-    results: Results, panels: Sequence[Panel], how: Hows, notes: Sequence[str] = (), columns: int | None = None
+    results: Results, panels: Sequence[Panel], how: Hows, paper: Paper, notes: Sequence[str] = (), columns: Any = None
 ) -> Page:
     """The page with the curves of all panels, and their titles."""
     from matplotlib.lines import Line2D
 
     drawn = styles(panel.curves for panel in panels)
-    legend = {look.label: Line2D([], [], **style) for look, style in drawn.items()}
+    legend = {look.label.replace("$", r"\$"): Line2D([], [], **style) for look, style in drawn.items()}
     baseline: dict[str, Any] = {"color": "black", "linewidth": 0.8}
     if any(panel.cells.column.baseline is not None for panel in panels):
         legend["without a report"] = Line2D([], [], **baseline)
     told = {label: dash for panel in panels for label, dash in zip(panel.cells.beside, BESIDE, strict=False)}
     legend |= {label: Line2D([], [], color="black", linestyle=dash, linewidth=1) for label, dash in told.items()}
-    of_each = len([panel for panel in panels if panel.name == panels[0].name])
-    by_epsilon = len(
-        [panel for panel in panels if (panel.name, panel.cells.name) == (panels[0].name, panels[0].cells.name)]
-    )
-    if columns is None and 1 < by_epsilon <= MOST_BESIDE:
-        columns = by_epsilon
-    elif columns is None and 1 < of_each <= MOST_BESIDE and len(panels) == of_each * len(results):
-        columns = of_each * (2 if of_each == 2 < len(panels) else 1)
-    page = Page(len(panels), legend, [*explained(results, panels, how), *notes], columns)
+    kinds = [(panel.name, panel.cells.name) for panel in panels]
+    alike = kinds.count(kinds[0]), [name for name, _ in kinds].count(panels[0].name)  # by epsilon, in a data set
+    if columns is None and (panels[0].name or alike[0] < len(panels)):
+        columns = next((number for number in alike if 1 < number <= MOST_BESIDE), None)
+    page = Page(len(panels), legend, [*explained(results, panels, how), *notes], columns, paper)
     for axis, panel in zip(page.axes, panels, strict=True):
         curves(axis, panel, drawn)
         at: Any = panel.cells.column.baseline
         if at is not None:
             axis.axhline(at, label="without a report", **baseline)
-        (title,), families = lettered([panel.name], TITLE_LETTERS)
-        axis.set_title(f"{title}: {panel.title}" if title else panel.title, fontsize="medium", fontfamily=families)
+        named = panel.name if len(results) > 1 or panel is panels[0] else ""
+        (title,), families = lettered([named], TITLE_LETTERS)
+        page.name(axis, f"{title}: {panel.title}" if title else panel.title, families)
     page.name_axes([panel.axis for panel in panels], [panel.cells.axis for panel in panels])
     return page
 
@@ -296,6 +296,7 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Look, Any]) -> None:
         np.asarray(c[what]) for c in panel.curves.values() for what in ("mean", "theory", "published") if what in c
     ]
     log = panel.cells.column.better == "smaller" and not (np.concatenate(every) < 0).any()  # of the user's own metric
+    circle = 2.2 * setting("lines.markersize", 0.5)  # larger than every marker, so that both are seen
     for look, curve in panel.curves.items():
         at, lines, mean, error = curve["x"], drawn[look], np.array(curve["mean"]), np.array(curve["error"])
         if not log and not np.isfinite(mean).any():
@@ -305,13 +306,14 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Look, Any]) -> None:
         axis.errorbar(at, mean, bars, label=look.label, capsize=2, **lines)
         every.append(mean + error)
         if "theory" in curve:
-            axis.plot(at, curve["theory"], color=lines["color"], linewidth=0.6)
+            axis.plot(at, curve["theory"], color=lines["color"], linewidth=lines["linewidth"] / 2)
         if np.isfinite(curve.get("published", np.nan)).any():
-            axis.plot(at, curve["published"], **_CIRCLE, markeredgecolor=lines["color"])
+            axis.plot(at, curve["published"], **_CIRCLE, zorder=1.5, markeredgecolor=lines["color"], markersize=circle)
     for label, dash in zip(panel.cells.beside, BESIDE, strict=False):
-        limits, each = axis.get_ylim(), np.array([curve[label] for curve in panel.curves.values()])
-        common = np.allclose(each, each[0], rtol=1e-3, equal_nan=True)
-        for look, numbers in zip(panel.curves, each[:1] if common else each, strict=False):
+        limits, each = axis.get_ylim(), [(look, curve["x"], curve[label]) for look, curve in panel.curves.items()]
+        first = each[0][-1]
+        common = all(len(y) == len(first) and np.allclose(y, first, rtol=1e-3, equal_nan=True) for *_, y in each)
+        for look, at, numbers in each[:1] if common else each:
             axis.plot(at, numbers, linestyle=dash, color="black" if common else drawn[look]["color"], linewidth=1)
         if common:  # one line for all makes no axis longer
             axis.set_ylim(limits)
@@ -319,7 +321,8 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Look, Any]) -> None:
     if log and not log_ticks(axis, np.concatenate(every)):  # Smp on tiny data: nothing to draw
         axis.set_yticks([])
         axis.text(0.5, 0.5, "no estimates", transform=axis.transAxes, ha="center", va="center", fontsize=9)
-    axis.tick_params(which="both", labelsize="small")
+    for side in "xy":
+        axis.tick_params(axis=side, which="both", labelsize=setting(f"{side}tick.labelsize", "small"))
 
 
 def explained(results: Results, panels: Sequence[Panel], how: Hows) -> list[str]:
@@ -362,14 +365,13 @@ def loss_notes(result: Result) -> list[str]:
     return [f"{words}: {', '.join(labels)}" for words, labels in found.items()]
 
 
-def frequencies(results: Results, attribute: str, hows: Hows) -> Any:
+def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_PAGE) -> Any:
     """True and estimated frequencies of an attribute's values, a panel per data set and epsilon.
 
     Error bars are 95 % prediction intervals: where the estimate of one more collection falls.  The panels of a data set
     share their vertical axis.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     how = only(results, hows, f"attribute={attribute}")
     having = {name: r for name, r in results.items() if attribute in r.names}
@@ -381,15 +383,25 @@ def frequencies(results: Results, attribute: str, hows: Hows) -> Any:
     wide = most > MANY_VALUES
     count = len(panels)
     columns = (1 if count <= 12 else 2) if wide else min(count, 3 if count <= 9 else 4)
-    lines = -(-count // columns)
-    # labels of any length must be measured before there can be a layout
-    figure = Figure(figsize=page_size(1.2 + (12.0 if wide else 3.9) * columns, 0.9 + 3.1 * lines), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = [figure.add_subplot(lines, columns, i + 1) for i in range(count)]
     hidden = {name: withheld_of(results, name)[0] for name in having}
     found = {name: values_of(r, how.postprocess, hidden[name]) for name, r in having.items()}
+    notes = ["error bars: 95 % prediction intervals of one collection"]
+    if max(len(r.repetitions) for r in having.values()) == 1:
+        notes = ["a single repetition"]
+    if any(each.any() for each in hidden.values()):
+        notes += [f"gaps: values of fewer than {results.min_count} users, and what would tell them"]
+    first = next(iter(having.values()))
+    drawn = [{**style.curve, "linestyle": "none"} for style in palette(first.plan.looks)]
+    labels = [look.label.replace("$", r"\$") for look in first.plan.looks]
+    legend = {label: Line2D([], [], **style) for label, style in zip(labels, drawn, strict=True)}
+    legend["truth"] = Line2D([], [], color="black", linewidth=1.0)
+    if paper.axes is None and paper.legend is None:
+        paper = paper._replace(legend="right")
+    page = Page(
+        count, legend, [*notes, *unusual(results, next(iter(having)))], columns, paper, (12.0 if wide else 3.9, 3.1)
+    )
     shared: dict[str, Any] = {}
-    for axis, (name, result, e) in zip(axes, panels, strict=True):
+    for axis, (name, result, e) in zip(page.axes, panels, strict=True):
         a = result.plan.attributes[result.names.index(attribute)]
         values = slice(a.offset, a.offset + a.k)
         if shared.setdefault(name, axis) is not axis:
@@ -399,31 +411,21 @@ def frequencies(results: Results, attribute: str, hows: Hows) -> Any:
         truth = np.where(hidden[name][values], np.nan, result.frequencies[values])
         axis.stairs(truth, edges, fill=True, color="#e4e4e4", zorder=1)
         for p, entry in enumerate(result.plan.looks):
-            look = {**palette(result.plan.looks)[p].curve, "zorder": 2, "label": entry.label}
+            look = {**drawn[p], "zorder": 2, "label": entry.label, "elinewidth": 1}
             if not np.isfinite(estimates[p]).any():  # Smp on tiny data: nobody ever reported
                 continue
             shift = (p + 1) / (len(result.protocols) + 1) - 0.5
-            look |= {"linestyle": "none", "markersize": 4, "elinewidth": 1}
             bars = np.maximum([estimates[p] - low[p], high[p] - estimates[p]], 0)
             axis.errorbar(where + 0.8 * shift, estimates[p], bars if np.isfinite(bars).any() else None, **look)
         axis.stairs(truth, edges, color="black", linewidth=1.0, zorder=3, label="truth")
         (title, words), families = lettered([name, attribute], TITLE_LETTERS)
-        axis.set_title(f"{title}, ε = {show_epsilon(result.epsilons[e])}", fontsize="medium", fontfamily=families)
+        page.name(axis, f"{title}, ε = {show_epsilon(result.epsilons[e])}", families)
         note = _name_values(axis, result.labels[a.index] if result.labels else None, a.k, wide)
         axis.set_xlabel(f"{words}{note}", fontfamily=families)
         axis.set_xlim(-0.5 - 0.02 * a.k, a.k - 0.5 + 0.02 * a.k)
         axis.set_ylabel("frequency" + ("" if how.postprocess == "none" else f" ({name_of(how.postprocess)})"))
         axis.tick_params(axis="y", labelsize="small")
-    notes = ["error bars: 95 % prediction", "intervals of one collection"]
-    if max(len(r.repetitions) for r in having.values()) == 1:
-        notes = ["a single repetition"]
-    if any(each.any() for each in hidden.values()):
-        notes += [f"gaps: values of fewer than {results.min_count}", "users, and what would tell them"]
-    notes += [line.replace(" (", "\n(") for line in unusual(results, next(iter(having)))]
-    legend = {name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
-    look = {"loc": "outside right upper", "fontsize": 8, "title_fontsize": 8, "frameon": False}
-    figure.legend(legend.values(), legend.keys(), title="\n".join(notes), **look)
-    return figure
+    return page.figure
 
 
 def _name_values(axis: Any, labels: Sequence[str] | None, k: int, wide: bool) -> str:

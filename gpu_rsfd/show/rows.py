@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -101,9 +102,13 @@ class Cells(NamedTuple):
     @property
     def label(self) -> str:
         """What a table says of it."""
-        baseline, kind = self.column.baseline, "" if self.how is None else self.how.names["postprocess"]
-        label = self.column.label + (f", postprocess={kind}" if kind else "")
-        return label + ("" if baseline is None else f"; without a report: {baseline:.4f}")
+        kind = "" if self.how is None else self.how.names["postprocess"]
+        return self.column.label + (f", postprocess={kind}" if kind else "")
+
+    @property
+    def baseline(self) -> str:
+        """What is to be had without a report, in words."""
+        return "" if self.column.baseline is None else f"; without a report: {self.column.baseline:.4f}"
 
     @property
     def axis(self) -> str:
@@ -450,6 +455,8 @@ def compare(runs: Mapping[str, Any]) -> Results:
     >>> gpu_rsfd.compare(runs)
     Results(syn1; runs: paper, user)
     """
+    if not isinstance(runs, Mapping):
+        raise InputError(f"runs={runs!r} must be results by their labels, such as {{'paper': 'paper.h5'}}")
     found = [pair for label, run in runs.items() for pair in _opened(str(label), run)]
     distinct("run", (label for label, _ in found))
     (first, one), merged = found[0], dict[str, Result]()
@@ -468,10 +475,12 @@ def compare(runs: Mapping[str, Any]) -> Results:
 
 def _opened(label: str, run: Any) -> Sequence[tuple[str, Results]]:
     if isinstance(run, Result):
-        data: dict[str, Any] = {"name": run.title or "result", "users": run.n, "domain": list(run.domain)}
-        run = Results({data["name"]: run}, spec={**run.spec, "datasets": [data]})
-    elif not isinstance(run, Results):
+        name = run.title or "result"
+        run = Results({name: run}, spec={**run.spec, "datasets": [{"name": name}]})
+    elif isinstance(run, (str, os.PathLike)):
         run = open_results(run)
+    if not isinstance(run, Results):
+        raise InputError(f"{label}={run!r} must be a Result, Results, or the path of a results file")
     return run.runs or [(label, run)]
 
 

@@ -104,12 +104,12 @@ def advice(found: Means, column: Column) -> str:
     if count < 2 or protocols < 2 or not known.any():
         return ""
     if column.discrete and count < enough(protocols):
-        return f"{column.axis or column.label} takes few different values: no * below {enough(protocols)} repetitions"
+        return f"{column.label} takes few different values: no * below {enough(protocols)} repetitions"
     for more in (count, *(m for m in (enough(protocols), 20, 30, 50, 100, 200, 300, 500, 1000, 10_000) if m > count)):
         scaled = found._replace(deviation=found.deviation * math.sqrt(count / more), known=known * more)
         if among_best(scaled, column.better)[known].mean() <= (0.5 if more > count else 1 - 1e-9):
-            name = column.axis or column.label
-            return f"{name}: all are marked; about {more:,} repetitions would exclude half of them" * (more > count)
+            hint = f"all are marked; about {more:,} repetitions would exclude half of them"
+            return f"{column.label}: {hint}" * (more > count)
     return ""
 
 

@@ -151,6 +151,11 @@ def lines_of(table: Sequence[Cells], epsilons: Sequence[float]) -> Iterator[tupl
             yield f"  {place_name(cells.place)}", cells.line(look, epsilons)
 
 
+def label_of(table: Iterable[Cells]) -> str:
+    """What a table shows; of runs of several lengths, each."""
+    return "; ".join(dict.fromkeys(cells.label for cells in table))
+
+
 def epsilons_of(table: Iterable[Cells]) -> list[float]:
     return sorted({epsilon for cells in table for epsilon in cells.epsilons})
 
@@ -200,7 +205,9 @@ def show(results: Results, how: Hows, form: str = "table") -> None:
     every: list[Cells] = []
     for name in results:
         tables = by_column(results, name, how)
-        titles = [t[0].label + (f" in units of 1e{x:+03d}" if (x := unit_of(t)) else "") for t in tables]
+        titles = [
+            label_of(t) + t[0].baseline + (f" in units of 1e{x:+03d}" if (x := unit_of(t)) else "") for t in tables
+        ]
         console.print(heading(results, name, *(titles if len(tables) == 1 else [])), markup=False)
         for table, title in zip(tables, titles, strict=True):
             if len(tables) > 1:
@@ -295,7 +302,7 @@ def latex(results: Results, how: Hows) -> str:
         heads += [f"$\\varepsilon = {show_epsilon(e).replace('ln', chr(92) + 'ln')}$" for e in epsilons]
         for dataset, table in tables.items():
             if not alone:
-                title = in_latex(size_of(results, dataset))
+                title = in_latex(size_of(results, dataset) + table[0].baseline)
                 lines += [r"\midrule"] * bool(lines) + [rf"\multicolumn{{{len(heads)}}}{{l}}{{{title}}} \\"]
             for text, line in lines_of(table, epsilons):
                 label = in_latex(text).replace("  ", r"\quad ", 1)
@@ -308,7 +315,7 @@ def latex(results: Results, how: Hows) -> str:
                 lines.append(" & ".join([f"{{{label}}}" if label.startswith("[") else label, *entries]) + r" \\")
         stars, about = (
             marked(every, "" if alone else " and data set"),
-            heading(results, name, every[0].label, alone=alone),
+            heading(results, name, label_of(every) + every[0].baseline * alone, alone=alone),
         )
         caption = f"{about}. In brackets: standard error of the last digits." + (f" Bold: {stars}." if stars else "")
         names = "-".join([name] * alone + [metric or every[0].field] * (not alone or len(found) > 1))
@@ -330,7 +337,7 @@ def html(results: Results, named: bool) -> str:
     for name in list(results)[:MOST_SHOWN]:
         for table in by_column(results, name, How()):
             corner = table[0].column.axis
-            title = f"{heading(results, name)}; {table[0].label.removeprefix(f'{corner}, ')}"
+            title = f"{heading(results, name)}; {label_of(table).removeprefix(f'{corner}, ')}{table[0].baseline}"
             parts.append(_html_table(title if named else title.removeprefix(f"{name}: "), corner, table))
             every += table
     stars = marked(every)
@@ -375,18 +382,18 @@ def compare(results: Results, first: str, second: str, how: Hows, form: str = "t
     for name, cells, found in _pairs(results, first, second, how):
         console.print(heading(results, name, cells.label, place_name(cells.place)), markup=False)
         table = plain_table("epsilon", map(show_epsilon, cells.epsilons))
-        pair = [cells.looks[results[name].protocols.index(protocol)].label for protocol in (first, second)]
-        for label, p in zip(pair, map(results[name].protocols.index, (first, second)), strict=True):
-            table.add_row(
-                escaped(label), *(f"{scientific(*x)} " for x in zip(cells.mean[p], cells.error[p], strict=True))
-            )
+        pair = [results[name].look(protocol) for protocol in (first, second)]
+        for look in pair:
+            table.add_row(escaped(look.label), *(f"{scientific(*x[:2])} " for x in cells.line(look, cells.epsilons)))
         difference, error, ratio, ratio_error, significant = found.values()
         texts = [scientific(*x) for x in zip(difference, error, strict=True)]
         table.add_row("difference", *starred(texts, significant))
         table.add_row("ratio", *(f"{concise(*x)} " for x in zip(ratio, ratio_error, strict=True)))
         console.print(table)
         what = cells.column.axis or cells.column.label
-        console.print(f"{what} of {pair[0]} minus that of {pair[1]}, repetition by repetition", markup=False)
+        console.print(
+            f"{what} of {pair[0].label} minus that of {pair[1].label}, repetition by repetition", markup=False
+        )
         for line in () if cells.how is None else without_number(results[name], how):
             console.print(line, markup=False)
     fewest = min((len(result.repetitions) for result in results.values()), default=0)
@@ -454,8 +461,8 @@ def values_of(result: Result, postprocess: PostprocessLike, hidden: Any = False)
     # without what a post-processing never gives: below 0, and, of frequencies that sum to 1, above 1
     low = np.maximum(mean - half, 0) if postprocess in NOT_NEGATIVE else mean - half
     high = np.minimum(mean + half, 1) if postprocess in SUM_TO_ONE else mean + half
-    mean, low, high = (np.where(hidden, np.nan, x) for x in (mean, low, high))
-    return Values(mean, low, high, np.sqrt(squares))
+    # nor the RMSE: where every estimate is clipped to 0, it is the truth
+    return Values(*(np.where(hidden, np.nan, x) for x in (mean, low, high, np.sqrt(squares))))
 
 
 def per(results: Results, what: str, how: Hows, form: str = "table") -> None:

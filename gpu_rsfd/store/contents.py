@@ -16,6 +16,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -389,7 +390,8 @@ def results_of(contents: Contents, path: Path) -> Results:
     for name, end in contents.ends.items():
         header, layout = contents.want.headers[name], contents.want.layouts[name]
         with refusing(path):
-            measurement = None if kind is None else kind(**{f: spec[f] for f in kind.__dataclass_fields__ if f in spec})
+            given = {} if kind is None else {f.name: spec[f.name] for f in fields(kind) if f.name in spec}
+            measurement = None if kind is None else kind(**given)
             shown = {} if measurement is None else measurement.layout(header).columns
         columns = {**layout.columns, **{column: c for column, c in shown.items() if c.of is not None}}
         late = {a: functools.partial(_late, path.absolute(), contents.want, name, a, end) for a in layout.arrays}

@@ -159,11 +159,13 @@ def test_odd_input_is_bad_input(tmp_path, capsys, monkeypatch, arguments):
 
 
 @pytest.mark.parametrize("text,message", [
-    ('protocol = {"smp-grr" = 1}', "unknown protocol \"{'smp-grr': 1}\""),
-    ("users = {300 = 1}", "users={'300': 1} must be a whole number"),
+    ('protocol = {"smp-grr" = 1}', "protocol={'smp-grr': 1} is a table; valid: one value, or a list"),
+    ("domain = 4\nusers = {300 = 1}", "users={'300': 1} is a table; valid: one value, or a list"),
     ("dataset = {syn1 = 1}", "unknown data set \"{'syn1': 1}\""),
+    ('dataset = "t.csv"\nmissing-values = {sex = "-"}', "missing-values={'sex': '-'} is a table; valid: one value"),
 ])  # fmt: skip
 def test_a_table_in_a_spec_file_is_no_list(tmp_path, capsys, monkeypatch, text, message):
     """Of its names, with its values ignored."""
-    (tmp_path / "a.toml").write_text(f"{text}\n{'' if 'dataset' in text else 'domain = 4'}")
+    (tmp_path / "t.csv").write_text("sex\nf\nm\n")
+    (tmp_path / "a.toml").write_text(text)
     assert message in refusal(monkeypatch, capsys, tmp_path, ["sweep", "--spec", "a.toml", "--dry-run"])[-1]

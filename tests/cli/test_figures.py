@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from command import call, refusal, start
 
+import gpu_rsfd
 from gpu_rsfd.show import plots
 
 SIZE = ["--users", "500,900", "--domain", "3x2", "--protocol", "smp-grr", "--epsilon", "1", "--repetitions", "3"]
@@ -32,20 +33,42 @@ def test_the_figure_is_drawn_if_nobody_reads_the_table(tmp_path):
     assert (tmp_path / "results.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize("words,size", [
-    (["--width", "3.3"], (3.3, 2.475)), (["--height", "3"], (4, 3)), (["--width", "7", "--height", "2.4"], (7, 2.4)),
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("figures") / "results.h5"
+    data = gpu_rsfd.SyntheticDataset(90, (2, 3), name="mine")
+    gpu_rsfd.sweep(data, epsilons=[1.0, 2.0], repetitions=3, workers=1, output=path)
+    return path
+
+
+@pytest.mark.parametrize("words,width,height", [
+    ([], 5.6, 4.1), (["--width", "3.3"], 3.3, 3.5), (["--height", "3"], 5.6, 3), (["--legend", "right"], 7.7, 3.8),
+    (["--width", "7", "--height", "2.4"], 7, 2.4),
 ])  # fmt: skip
-def test_a_figure_of_the_size_that_a_column_has(words, size, monkeypatch, tmp_path):
+def test_a_figure_of_the_size_that_is_asked_for(file, words, width, height, monkeypatch, tmp_path):
+    """Where a side is not given, it follows from what is drawn."""
     monkeypatch.chdir(tmp_path)
-    made = ["--users", "90", "--domain", "2,3", "--epsilon", "1,2", "--repetitions", "3", "--no-plot", "--quiet"]
-    assert call(monkeypatch, "sweep", *made, "--workers", "1") == 0
-    for more in ([], ["--attribute", "A1"]):
-        assert call(monkeypatch, "plot", "results.h5", "--output", "f.pdf", *words, *more) == 0
-        box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+) ?\]", Path("f.pdf").read_bytes())
-        assert tuple(float(side) / 72 for side in box.groups()) == pytest.approx(size, abs=0.01)
+    assert call(monkeypatch, "plot", str(file), "--output", "f.pdf", *words) == 0
+    box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+) ?\]", Path("f.pdf").read_bytes())
+    found = [float(side) / 72 for side in box.groups()]
+    assert found == pytest.approx([width, height], abs=0.01 if len(words) > 2 else 0.4)
+    assert call(monkeypatch, "plot", str(file), "--output", "f.pdf", "--attribute", "A1", *words) == 0
 
 
-def test_a_figure_that_is_too_small(monkeypatch, capsys, tmp_path):
-    (line,) = refusal(monkeypatch, capsys, tmp_path, ["plot", "results.h5", "--width", "0.1"])
-    assert "width=0.1" in line
-    assert "1 to 50 inches" in line
+def test_without_title_and_legend(file, monkeypatch, tmp_path):
+    drawn = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, *_: drawn.append(figure))
+    for words in ([], ["--no-title", "--legend", "none"]):
+        assert call(monkeypatch, "plot", str(file), "--output", str(tmp_path / "f.pdf"), *words) == 0
+    assert [(len(figure.legends), figure.axes[0].get_title()) for figure in drawn] == [
+        (1, "mine: n = 90, d = 2"),
+        (0, ""),
+    ]
+
+
+@pytest.mark.parametrize("words,message", [
+    (["--width", "0.1"], "width=0.1, height=None must be 1 to 50 inches"),
+    (["--legend", "left"], "legend=left must be one of below, right, none"),
+])  # fmt: skip
+def test_what_no_figure_can_have(monkeypatch, capsys, tmp_path, words, message):
+    assert refusal(monkeypatch, capsys, tmp_path, ["plot", "results.h5", *words]) == [f"gpu-rsfd: {message}"]

@@ -59,6 +59,15 @@ def test_a_file_is_resumed_extended_and_shown(monkeypatch, capsys):
     assert "  rounds: 4 in the file, 5 asked for" in lines
 
 
+def test_every_guarantee_has_a_file(monkeypatch):
+    """A run is packed, read and shown whatever epsilon bounds; not only the default."""
+    asked = ["--rounds", "2", "--repetitions", "1", "--quiet", "--output", ""]
+    for guarantee in ("user", "attribute"):
+        asked[-1] = f"{guarantee}.h5"
+        assert call(monkeypatch, "rounds", *SMALL, *asked, "--guarantee", guarantee) == 0
+        assert gpu_rsfd.open_results(asked[-1]).spec["guarantee"] == guarantee
+
+
 def test_spent_is_what_the_values_say():
     """One value for ever: the loss of so many reports of one memo, whoever the user is; at most epsilon."""
     data = gpu_rsfd.EvolvingDataset(np.zeros((5, 1, 40), int), (4,))

@@ -48,6 +48,11 @@ def test_links_between_files_lead_somewhere(name):
                 assert (file.parent / target).exists(), f"{file.name}: {link}"
 
 
+def test_the_documentation_can_be_read():
+    """In an afternoon: what is said twice, or is a diary, has to go."""
+    assert sum(len(page.read_text("utf-8").split()) for page in (ROOT / "docs").glob("*.md")) <= 18_000
+
+
 def test_every_benchmark_is_described():
     text = (ROOT / "benchmarks" / "README.md").read_text("utf-8")
     for script in (ROOT / "benchmarks").glob("*.py"):

@@ -65,7 +65,7 @@ def test_plan_labels_the_loss_of_a_first_report(monkeypatch, capsys):
     out = capsys.readouterr().out
     assert re.search(r"Smp\[L-GRR\].* 0\.500 first +0\.500 first", out)
     assert not re.search(r"Smp\[GRR\].*first", out)
-    assert "the loss of the first report of a longitudinal protocol" in out
+    assert "first: loss of a longitudinal protocol's first report" in out
     assert call(monkeypatch, "plan", *arguments, "--protocol", "smp-grr") == 0
     assert not re.search(r"\d first|first report", capsys.readouterr().out)
 

@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
     for name, options in RUNS.items():
         data = [DATA, OTHER] if name == "user" else DATA
         gpu_rsfd.sweep(data, output=folder / f"{name}.h5", **{**CELLS, **options})
-    gpu_rsfd.attack(DATA, output=folder / "attack.h5", **{**CELLS, "repetitions": 3})
+    gpu_rsfd.attack([DATA, OTHER], output=folder / "attack.h5", **{**CELLS, "repetitions": 3})
     return folder
 
 
@@ -86,17 +86,17 @@ def test_rows_are_those_of_each_file(command):
 
 
 def test_stars_are_among_all_curves(command, folder):
-    kinds = ["none", "norm-sub"]
-    rows = command("show", "paper.h5", "--postprocess", ",".join(kinds), "--csv")
+    kinds, words = ["none", "power-ns"], ["paper.h5", "--postprocess", "none,PowerNS"]
+    rows = command("show", *words, "--csv")
     result = gpu_rsfd.open_results(folder / "paper.h5")["mine"]
-    each = np.concatenate([result.error("mse", kind) for kind in kinds])
-    wanted = among_best(means(each), "smaller")
+    each = [result.error("mse", kind) for kind in kinds]
+    wanted, apart = among_best(means(np.concatenate(each)), "smaller"), [among_best(means(e), "smaller") for e in each]
     assert [row["among_best"] for row in rows] == [str(best) for best in wanted.ravel()]
-    assert not wanted.all()
-    assert [float(row["error"]) for row in rows] == pytest.approx(each.mean(axis=-1).ravel())
-    out = command("show", "paper.h5", "--postprocess", ",".join(kinds))
+    assert wanted.sum() < np.concatenate(apart).sum()
+    assert [float(row["error"]) for row in rows] == pytest.approx(np.concatenate(each).mean(axis=-1).ravel())
+    out = command("show", *words)
     assert out.count("*") - 1 == wanted.sum()
-    assert "RS+FD[GRR], simplex" in out
+    assert "RS+FD[GRR], power-ns" in out
 
 
 def test_a_gap_takes_no_stars_from_others(command):
@@ -129,6 +129,10 @@ def test_one_latex_table_for_several_data_sets(command):
     assert caption.startswith(r"20 repetitions; MSE\_avg, postprocess=clip-normalize; guarantee: user. In brackets")
     assert "in its column and data set" in caption
     assert r"\label{tab:mse}" in text
+    text = command("show", "attack.h5", "--latex")
+    assert text.count(r"\begin{table}") == 2
+    assert "report" not in "".join(re.findall(r"\\caption\{.*", text))
+    assert len(set(re.findall(r"without a report: [\d.]+", text))) == 4  # of each data set and column
 
 
 def test_curves_are_named_by_what_differs(folder):
@@ -174,11 +178,13 @@ def test_what_cannot_be_compared(monkeypatch, capsys, folder, words, message):
     assert message in line
 
 
-def test_bad_runs():
-    with pytest.raises(gpu_rsfd.InputError, match="no run given"):
-        gpu_rsfd.compare({})
-    with pytest.raises(gpu_rsfd.InputError, match="no_such"):
-        gpu_rsfd.compare({"a": "no_such.h5"})
+@pytest.mark.parametrize("runs,message", [
+    ({}, "no run given"), (["paper.h5"], "must be results by their labels"), ({"a": "no_such.h5"}, "no_such.h5"),
+    ({"a": 3}, "a=3 must be a Result, Results, or the path of a results file"),
+])  # fmt: skip
+def test_bad_runs(runs, message):
+    with pytest.raises(gpu_rsfd.InputError, match=message):
+        gpu_rsfd.compare(runs)
 
 
 def legend_of(figure):
@@ -201,6 +207,32 @@ def test_figures_of_several_runs(folder):
     assert len({(line.get_marker(), line.get_linestyle(), line.get_color()) for line in drawn.values()}) == 5
 
 
+@pytest.mark.slow
+def test_collections_of_several_lengths(monkeypatch, capsys, tmp_path):
+    """Of an axis with an order tables show the last place of each; curves end where they end."""
+    monkeypatch.chdir(tmp_path)
+    made = ["--users", "200", "--domain", "3", "--protocol", "smp-l-osue", "--epsilon", "1", "--repetitions", "2"]
+    for number in ("2", "4"):
+        words = ["--rounds", number, "--change", "0.1", "--no-plot", "--quiet", "--workers", "1"]
+        assert call(monkeypatch, "rounds", *made, *words, "--output", f"{number}.h5") == 0
+    assert call(monkeypatch, "show", "2.h5", "4.h5") == 0
+    out = capsys.readouterr().out
+    assert "users, round = 2 of Smp[L-OSUE]; epsilon spent, mean of users, round = 4 of Smp[L-OSUE]\n" in out
+    runs = {number: f"{number}.h5" for number in ("2", "4")}
+    figure = gpu_rsfd.compare(runs).plot(x="round")
+    lengths = {len(line.get_xdata()) for axis in figure.axes for line in axis.lines if line.get_marker() != "None"}
+    assert lengths == {2, 4}
+
+
+def test_a_dollar_in_a_label_starts_no_formula(folder):
+    odd = gpu_rsfd.protocol("odd", solution="smp", keep=lambda e, k: 0.5, label="a$_{$")
+    result = gpu_rsfd.simulate(DATA, **{**CELLS, "protocols": [odd], "repetitions": 2})
+    result.plot(attribute="A1").canvas.draw()
+    figure = gpu_rsfd.compare({"$_{$ [b]": folder / "paper.h5", "<i>": result}).plot()
+    figure.canvas.draw()
+    assert legend_of(figure) == [r"RS+FD[GRR], \$_{\$ [b]", r"Smp[ADP], \$_{\$ [b]", r"a\$_{\$, <i>"]
+
+
 @pytest.mark.parametrize("words,labels,axis,name", [
     ([*FILES, "--dataset", "mine", "--protocol", "rsfd-grr"], [f"guarantee {name}" for name in RUNS],
      "MSE$_{avg}$ of RS+FD[GRR] (clip-normalize)", "paper-user-attribute-mine.png"),
@@ -216,7 +248,7 @@ def test_figures_of_the_command(command, monkeypatch, words, labels, axis, name)
     assert command("plot", *words) == f"{name} written\n"
     ((figure, path),) = figures
     assert (legend_of(figure), path) == (labels, name)
-    assert axis in [panel.get_ylabel() for panel in figure.axes]
+    assert axis in [panel.get_ylabel().replace("\n", " ") for panel in figure.axes]
 
 
 @pytest.mark.parametrize("kind", ["sweep", "attack"])

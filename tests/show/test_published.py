@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from matplotlib import rc_context
 
 import gpu_rsfd
 from gpu_rsfd.protocols import PAPER
@@ -122,21 +121,3 @@ def test_the_legend_fits_and_no_labels_collide(count, protocols):
 def test_lines_of_panels(count, columns):
     assert columns_of(count) == columns
     assert len(Page(count, {}, []).axes) == count
-
-
-@pytest.mark.parametrize("size", [(3.3, 2.6), (7, 2.8)])
-def test_a_figure_of_any_size_is_laid_out(size):
-    """By Matplotlib's settings, or later: nothing is outside it, and the legend is below the panels."""
-    later = Results({"nursery": paper()}).plot()
-    later.set_size_inches(size)
-    with rc_context({"figure.figsize": size, "font.size": 7}):
-        now = Results({"nursery": paper()}).plot(postprocess="none")
-    assert tuple(now.get_size_inches()) == size
-    for figure in (later, now):
-        figure.canvas.draw()
-        (axis,), (legend,) = figure.axes, figure.legends
-        box, below = axis.get_tightbbox(), legend.get_window_extent()
-        assert below.y1 <= box.y0 + 1
-        assert min(box.x0, below.y0) + 1 >= 0
-        assert box.x1 <= figure.bbox.x1 + 1
-        assert axis.get_window_extent().height > 0.25 * figure.bbox.height

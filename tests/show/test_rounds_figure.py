@@ -75,9 +75,9 @@ def test_words_tell_curves_apart_where_they_make_a_difference(file):
     assert len(looks) == 3
     assert [text.get_text() for text in figure.legends[0].get_texts()] == list(curves(axis))
     every = result.plot(x="week")
-    assert titles(every)[::3] == ["mine: ε = 0.5, cost of a week", "mine: ε = 0.5, worst cost"]
+    assert titles(every)[::3] == ["mine: ε = 0.5, cost of a week", "ε = 0.5, worst cost"]
     last = result.plot(x="epsilon")
-    assert titles(last) == ["mine: week = 8, cost of a week", "mine: week = 8, worst cost"]
+    assert titles(last) == ["mine: week = 8, cost of a week", "week = 8, worst cost"]
     assert curves(last.axes[1])["RS+FD[GRR], new"].get_ydata().tolist() == [24] * 3
 
 
@@ -91,7 +91,7 @@ def test_three_panels(protocols, last):
     asked = {"fakes": ["memo", "fresh"][: 1 + hides], "repetitions": 2, "epsilons": [1.0, 2.0, 4.0], "attack": True}
     result = gpu_rsfd.rounds(data, rounds=5, change=0.2, protocols=protocols, **asked)
     figure = result.plot()
-    assert titles(figure) == ["mine: round = 5, error", "mine: ε = 2, mean of users", f"mine: ε = 2, {last}"]
+    assert titles(figure) == ["mine: round = 5, error", "ε = 2, mean of users", f"ε = 2, {last}"]
     assert [axis.get_xlabel() for axis in figure.axes] == ["ε", "round", "round"]
     assert [axis.get_ylabel() for axis in figure.axes] == ["MSE$_{avg}$ (clip-normalize)", "ε spent", "share"]
     error, spent, guessed = figure.axes
@@ -115,4 +115,6 @@ def test_three_panels(protocols, last):
     assert told[-3:] == ["without a report", "as papers count", "without a memo"]
     assert any(label.endswith(", fresh") for label in told) == (protocols[0] == "rsfd-l-grr")
     assert len(result.plot(x="round").axes) == 3 * 5
-    assert len(result.plot(x="epsilon").axes) == 6
+    at_last = result.plot(x="epsilon")
+    assert "without a memo" not in [text.get_text() for text in at_last.legends[0].get_texts()]
+    assert len(at_last.axes) == 6

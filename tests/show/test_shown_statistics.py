@@ -246,3 +246,11 @@ def test_a_table_says_how_many_repetitions_would_do(capsys):
     number = re.search(hint, capsys.readouterr().out)
     more = gpu_rsfd.simulate(data, epsilons=1.0, repetitions=4 * int(number[1].replace(",", "")), seed=1)
     assert not shown(Results({"more": more}), "more", How())[0].best.all()
+
+
+def test_advice_names_its_table():
+    """Also where two columns are drawn on axes of the same name."""
+    found = means(np.array([[[1.0, 1.2]], [[1.1, 1.15]]]))
+    labels = ["of a round", "of means"]
+    said = [advice(found, Column(label, "smaller", axis="MSE")) for label in labels]
+    assert [line.partition(":")[0] for line in said] == labels

@@ -160,7 +160,7 @@ def test_fakes():
     constant = [np.arange(1, 11)[None]] * 10
     for fakes, name in (("memo", "loss, fakes remembered"), ("fresh", "loss, fresh fakes")):
         np.testing.assert_allclose(table[name], spent(ms, constant, fakes=fakes).exact[0, months - 1], atol=0.006)
-    assert f"ln(d (exp(2) - 1) + 1) = {ms[0].budget:.2f}" in PAGE
+    assert rf"\ln(d(\mathrm{{e}}^2 - 1) + 1) = {ms[0].budget:.2f}$" in PAGE
     p1, q1, p2, q2 = ms[0].recipe.noise.steps(10)
     for rounds, found in zip(months.tolist(), table["found, fresh fakes"], strict=True):
         laws = {}  # [odds of real against fake]: P(fake), over the ways to say 10 values so often
