@@ -23,12 +23,11 @@ import numpy as np
 
 import gpu_rsfd
 from gpu_rsfd import PAPER, PAPER_EPSILONS, PROTOCOLS, SyntheticDataset
-from gpu_rsfd.backends import timing
 from gpu_rsfd.backends.cpu.backend import NumpyBackend
 from gpu_rsfd.backends.native import build
 from gpu_rsfd.backends.native.backend import NativeBackend
 from gpu_rsfd.planning import Plan
-from gpu_rsfd.tape import LANES
+from gpu_rsfd.tape import LANES, LEVELS
 
 ROUNDS = 5
 WORDS_AT_A_TIME = 8192
@@ -64,7 +63,8 @@ def compare(name: str, native: NativeBackend) -> None:
     data = gpu_rsfd.load_dataset(name)
     plan = Plan.of(data.domain, PAPER, PAPER_EPSILONS)
     some = range(max(2, min(20, 100_000_000 // plan.positions(data.n))))
-    words = (timing.words(plan) * -(-data.n // LANES) + data.n) * len(some)
+    groups = -(-data.n // LANES)  # their words: of the bits, of the values and of who sampled what
+    words = (sum(LEVELS * k + LANES for k in data.domain) * groups + data.n) * len(some)
     philox = np.random.Philox(key=0)
 
     def raw() -> None:
@@ -121,7 +121,7 @@ def main() -> None:
             path = build.compiled(compiler, build.SOURCE.read_text(encoding="utf-8"), Path(folder))
             found = build.Built(build.load(path), compiler, path)
         print(f"one thread, {found.compiler.version}, {' '.join(found.compiler.flags)}, {found.width}", flush=True)
-        with NativeBackend(1, found) as native:
+        with NativeBackend(1, found.library) as native:
             for name in GOALS:
                 compare(name, native)
             if not options.skip_table:

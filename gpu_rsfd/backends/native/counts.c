@@ -287,8 +287,10 @@ INLINE void match(const u64 *planes, int digits, u32 v, const V *among, V *found
   V x[BATCH];
   EVERY x[i] = among[i];
   for (int b = 0; b < digits; b++, planes += CHUNK) {
-    const V other = all((v >> b & 1) - 1ull);
-    EVERY x[i] = LOGIC(0x60, x[i], load(planes + W * i), other, x[i] & (load(planes + W * i) ^ other));
+    EVERY {
+      const V digit = load(planes + W * i);
+      x[i] = LOGIC(0x60, x[i], digit, all((v >> b & 1) - 1ull), v >> b & 1 ? x[i] & digit : x[i] & ~digit); /* no jump */
+    }
   }
   EVERY found[i] = x[i];
 }
@@ -619,9 +621,10 @@ static void count_values(const Job *job, const Attribute *a, const Sent *p, i64 
                  (first - job->held + g - back) * 64, span[everyone]);
         listed[everyone] = 0;
 #else
+        const Moves m = moves[everyone];
         for (u64 left = who; left; left &= left - 1) {
           const int u = __builtin_ctzll(left);
-          move(&moves[everyone], (first - job->held + g) * 64 + u, word_of(drawn, place_of((u32)u)), 0, 0, a->wide);
+          move(&m, (first - job->held + g) * 64 + u, word_of(drawn, place_of((u32)u)), 0, 0, a->wide);
         }
 #endif
       }
