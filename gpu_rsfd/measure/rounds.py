@@ -147,8 +147,9 @@ class Rounds(Measurement):
         found = super().layout(header)
         shown = {name: c for name, c in found.columns.items() if name.partition(".")[0] in found.arrays}
         hidden = header.plan.samples != header.plan.partial  # whose attribute, by RS+FD
-        less = "value_success" if hidden else "sampled_success"  # the other one is drawn
-        return found._replace(columns={name: c._replace(x="") if name == less else c for name, c in shown.items()})
+        axes = {"value_success" if hidden else "sampled_success": ""}  # the other one is drawn
+        axes |= {"mse": "round"} if len(header.plan.epsilons) == 1 else {}  # of one epsilon there is no line
+        return found._replace(columns={name: c._replace(x=axes.get(name, c.x)) for name, c in shown.items()})
 
     def measure(self, view: View) -> Mapping[str, Any]:
         data = view.data = self._evolving(view.data)

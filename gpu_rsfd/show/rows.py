@@ -21,6 +21,7 @@ import numpy as np
 from gpu_rsfd.command import own_data
 from gpu_rsfd.datasets.base import publishable, withheld
 from gpu_rsfd.errors import InputError
+from gpu_rsfd.measure import MEASUREMENTS
 from gpu_rsfd.measure.inference import most_frequent
 from gpu_rsfd.options import distinct, entries, expanded, show_epsilon, split_list
 from gpu_rsfd.planning import Look
@@ -161,7 +162,7 @@ def check_how(results: Results, **given: Any) -> None:
     columns = {name: is_error(result, name) for result in results.values() for name in result.columns}
     for option, value in given.items():
         if value is not None and columns and not any(columns.values()):
-            raise InputError(f"--{option} is for errors of estimates; this file has none, but {', '.join(columns)}")
+            raise InputError(f"--{option} is for the estimates of a sweep; this file has {', '.join(columns)}")
 
 
 def numbers_of(result: Result, name: str, how: How, whole: bool = False, of: Any = None) -> tuple[Any, list[Place]]:
@@ -462,8 +463,8 @@ def compare(runs: Mapping[str, Any]) -> Results:
     (first, one), merged = found[0], dict[str, Result]()
     for label, run in found:
         if run.measurement != one.measurement:
-            kinds = f"measured {one.measurement} and {run.measurement}"
-            raise InputError(f"{first} and {label} can't be compared: they have {kinds}")
+            kinds = [MEASUREMENTS[x].command if x in MEASUREMENTS else x for x in (one.measurement, run.measurement)]
+            raise InputError(f"{first} and {label} can't be compared: one is of {kinds[0]}, the other of {kinds[1]}")
         for name, result in run.items():
             facts = [(r.n, r.names, r.frequencies.tolist()) for r in (result, merged.setdefault(name, result))]
             if facts[0] != facts[1]:
@@ -484,13 +485,19 @@ def _opened(label: str, run: Any) -> Sequence[tuple[str, Results]]:
     return run.runs or [(label, run)]
 
 
+def _word(value: Any) -> str:
+    """What an option was set to, as a curve is named by it: names, but no list of numbers."""
+    names = value if isinstance(value, list) else [value]
+    return "given" if names is value and not all(isinstance(x, str) for x in names) else "+".join(map(str, names))
+
+
 def told_apart(files: Mapping[str, Results]) -> list[str]:
     """What each run has that others have not, in words: options, and where these don't tell, its file."""
     every = [{"prior": "uniform", **RUN, **run.spec} for run in files.values()]
     keys = [key for key in dict.fromkeys(itertools.chain(*every)) if key not in EXTENT]
     keys = [key for key in keys if any(spec.get(key) != every[0].get(key) for spec in every)]
     told = [[(key, spec.get(key)) for key in keys] for spec in every]
-    words = [", ".join(f"{k} {'given' if isinstance(x, list) else x}".replace("_", " ") for k, x in s) for s in told]
+    words = [", ".join(f"{k} {_word(x)}".replace("_", " ") for k, x in s) for s in told]
     each = zip(words, files.values(), strict=True)
     cells = [(word, name, p) for word, run in each for name, result in run.items() for p in result.protocols]
     alike = len({*cells}) < len(cells)

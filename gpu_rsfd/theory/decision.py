@@ -168,6 +168,8 @@ class Question(NamedTuple):
         """The rounds that are asked for; an error if they can't be collected."""
         if self.rounds is None and self.change is None:
             return None
+        if self.rounds is None:
+            raise InputError(f"change={self.change} needs rounds, such as --rounds 12")
         rounds = integer("rounds", self.rounds, 1, MOST_ROUNDS)
         if isinstance(data, EvolvingDataset):
             raise InputError(f"rounds={rounds} can't be planned for {data.name!r}, whose values have rounds already")

@@ -301,10 +301,10 @@ def _over_rounds(candidates: Candidates, found: OverRounds) -> tuple[str, ...]:
     spent += f"{'at most ' * hides}{mean:.2f} on average{f', nine in ten at most {nine:.2f},' * (nine > mean)} after "
     spent += counted(found.rounds, "round")
     spent += f", before each of which a value is drawn anew with probability {found.change:g}" * (found.change > 0)
-    spent += "; every further value that a user holds is paid for again, and when it changes is not hidden."
+    spent += "; every further value that a user holds is paid for again, and reports show when it changes."
     if not found.users:
         return spent, "What an attacker guesses from all these reports was not simulated."
-    what = "of a user's values right", "of the surest values", "of the sampled columns"
+    what = "of a user's values right", "of the surest guesses (one a user)", "of the sampled columns"
     pairs = (found.value, sum(most) / plan.d), (found.claim, max(most)), (found.sampled, 1 / plan.d)
     said = [f"{100 * a:.0f} % {of} instead of {100 * b:.0f} %" for of, (a, b) in zip(what, pairs, strict=True)]
     who = "Someone who sees all these reports, and knows each column's statistics and when values change,"

@@ -161,7 +161,7 @@ def test_files_are_named_where_options_do_not_tell(command, folder):
 
 
 @pytest.mark.parametrize("words,message", [
-    (["paper.h5", "attack.h5"], "paper.h5 and attack.h5 can't be compared: they have measured frequencies and infer"),
+    (["paper.h5", "attack.h5"], "paper.h5 and attack.h5 can't be compared: one is of sweep, the other of attack"),
     (["paper.h5", "same_name.h5"], "same_name.h5 can't be compared: its data set mine is not that of the runs before"),
     (["paper.h5", "paper.h5"], "file 'paper.h5' is given twice"),
     (["paper.h5", "user.h5", "--per", "value"], "per=value is for one results file, one post-processing and one metr"),

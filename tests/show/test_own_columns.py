@@ -210,7 +210,7 @@ def test_what_needs_errors_says_so(monkeypatch, capsys, folder):
         ("show", ["--per", "value"]),
     ):
         (line,) = refusal(monkeypatch, capsys, folder, [command, "mine.h5", *options])
-        assert f"{options[0]} is for errors of estimates; this file has none, but support" in line
+        assert f"{options[0]} is for the estimates of a sweep; this file has support" in line
     pytest.importorskip("vl_convert")
     (line,) = refusal(monkeypatch, capsys, folder, ["page", "mine.h5"])
     assert "a page needs the results of a sweep" in line

@@ -81,6 +81,26 @@ def test_words_tell_curves_apart_where_they_make_a_difference(file):
     assert curves(last.axes[1])["RS+FD[GRR], new"].get_ydata().tolist() == [24] * 3
 
 
+def test_files_are_told_apart_by_words(tmp_path, monkeypatch, capsys):
+    """By what they were asked for, and not by the name of the file."""
+    data, files = gpu_rsfd.SyntheticDataset(90, (3, 4), name="mine"), [str(tmp_path / f"{i}.h5") for i in range(2)]
+    for file, fakes in zip(files, ["memo", "fresh"], strict=True):
+        asked = {"protocols": "rsfd-l-grr", "epsilons": 1.0, "repetitions": 2, "output": file}
+        gpu_rsfd.rounds(data, rounds=3, fakes=fakes, **asked)
+    assert call(monkeypatch, "show", *files) == 0
+    shown = capsys.readouterr().out
+    assert "\nfakes memo " in shown
+    assert "\nfakes fresh " in shown
+
+
+def test_errors_of_one_epsilon_are_drawn_over_rounds():
+    data = gpu_rsfd.SyntheticDataset(90, (3, 4), name="mine")
+    result = gpu_rsfd.rounds(data, rounds=3, protocols="rsfd-l-grr", epsilons=1.0, repetitions=2)
+    error, _ = result.plot().axes
+    assert (error.get_title(), error.get_xlabel()) == ("mine: ε = 1, error", "round")
+    assert curves(error)["RS+FD[L-GRR]"].get_ydata() == pytest.approx(result.error()[0, 0].mean(0))
+
+
 @pytest.mark.parametrize("protocols,last", [
     (["rsfd-l-grr", "smp-l-grr"], "sampled attribute guessed"), (["smp-l-grr", "smp-l-osue"], "value guessed"),
 ])  # fmt: skip

@@ -145,7 +145,7 @@ def test_rare_values_change_nothing(tmp_path):
     (["--rounds", "0"], "rounds=0 must be a whole number from 1 to 65,536"),
     (["--rounds", "3", "--change", "1.5"], "change=1.5 must be >= 0 and <= 1"),
     (["--rounds", "3", "--change", "-0.1"], "change=-0.1 must be >= 0 and <= 1"),
-    (["--change", "0.1"], "rounds=None must be a whole number from 1 to 65,536"),
+    (["--change", "0.1"], "change=0.1 needs rounds, such as --rounds 12"),
     (["--rounds", "3", "--protocol", "smp-adp"], "smp-adp has no second step, so it can't be collected in rounds"),
     (["--rounds", "3", "--first-report", "1.5"], "first_report=1.5 must be > 0 and <= 1"),
 ])  # fmt: skip
