@@ -574,7 +574,8 @@ def _chosen(what: str, options: Mapping[str, Any], owners: Iterable[str], names:
     if twice := [name for name in chosen if there[name] > 1]:
         raise InputError(f"{_unusable(twice[0], f'is twice in {what}')}, or rename it")
     if not chosen:
-        raise InputError(f"no columns chosen of {what}; columns: {shorten(there)}")
+        how = " by rounds_in" if options["rounds_in"] else ""
+        raise InputError(f"no columns chosen of {what}{how}; columns: {shorten(there)}")
     place = {name: j for j, name in enumerate(names)}
     return [place[name] for name in chosen]
 
@@ -605,7 +606,8 @@ def _rounds(columns: Sequence[Column], options: Mapping[str, Any]) -> list[Colum
         for r in range(1, len(rounds)) if options["missing_rounds"] == "last" else ():
             places[r] = np.where(places[r] == MISSING, places[r - 1], places[r])
         if (gaps := (places == MISSING).any(axis=1)).any():
-            helps = "" if options["missing_rounds"] == "last" else ", or take the value before (missing_rounds=last)"
+            helps = ", or take the value before (missing_rounds=last)"
+            helps = ", since it has no round before it" if options["missing_rounds"] == "last" else helps
             raise InputError(f"column {rounds[int(gaps.argmax())].name!r} has missing values: remove these rows{helps}")
         rows = np.tile(np.arange(places.shape[1]), len(rounds))
         long.append(replace(rounds[0], name=name, places=places.ravel(), values=list(values), rows=rows))

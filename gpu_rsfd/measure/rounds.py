@@ -149,7 +149,9 @@ class Rounds(Measurement):
         hidden = header.plan.samples != header.plan.partial  # whose attribute, by RS+FD
         axes = {"value_success" if hidden else "sampled_success": ""}  # the other one is drawn
         axes |= {"mse": "round"} if len(header.plan.epsilons) == 1 else {}  # of one epsilon there is no line
-        return found._replace(columns={name: c._replace(x=axes.get(name, c.x)) for name, c in shown.items()})
+        about = found.about if self.change else "{rounds} rounds, memo {memo}"  # the data may have changes of their own
+        columns = {name: c._replace(x=axes.get(name, c.x)) for name, c in shown.items()}
+        return found._replace(columns=columns, about=about)
 
     def measure(self, view: View) -> Mapping[str, Any]:
         data = view.data = self._evolving(view.data)

@@ -71,7 +71,9 @@ def concise(mean: float, error: float) -> str:
     if not math.isfinite(mean):
         return "–"
     if not math.isfinite(error) or error <= abs(mean) * NO_ERROR:
-        return f"{mean:.{min(max(5 - _exponent(mean), 0), 3)}f}"  # six digits are enough
+        power = _exponent(mean)
+        digits = 2 - power if -9 < power < 0 else min(max(5 - power, 0), 3)  # six are enough, and two are too few
+        return f"{mean:.{digits}f}"
     digits = max(1 - int(f"{error:.1e}".partition("e")[2]), 0)  # of the error as rounded: 0.0996 is 0.10
     return f"{mean:.{digits}f}({error * 10**digits:.0f})"
 
@@ -184,6 +186,11 @@ def marked(found: Iterable[Cells], more: str = "") -> str:
     return star(any(cells.means.repeated for cells in best), kinds, ", ".join(where)) if best else ""
 
 
+def brackets(found: Iterable[Cells]) -> str:
+    """What stands in brackets; nothing after a single repetition."""
+    return BRACKETS if any(cells.means.repeated for cells in found) else ""
+
+
 def star(repeated: bool, better: Collection[str], where: str) -> str:
     if repeated:
         return f"not significantly worse than the best in its {where} (paired differences, 95 %)"
@@ -220,7 +227,8 @@ def show(results: Results, how: Hows, form: str = "table") -> None:
                     console.print(f"{label}: {line}" if label else line, markup=False)
     stars = marked(every)
     undefined = any(cells.how is None and np.isnan(cells.mean).any() for cells in every)
-    console.print("; ".join([BRACKETS, *([f"* {stars}"] if stars else []), *(["– not applicable"] * undefined)]))
+    notes = [brackets(every), *([f"* {stars}"] if stars else []), *(["– not applicable"] * undefined)]
+    console.print("; ".join(filter(None, notes)))
     for hint in dict.fromkeys(filter(None, (advice(c.means, c.column) for c in every if c.best is not None))):
         console.print(hint, markup=False)
     if contents := rows.contents_of(results):
@@ -317,7 +325,8 @@ def latex(results: Results, how: Hows) -> str:
             marked(every, "" if alone else " and data set"),
             heading(results, name, label_of(every) + every[0].baseline * alone, alone=alone),
         )
-        caption = f"{about}. In brackets: standard error of the last digits." + (f" Bold: {stars}." if stars else "")
+        caption = f"{about}." + " In brackets: standard error of the last digits." * bool(brackets(every))
+        caption += f" Bold: {stars}." if stars else ""
         names = "-".join([name] * alone + [metric or every[0].field] * (not alone or len(found) > 1))
         label = re.sub(r"[^0-9A-Za-z]+", "-", names).strip("-").lower()
         parts.append(LATEX % (in_latex(caption), label, "r" * len(epsilons), " & ".join(heads), "\n".join(lines)))
@@ -341,7 +350,7 @@ def html(results: Results, named: bool) -> str:
             parts.append(_html_table(title if named else title.removeprefix(f"{name}: "), corner, table))
             every += table
     stars = marked(every)
-    notes = [BRACKETS, *([f"* {stars}"] if stars else [])]
+    notes = [*filter(None, [brackets(every)]), *([f"* {stars}"] if stars else [])]
     notes += [f"{len(results) - MOST_SHOWN} more data sets"] if len(results) > MOST_SHOWN else []
     notes += [] if results.complete else ["the file is not finished"]
     return f"<div>{''.join(parts)}<p>{'; '.join(notes)}</p></div>"
@@ -400,7 +409,7 @@ def compare(results: Results, first: str, second: str, how: Hows, form: str = "t
     noise = "* significantly different from 0 (95 %)" if fewest > 1 else "a single repetition: no standard errors"
     if as_metric(how.metric).discrete and 1 < fewest < enough():
         noise = f"{name_of(how.metric)} takes few different values: no * below {enough()} repetitions"
-    console.print(f"{BRACKETS}; {noise}")
+    console.print(f"{BRACKETS}; {noise}" if fewest > 1 else noise)
 
 
 def _pairs(results: Results, first: str, second: str, how: How) -> Iterator[tuple[str, Cells, dict[str, Any]]]:
@@ -486,7 +495,9 @@ def per(results: Results, what: str, how: Hows, form: str = "table") -> None:
     explained = "root of the mean squared error; a single --protocol gives estimates with intervals"
     if attributes:
         stars = star(repeated, {"larger" if metric.larger_is_better else "smaller"}, "row")
-        explained = f"{BRACKETS}; * {stars}; largest: the largest error of a value, mean over repetitions"
+        explained = (
+            f"{f'{BRACKETS}; ' * repeated}* {stars}; largest: the largest error of a value, mean over repetitions"
+        )
     elif any(len(result.protocols) == 1 for result in results.values()):
         explained = "estimate: mean over repetitions; interval: 95 % prediction interval for one more collection"
     console.print(explained, markup=False)
@@ -551,5 +562,5 @@ def detail_rows(results: Results, what: str, how: Hows) -> Iterator[Row]:
             }
 
 
-def _number(value: float, form: str = ".3g") -> str:
+def _number(value: float, form: str = "#.3g") -> str:
     return f"{value:{form}}" if math.isfinite(value) else "–"

@@ -172,7 +172,8 @@ class Question(NamedTuple):
             raise InputError(f"change={self.change} needs rounds, such as --rounds 12")
         rounds = integer("rounds", self.rounds, 1, MOST_ROUNDS)
         if isinstance(data, EvolvingDataset):
-            raise InputError(f"rounds={rounds} can't be planned for {data.name!r}, whose values have rounds already")
+            hint = "gpu-rsfd rounds simulates them"
+            raise InputError(f"rounds={rounds} can't be planned for {data.name!r}, whose values have rounds; {hint}")
         plan_for(spec, data, memo=True)
         return Rounds(rounds=rounds, change=self.change or 0.0, attack=self.attack)
 

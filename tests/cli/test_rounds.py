@@ -59,6 +59,14 @@ def test_a_file_is_resumed_extended_and_shown(monkeypatch, capsys):
     assert "  rounds: 4 in the file, 5 asked for" in lines
 
 
+def test_a_table_with_rounds_is_not_said_to_stay_the_same(monkeypatch, capsys):
+    asked = ["rounds", "--epsilon", "1", "--protocol", "smp-l-grr", "--repetitions", "1", "--no-plot", "--output"]
+    assert call(monkeypatch, *asked, "own.h5", "--dataset", "wide.csv", *ROUNDS_IN) == 0
+    assert "; 3 rounds, memo on; " in capsys.readouterr().out
+    assert call(monkeypatch, *asked, "made.h5", *SMALL[:4], "--rounds", "3", "--change", "0.5") == 0
+    assert "; 3 rounds, change=0.5, memo on; " in capsys.readouterr().out
+
+
 def test_every_guarantee_has_a_file(monkeypatch):
     """A run is packed, read and shown whatever epsilon bounds; not only the default."""
     asked = ["--rounds", "2", "--repetitions", "1", "--quiet", "--output", ""]
@@ -129,6 +137,7 @@ def test_values_change_as_often_as_asked():
     (["--dataset", "wide.csv", *ROUNDS_IN, "--change", "0.1"], "whose values have rounds already"),
     (["--dataset", "wide.csv", "--rounds-in", "h_*,m_[12]"], "rounds_in=m 12=m_[12] fits 2 of 5 columns"),
     (["--dataset", "wide.csv", "--rounds-in", "h_*,m=x_*"], "rounds_in=m=x_* fits 0 of 3 columns"),
+    (["--dataset", "wide.csv", "--rounds-in", "m=x_*"], "no columns chosen of wide.csv by rounds_in; columns: id, h_1"),
     (["--dataset", "wide.csv", "--missing-rounds", "last"], "missing_rounds=last needs rounds_in"),
     (["--protocol", "smp-l-*", "--fakes", "fresh"], "fakes=fresh needs a protocol that makes fakes: RS+FD or RS+RFD"),
     (["--protocol", "spl-l-*", "--sampling", "fresh"], "sampling=fresh needs a protocol that samples attributes"),
@@ -141,7 +150,9 @@ def test_bad_input_is_one_line(monkeypatch, capsys, here, arguments, words):
 
 
 def test_no_value_before_the_first_round(here):
-    with pytest.raises(gpu_rsfd.InputError, match=r"column 'h_1' has missing values: remove these rows$"):
+    with pytest.raises(
+        gpu_rsfd.InputError, match=r"column 'h_1' has missing values: remove these rows, since it has no round"
+    ):
         gpu_rsfd.load_table("first.csv", rounds_in="h_*", missing_rounds="last")
 
 

@@ -134,6 +134,7 @@ def test_numbers_far_apart_have_their_own_power_of_ten(show, tmp_path):
 @pytest.mark.parametrize("mean,error,text", [
     (1.8671, 0.0996, "1.87(10)"), (1.8671, 0.00999, "1.867(10)"), (9.996, 0.94, "10.00(94)"),
     (12345.678, math.nan, "12345.7"), (1.5, 1e-15, "1.500"), (0.0, 0.0, "0.000"),
+    (0.00212, math.nan, "0.00212"), (0.0451, 0.0, "0.0451"), (0.4567, math.nan, "0.457"),
 ])  # fmt: skip
 def test_two_digits_of_the_error(mean, error, text):
     assert tables.concise(mean, error) == text
@@ -163,6 +164,20 @@ def test_compare(show, result):
     line = next(line for line in out.splitlines() if line.startswith("difference"))
     assert line.count("*") == sum(row["significantly_different"] == "True" for row in rows)
     assert "RS+FD[GRR]" not in out
+
+
+def test_a_single_repetition_has_no_brackets(show, tmp_path):
+    """Nor is an error said to be in them; and a column of RMSEs keeps its zeros."""
+    swept(gpu_rsfd.SyntheticDataset(400, (3, 2), name="mine"), tmp_path / "r.h5", epsilons=1.0, repetitions=1)
+    pair = ("--compare", "rsfd-adp,smp-adp")
+    for more in ((), pair, ("--per", "attribute"), ("--latex",)):
+        out = show(*more, path=tmp_path / "r.h5")
+        assert "standard error of the last digits" not in out
+        assert ("no standard errors" in out) == (more == pair)
+    out = show("--per", "value", path=tmp_path / "r.h5")
+    numbers = re.findall(r"\b0\.\d+", out)
+    assert len(numbers) > 10
+    assert all(len(number.lstrip("0.")) >= 3 for number in numbers if float(number)), numbers
 
 
 def test_per_attribute(show, result):

@@ -155,5 +155,7 @@ def test_bad_input_is_one_line(monkeypatch, capsys, tmp_path, arguments, words):
 
 def test_values_that_have_rounds_are_not_planned():
     data = gpu_rsfd.EvolvingDataset(np.zeros((5, 1, 4), int), (3,), name="wide")
-    with pytest.raises(gpu_rsfd.InputError, match=r"rounds=3 can't be planned for 'wide', whose values have rounds al"):
+    with pytest.raises(
+        gpu_rsfd.InputError, match=r"rounds=3 can't be planned for 'wide', whose values have rounds; gpu"
+    ):
         gpu_rsfd.plan(data, rounds=3)
