@@ -33,6 +33,7 @@ RESULTS = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")  # how a results file'
 PAGES = (".html",)
 MOST_BESIDE = 4  # panels of a data set in a line
 BESIDE: Any = ("--", ":")  # lines of what is drawn beside a column
+FLAT = 1e-9  # relative: numbers that differ by less are equal
 AXES = {"n": "users n", "d": "attributes d", "k": "values k"}  # sizes of a data set
 
 # Every figure says who made it, so that no other file is ever replaced by one.
@@ -309,6 +310,9 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Look, Any]) -> None:
             axis.plot(at, curve["theory"], color=lines["color"], linewidth=lines["linewidth"] / 2)
         if np.isfinite(curve.get("published", np.nan)).any():
             axis.plot(at, curve["published"], **_CIRCLE, zorder=1.5, markeredgecolor=lines["color"], markersize=circle)
+    known = np.concatenate(every)[np.isfinite(np.concatenate(every))]
+    if known.size and 0 < np.ptp(known) < FLAT * np.abs(known).max():  # ticks would tell roundings apart
+        axis.set_ylim(*sorted(known.mean() * np.array([0.95, 1.05])))
     for label, dash in zip(panel.cells.beside, BESIDE, strict=False):
         limits, each = axis.get_ylim(), [(look, curve["x"], curve[label]) for look, curve in panel.curves.items()]
         first = each[0][-1]

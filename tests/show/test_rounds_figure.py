@@ -93,6 +93,16 @@ def test_files_are_told_apart_by_words(tmp_path, monkeypatch, capsys):
     assert "\nfakes fresh " in shown
 
 
+def test_roundings_are_not_told_apart(tmp_path):
+    """What is spent where nobody changes is the same for every n, but for the last digit of a sum."""
+    data = [gpu_rsfd.SyntheticDataset(n, (3, 3), name=f"uniform-n{n}-d2") for n in (500, 1000)]
+    asked = {"protocols": "smp-l-grr", "epsilons": 1.0, "repetitions": 2, "output": tmp_path / "n.h5"}
+    spent = gpu_rsfd.rounds(data, rounds=3, **asked).plot(x="n").axes[2]
+    low, high = spent.get_ylim()
+    assert low < 0.95 * 0.96
+    assert high > 0.95 * 1.04
+
+
 def test_errors_of_one_epsilon_are_drawn_over_rounds():
     data = gpu_rsfd.SyntheticDataset(90, (3, 4), name="mine")
     result = gpu_rsfd.rounds(data, rounds=3, protocols="rsfd-l-grr", epsilons=1.0, repetitions=2)

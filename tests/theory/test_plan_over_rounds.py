@@ -130,6 +130,19 @@ def test_two_sentences_more_with_these_numbers(monkeypatch, capsys, tmp_path):
         assert name in text
 
 
+def test_what_is_spent_says_of_what():
+    """Without the guarantee `user`, less than the first report can tell of all columns together."""
+    words = " (of one column, if the others are known); every further value"
+    for protocol, guarantee, wanted in (
+        ("rsfd-l-grr", "paper", True), ("rsfd-l-grr", "user", False), ("smp-l-grr", "paper", False),
+    ):  # fmt: skip
+        plan = gpu_rsfd.plan(
+            gpu_rsfd.CountedDataset.of_distribution(50_000, (3, 3), name="x"),
+            **{"protocols": protocol, "epsilons": 2.0, "guarantee": guarantee, "rounds": 3, "attack": False},
+        )
+        assert (words in plan.decisions[0].sentences[-2]) == wanted, (protocol, guarantee)
+
+
 def test_rare_values_change_nothing(tmp_path):
     """Nobody can read the number of their holders off the ledger or the attack."""
     found = []
