@@ -134,7 +134,8 @@ def _synthetic(options: Mapping[str, Any], seed: int) -> list[Dataset]:
     for key in needed:
         if key not in options:
             listed = f"{', '.join(f'--{other}' for other in needed[:-1])} and --{needed[-1]}"
-            raise InputError(f"a synthetic data set needs {listed}; --{key} is missing")
+            other = "" if "dataset" in options else ", or give a table or --dataset instead"
+            raise InputError(f"a synthetic data set needs {listed}; --{key} is missing{other}")
     if options.get("sampler") == "marginals" and "dataset" not in options:
         _refuse(options, ["data-seed"], "has no use with --sampler marginals, which takes expected counts")
     domains: list[Any] = [] if grid else [(Domain.of(read_domain(options["domain"])), None)]

@@ -34,7 +34,7 @@ SYNTHETIC = (
 )  # fmt: skip
 SELECTION = (
     Option("dataset", "LIST", "Data sets by name or file.", "syn1,my.csv", many=True, default_text="syn1",
-           known=available, unused=("paper",), in_python=False),
+           defaults={"plan": "none"}, known=available, unused=("paper",), in_python=False),
     Option("data_dir", "FOLDER", "Folder with the paper's original files (or GPU_RSFD_DATA).", "~/uci",
            in_python=False),
     *(replace(option, unused=("paper",), in_python=False) for option in SYNTHETIC),

@@ -37,7 +37,7 @@ from gpu_rsfd.theory import expected as theory
 # What a number depends on beside its row: a column each in CSV, JSON and data frames.
 RUN = {"guarantee": DEFAULT_SETTINGS.guarantee, "assignment": "uniform", "sampler": "users", "seed": 0}
 # What runs may differ in without being another experiment.
-EXTENT = ("datasets", "protocols", "epsilons", "repetitions", "keep", "stream_version", "numpy_version")
+EXTENT = ("datasets", "protocols", "epsilons", "repetitions", "keep", "attack", "stream_version", "numpy_version")
 SAME = 1e-3  # relative: --epsilon 0.693 finds ln 2
 Row = dict[str, Any]
 Place = Mapping[str, Any]  # coordinates on axes of a measurement's own

@@ -44,7 +44,7 @@ def test_plan_for_a_data_set(tmp_path):
 
 
 @pytest.mark.parametrize("arguments,message", [
-    (["plan"], "a synthetic data set needs --users and --domain; --domain is missing"),
+    (["plan"], "a synthetic data set needs --users and --domain; --domain is missing, or give a table or --dataset"),
     (["plan", "--domain", "10", "--target-rmse", "0"], "target_rmse=0.0 must be finite and > 0"),
     (["plan", "--domain", "10", "--postprocess", "simplex"], "no theory for postprocess 'simplex'"),
     (["plan", "--users", "1e16", "--domain", "10"], "users=10000000000000000 must be a whole number >= 1 and <= 2**53"),

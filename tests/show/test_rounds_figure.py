@@ -86,7 +86,7 @@ def test_files_are_told_apart_by_words(tmp_path, monkeypatch, capsys):
     data, files = gpu_rsfd.SyntheticDataset(90, (3, 4), name="mine"), [str(tmp_path / f"{i}.h5") for i in range(2)]
     for file, fakes in zip(files, ["memo", "fresh"], strict=True):
         asked = {"protocols": "rsfd-l-grr", "epsilons": 1.0, "repetitions": 2, "output": file}
-        gpu_rsfd.rounds(data, rounds=3, fakes=fakes, **asked)
+        gpu_rsfd.rounds(data, rounds=3, fakes=fakes, attack=fakes == "memo", **asked)
     assert call(monkeypatch, "show", *files) == 0
     shown = capsys.readouterr().out
     assert "\nfakes memo " in shown
