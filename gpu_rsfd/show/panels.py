@@ -34,7 +34,6 @@ PLAIN_POWERS = range(3)  # of ten: 1, 10 and 100 are written as they are
 ELLIPSIS = "…"
 # fonts that claim characters which they draw as something else, or can't draw at all
 NO_TEXT_FONTS = ("cm", "Last Resort", "STIXNonUnicode", "STIXSize", "Noto Color Emoji", "Apple Color Emoji")
-SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def columns_of(count: int) -> int:
@@ -210,8 +209,8 @@ def fit_text(artist: Any, text: str, axis: Any, side: int) -> None:
 
 
 def epsilon_ticks(axis: Any, epsilons: Sequence[float]) -> None:
-    """`ln 2` rather than 0.693."""
-    if len(epsilons) <= 8 and all(show_epsilon(e).startswith("ln") for e in epsilons):
+    """`ln 2` rather than 0.693; of a single one, no numbers beside it."""
+    if len(epsilons) == 1 or (len(epsilons) <= 8 and all(show_epsilon(e).startswith("ln") for e in epsilons)):
         _ticks(axis, epsilons, show_epsilon, float)
 
 
@@ -256,12 +255,12 @@ def log_ticks(axis: Any, values: Any) -> bool:
 
 
 def _number(value: float) -> str:
-    """`2·10⁻⁴`, but 1, 10 and 100 as they are."""
+    """A formula, since many fonts have no raised digits, such as 2·10⁻⁴; but 1, 10 and 100 as they are."""
     mantissa, _, exponent = f"{value:.2e}".partition("e")
     if int(exponent) in PLAIN_POWERS:
         return f"{value:.3g}"
-    power = f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
-    return power if float(mantissa) == 1 else f"{float(mantissa):g}·{power}"
+    times = "" if float(mantissa) == 1 else rf"{float(mantissa):g}\cdot"
+    return rf"$\mathdefault{{{times}10^{{{int(exponent)}}}}}$"
 
 
 # ---------------------------------------------------------------------------------------------- the user's own text

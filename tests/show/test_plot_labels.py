@@ -183,8 +183,8 @@ def test_colours_stand_out_from_white_and_from_each_other():
 
 @pytest.mark.parametrize(("values", "ticks"), [
     ([5.0, 12.0], ["5", "7.5", "10", "12.5"]), ([6.2, 8.3], ["6.4", "7.2", "8", "8.8"]), ([2.0, 300.0], ["10", "100"]),
-    ([2e-4, 3e-3], ["2·10⁻⁴", "5·10⁻⁴", "10⁻³", "2·10⁻³"]),
-    ([3.11e-4, 3.22e-4], ["3·10⁻⁴", "3.15·10⁻⁴", "3.3·10⁻⁴", "3.45·10⁻⁴"]),
+    ([2e-4, 3e-3], ["2·10^-4", "5·10^-4", "10^-3", "2·10^-3"]),
+    ([3.11e-4, 3.22e-4], ["3·10^-4", "3.15·10^-4", "3.3·10^-4", "3.45·10^-4"]),
 ])  # fmt: skip
 def test_ticks_of_a_logarithmic_axis(values, ticks):
     from matplotlib.figure import Figure
@@ -192,12 +192,28 @@ def test_ticks_of_a_logarithmic_axis(values, ticks):
     axis = Figure().subplots()
     assert log_ticks(axis, values)
     low, high = axis.get_ylim()
+    plain = str.maketrans("", "", "{}$")
     shown = [
-        label.get_text()
+        label.get_text().replace("\\mathdefault", "").replace("\\cdot", "·").translate(plain)
         for at, label in zip(axis.get_yticks(), axis.get_yticklabels(), strict=True)
         if low <= at <= high
     ]
     assert shown == ticks
+
+
+@pytest.mark.parametrize("epsilon,tick", [(1.0, "1"), (np.log(2), "ln 2")])
+def test_the_tick_of_a_single_epsilon(epsilon, tick):
+    result = gpu_rsfd.simulate(gpu_rsfd.SyntheticDataset(90, (3, 4)), epsilons=epsilon, repetitions=2)
+    (axis,) = result.plot().axes
+    assert [label.get_text() for label in axis.get_xticklabels()] == [tick]
+
+
+def test_ticks_in_a_font_without_raised_digits():
+    """As papers have them: the usual fonts of journals have no superscript minus."""
+    from matplotlib import rc_context
+
+    with rc_context({"font.family": "STIXGeneral", "mathtext.fontset": "stix"}):
+        Results({"r": result_of(3, protocols=["smp-*"])}).plot().draw_without_rendering()  # a warning is an error here
 
 
 def test_samples_in_the_legend_show_whole_dashes():
