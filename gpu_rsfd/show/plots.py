@@ -22,7 +22,7 @@ from gpu_rsfd.results.estimate import DEFAULT, Floats
 from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.charts import palette
-from gpu_rsfd.show.panels import A_PAGE, Page, Paper, epsilon_ticks, lettered, log_ticks, setting, size_ticks
+from gpu_rsfd.show.panels import A_PAGE, Page, Paper, epsilon_ticks, fit_text, lettered, log_ticks, setting, size_ticks
 from gpu_rsfd.show.rows import Cells, How, Hows, caveats, cells_by_run, only, place_name, shown, unusual, withheld_of
 from gpu_rsfd.show.tables import values_of
 
@@ -33,6 +33,7 @@ RESULTS = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")  # how a results file'
 PAGES = (".html",)
 MOST_BESIDE = 4  # panels of a data set in a line
 BESIDE: Any = ("--", ":")  # lines of what is drawn beside a column
+BOTH_COLUMNS = 6.0  # inches: from this width on, a legend has room beside the panels
 FLAT = 1e-9  # relative: numbers that differ by less are equal
 AXES = {"n": "users n", "d": "attributes d", "k": "values k"}  # sizes of a data set
 
@@ -400,7 +401,7 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
     legend = {label: Line2D([], [], **style) for label, style in zip(labels, drawn, strict=True)}
     legend["truth"] = Line2D([], [], color="black", linewidth=1.0)
     if paper.axes is None and paper.legend is None:
-        paper = paper._replace(legend="right")
+        paper = paper._replace(legend="right" if paper.width is None or paper.width >= BOTH_COLUMNS else "below")
     page = Page(
         count, legend, [*notes, *unusual(results, next(iter(having)))], columns, paper, (12.0 if wide else 3.9, 3.1)
     )
@@ -427,7 +428,9 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
         note = _name_values(axis, result.labels[a.index] if result.labels else None, a.k, wide)
         axis.set_xlabel(f"{words}{note}", fontfamily=families)
         axis.set_xlim(-0.5 - 0.02 * a.k, a.k - 0.5 + 0.02 * a.k)
-        axis.set_ylabel("frequency" + ("" if how.postprocess == "none" else f" ({name_of(how.postprocess)})"))
+        what = "frequency" + ("" if how.postprocess == "none" else f" ({name_of(how.postprocess)})")
+        axis.set_ylabel(what)
+        page.fit(fit_text, axis.yaxis.label, what, axis, 1)
         axis.tick_params(axis="y", labelsize="small")
     return page.figure
 

@@ -13,6 +13,7 @@ from gpu_rsfd.results.result import Results
 from gpu_rsfd.show import panels, plots
 from gpu_rsfd.show.charts import palette, template
 from gpu_rsfd.show.panels import lettered, log_ticks
+from gpu_rsfd.show.rows import How
 
 
 @pytest.fixture(autouse=True)
@@ -199,6 +200,20 @@ def test_ticks_of_a_logarithmic_axis(values, ticks):
         if low <= at <= high
     ]
     assert shown == ticks
+
+
+def test_frequencies_in_one_column_of_a_paper(tmp_path, monkeypatch):
+    """The legend is below, and no label is longer than its panel."""
+    monkeypatch.chdir(tmp_path)
+    data = gpu_rsfd.SyntheticDataset(900, (3, 4), name="mine")
+    gpu_rsfd.sweep(data, epsilons=[0.5, 1, 2], repetitions=2, output="r.h5")
+    figure = plots.drawn(gpu_rsfd.open_results("r.h5"), How(), "auto", "A1", paper=panels.Paper(width=3.3))
+    figure.draw_without_rendering()
+    box = figure.legends[0].get_window_extent()
+    for axis in figure.axes:
+        assert box.y1 <= axis.get_window_extent().y0
+        label, panel = axis.yaxis.label.get_window_extent(), axis.get_window_extent()
+        assert label.height <= 1.1 * panel.height
 
 
 @pytest.mark.parametrize("epsilon,tick", [(1.0, "1"), (np.log(2), "ln 2")])
