@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpu_rsfd.datasets.options import BY_NAME
 from gpu_rsfd.options import distinct, read_epsilons, split_list
 from gpu_rsfd.results.result import Results
 
@@ -21,7 +22,7 @@ def selected(files: Sequence[Path], options: Mapping[str, Any]) -> Results:
         names = split_list(options["dataset"] or [], "dataset", exact=results)
         protocols, epsilons = split_list(options["protocol"] or [], "protocol"), options["epsilon"]
         found[file] = select(results, names, protocols, read_epsilons(epsilons) if epsilons else [])
-        found[file].min_count = options["min_count"]
+        found[file].min_count = BY_NAME["min_count"].check(options["min_count"])
     if len(found) == 1:
         return found[file]
     together = compare(found)

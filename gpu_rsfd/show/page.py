@@ -323,7 +323,7 @@ def matching(results: Results, attacks: Results) -> dict[str, Result]:
         theirs, ours = (_identity(r) for r in (attack, results[name]))
         common = [what for what in theirs if what in ours]
         if not any("epsilon" in what for what in common):
-            raise InputError(f"attack on {name!r} has no protocol and epsilon of the results")
+            raise InputError(f"attack on {name!r} shares no protocol and epsilon with the results")
         for what in common:
             if theirs[what] != ours[what]:
                 raise InputError(f"attack on {name!r} has another {what}; it doesn't belong to the results")

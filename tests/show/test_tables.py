@@ -231,6 +231,7 @@ def test_a_part_of_results(result, options, shape):
     (["--compare", "rsfd-adp,mine"], "no protocol 'mine' in the results; protocols: rsfd-grr, rsfd-oue-z, rsfd-adp"),
     (["--compare", "a,b", "--per", "value"], "--compare and --per exclude each other"),
     (["--compare", "a,b", "--protocol", "a"], "--compare and --protocol exclude each other"),
+    (["--min-count", "-1"], "min_count=-1 must be a whole number from 0 to"),
     (["--per", "user"], "per=user must be one of attribute, value"),
     (["--per", "value", "--metric", "mae"], "metric=mae is defined for a whole attribute"),
     (["--dataset", "syn9"], "no data set 'syn9' in the results; data sets: a_b & 50% {x}"),
