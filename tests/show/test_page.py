@@ -284,7 +284,7 @@ def swept(**changes):
 @pytest.mark.parametrize("attack,reason", [
     ({"guarantee": "user"}, "another guarantee"),
     ({"assignment": "balanced"}, "another assignment"),
-    ({"epsilons": [3.0]}, "no protocol and epsilon of the results"),
+    ({"epsilons": [3.0]}, "shares no protocol and epsilon with the results"),
     ({"data": gpu_rsfd.SyntheticDataset(300, (3, 4), seed=2, name="one")}, "another truth"),
     ({"data": gpu_rsfd.SyntheticDataset(301, (3, 4), seed=1, name="one")}, "another number of users"),
     ({"data": gpu_rsfd.SyntheticDataset(300, (4, 3), seed=1, name="one")}, "another domain"),
