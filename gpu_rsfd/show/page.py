@@ -173,7 +173,7 @@ def _dataset(results: Results, name: str, chosen: Sequence[list[str]], attacks: 
             "theory": None if cells.theory is None else _numbers(cells.drawn_theory),
             "published": None if cells.published is None else _numbers(cells.published),
             "best": cells.best.astype(int).tolist(),
-            "advice": statistics.advice(cells.means, cells.column),
+            "advice": statistics.advice(cells.column, cells.means),
         }
 
     others = results if attacks is None else attacks

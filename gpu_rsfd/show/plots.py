@@ -23,7 +23,7 @@ from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.panels import A_PAGE, Page, Paper, epsilon_ticks, fit_text, lettered, log_ticks, setting, size_ticks
-from gpu_rsfd.show.rows import Cells, How, Hows, caveats, cells_by_run, only, place_name, shown, unusual, withheld_of
+from gpu_rsfd.show.rows import Cells, How, Hows, caveats, cells_by_run, only, place_name, runs_of, unusual, withheld_of
 from gpu_rsfd.show.tables import values_of
 
 MANY_VALUES = 30  # more than these need a panel as wide as the page
@@ -37,11 +37,10 @@ BOTH_COLUMNS = 6.0  # inches: from this width on, a legend has room beside the p
 FLAT = 1e-9  # relative: numbers that differ by less are equal
 AXES = {"n": "users n", "d": "attributes d", "k": "values k"}  # sizes of a data set
 
-# Every figure says who made it, so that no other file is ever replaced by one.
-Curves = Mapping[
-    Look, Mapping[str, Any]
-]  # the numbers of each: x, mean, error, theory, published points, and others beside
+# The numbers of each: x, mean, error, theory, published points, and others beside.
+Curves = Mapping[Look, Mapping[str, Any]]
 
+# Every figure says who made it, so that no other file is ever replaced by one.
 _METADATA: dict[str, dict[str, str | None]] = {
     "png": {"Software": "gpu-rsfd"},
     "pdf": {"Creator": "gpu-rsfd", "CreationDate": None},
@@ -173,26 +172,27 @@ def tradeoff(results: Results, how: Hows, paper: Paper = A_PAGE) -> Any:
     return _drawn(results, [*panels.values()], how, paper, [*notes], 2 * min(2, len(results))).figure
 
 
-def _found(results: Results, how: Hows, x: str) -> list[tuple[str, str, Cells]]:
-    """What is drawn: data set, axis, cells."""
-    every = [(name, cells) for name in results for cells in shown(results, name, how, whole=True)]
+def _found(results: Results, how: Hows, x: str) -> list[tuple[str, str, Result, Cells]]:
+    """What is drawn: data set, axis, the result of a run, its cells."""
+    parts = [(name, part) for name in results for part in cells_by_run(results, name, how, whole=True)]
+    every = [(name, result, cells) for name, (_, result, _, some) in parts for cells in some]
     if not every:
         raise InputError("nothing to plot: no finished repetitions yet, or a measurement without columns")
-    own = dict.fromkeys(dim for _, cells in every for dim, at in cells.place.items() if isinstance(at, int | float))
+    own = dict.fromkeys(dim for *_, cells in every for dim, at in cells.place.items() if isinstance(at, int | float))
     varying = varying_in(sizes_of(results))
     if x not in ("auto", "epsilon", *AXES, *own):
         raise InputError(f"x={x} must be one of auto, epsilon, {', '.join([*AXES, *own])}")
     if x in AXES and x not in varying:
         raise InputError(f"x={x} needs synthetic data sets, made by size, that differ in {AXES[x]}")
     found = []
-    for name, cells in every:
+    for name, result, cells in every:
         over, place = cells.column.over, cells.place
         at = next(iter(varying), cells.column.x) if x == "auto" else x
         if at not in ("epsilon", *AXES, *place):
             at = next((dim for dim in own if dim in place), "epsilon")
-        last = over not in place or over == at or place[over] == results[name].coords[over][-1]
+        last = over not in place or over == at or place[over] == result.coords[over][-1]
         if last and (x in place or x not in own) and (cells.column.x or x != "auto"):
-            found.append((name, at, cells))
+            found.append((name, at, result, cells))
     return found
 
 
@@ -208,8 +208,9 @@ def _panels(results: Results, how: Hows, x: str) -> list[Panel]:
     Words on an axis of a measurement's own tell curves apart: of protocols for which they make a difference.
     """
     sizes, panels = sizes_of(results), dict[Any, Panel]()
-    for name, axis, cells in sorted(_found(results, how, x), key=lambda one: getattr(sizes.get(one[0]), one[1], 0)):
-        result, size = results[name], {dim: getattr(sizes[name], dim) for dim in AXES if axis in AXES}
+    found = sorted(_found(results, how, x), key=lambda one: getattr(sizes.get(one[0]), one[1], 0))
+    for name, axis, result, cells in found:
+        size = {dim: getattr(sizes[name], dim) for dim in AXES if axis in AXES}
         cells = cells if axis == cells.column.over else cells._replace(beside={})
         told = {dim: word for dim, word in cells.place.items() if isinstance(word, str) and dim in result.coords}
         rest = place_name({dim: at for dim, at in cells.place.items() if dim != axis and dim not in told})
@@ -332,7 +333,8 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Look, Any]) -> None:
 
 def explained(results: Results, panels: Sequence[Panel], how: Hows) -> list[str]:
     """What the legend says of bars, lines, circles and an unusual run."""
-    lines = ["error bars: one standard error"] if any(len(r.repetitions) > 1 for r in results.values()) else []
+    every = [run[name] for name in results for _, run, _ in runs_of(results, name)]
+    lines = ["error bars: one standard error"] if any(len(result.repetitions) > 1 for result in every) else []
     lines += unusual(results, next(iter(results)))
     curves = [(panel.name, curve) for panel in panels for curve in panel.curves.values()]
     if any("theory" in curve for _, curve in curves):

@@ -38,6 +38,7 @@ from gpu_rsfd.theory import expected as theory
 RUN = {"guarantee": DEFAULT_SETTINGS.guarantee, "assignment": "uniform", "sampler": "users", "seed": 0}
 # What runs may differ in without being another experiment.
 EXTENT = ("datasets", "protocols", "epsilons", "repetitions", "keep", "attack", "stream_version", "numpy_version")
+OPTION = re.compile(r"\{(\w+)\}")  # in the words about a measurement
 SAME = 1e-3  # relative: --epsilon 0.693 finds ln 2
 Row = dict[str, Any]
 Place = Mapping[str, Any]  # coordinates on axes of a measurement's own
@@ -309,26 +310,27 @@ def place_name(place: Place) -> str:
 
 def tidy_rows(results: Results, how: Hows, repetitions: bool = False) -> Iterator[Row]:
     """One row per data set, protocol, epsilon and place, with all columns that have this place; or per repetition."""
-    for dataset in results:
-        for label, result, one, every in cells_by_run(results, dataset, how):
-            found: dict[tuple[Any, ...], list[Cells]] = {}  # by place
-            for cells in every:
-                found.setdefault(tuple(cells.place.items()), []).append(cells)
-            count, per = len(result.repetitions), "repetition" if repetitions else "repetitions"
-            blank = {dim: None for place in found for dim, _ in place}
-            blank |= {key: None for cells in every for key in cells.numbers(0, 0, *[0][:repetitions])}
-            own = {"run": label} if results.runs else {}
-            own |= {key: result.spec.get(key) for key in re.findall(r"\{(\w+)\}", result.layout.about)}
-            own |= one.names if any(is_error(result, name) for name in result.columns) else {}
-            end = {**({} if repetitions else {"source": source_of(results, dataset)}), **run_of(result)}
-            sizes = len(result.protocols), len(result.epsilons), *[count][:repetitions]
-            for (p, e, *r), (place, some) in itertools.product(np.ndindex(sizes), found.items()):
-                row = {**result.size, "dataset": dataset, "protocol": result.protocols[p]}
-                row |= {"label": result.plan.looks[p].label, "epsilon": result.epsilons[e], **own}
-                row |= {per: result.repetitions[r[0]] if r else count, **blank, **dict(place)}
-                for cells in some:
-                    row |= cells.numbers(p, e, *r)
-                yield row | end
+    parts = [(dataset, *part) for dataset in results for part in cells_by_run(results, dataset, how)]
+    # runs may differ in columns and places: all rows have those of all
+    blank = {dim: None for *_, every in parts for cells in every for dim in cells.place}
+    blank |= {key: None for *_, every in parts for cells in every for key in cells.numbers(0, 0, *[0][:repetitions])}
+    options = dict.fromkeys(key for _, _, result, *_ in parts for key in OPTION.findall(result.layout.about))
+    for dataset, label, result, one, every in parts:
+        found: dict[tuple[Any, ...], list[Cells]] = {}  # by place
+        for cells in every:
+            found.setdefault(tuple(cells.place.items()), []).append(cells)
+        count, per = len(result.repetitions), "repetition" if repetitions else "repetitions"
+        own = {**({"run": label} if results.runs else {}), **{key: result.spec.get(key) for key in options}}
+        own |= one.names if any(is_error(result, name) for name in result.columns) else {}
+        end = {**({} if repetitions else {"source": source_of(results, dataset)}), **run_of(result)}
+        sizes = len(result.protocols), len(result.epsilons), *[count][:repetitions]
+        for (p, e, *r), (place, some) in itertools.product(np.ndindex(sizes), found.items()):
+            row = {**result.size, "dataset": dataset, "protocol": result.protocols[p]}
+            row |= {"label": result.plan.looks[p].label, "epsilon": result.epsilons[e], **own}
+            row |= {per: result.repetitions[r[0]] if r else count, **blank, **dict(place)}
+            for cells in some:
+                row |= cells.numbers(p, e, *r)
+            yield row | end
 
 
 # ----------------------------------------------------------------------------------------------------- about a result
@@ -371,7 +373,7 @@ def run_of(result: Result) -> Row:
 
 def about_of(result: Result) -> str:
     """The options of the measurement in words."""
-    return re.sub(r"\{(\w+)\}", lambda place: str(result.spec.get(place[1], place[0])), result.layout.about)
+    return OPTION.sub(lambda place: str(result.spec.get(place[1], place[0])), result.layout.about)
 
 
 def promised(result: Result) -> str:
@@ -409,14 +411,19 @@ def select(
 
 def part_of(result: Result, protocols: Sequence[str] = (), epsilons: Sequence[float] = ()) -> Result:
     """The same of one data set."""
-    labels = {look.label: look.name for look in result.plan.looks}
-    protocols = [labels.get(name, name) for name in expanded(protocols, result.protocols, "protocol")]
-    if unknown := [name for name in protocols if name not in result.protocols]:
-        raise InputError(f"no protocol {unknown[0]!r} in the results; protocols: {', '.join(result.protocols)}")
+    protocols = [protocol_of(result, name) for name in expanded(protocols, result.protocols, "protocol")]
     wanted = {_nearest(epsilon, result.epsilons) for epsilon in epsilons}
     p = [i for i, name in enumerate(result.protocols) if not protocols or name in protocols]
     e = [i for i, known in enumerate(result.epsilons) if not epsilons or known in wanted]
     return result.take(p, e)
+
+
+def protocol_of(result: Result, name: str) -> str:
+    """A protocol by its name or its label."""
+    name = next((look.name for look in result.plan.looks if look.label == name), name)
+    if name not in result.protocols:
+        raise InputError(f"no protocol {name!r} in the results; protocols: {', '.join(result.protocols)}")
+    return name
 
 
 def _nearest(epsilon: float, known: Sequence[float]) -> float:

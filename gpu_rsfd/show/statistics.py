@@ -98,19 +98,25 @@ def enough(protocols: int = 2) -> int:
     return 1 + math.ceil(math.log2(max(protocols * (protocols - 1) // 2, 1) / (1 - CONFIDENCE)))
 
 
-def advice(found: Means, column: Column) -> str:
-    """How many repetitions would do, where there are too few for a verdict; else nothing."""
-    count, protocols, known = found.deviation.shape[-1], len(found.mean), np.isfinite(found.mean)
-    if count < 2 or protocols < 2 or not known.any():
-        return ""
-    if column.discrete and count < enough(protocols):
-        return f"{column.label} takes few different values: no * below {enough(protocols)} repetitions"
-    for more in (count, *(m for m in (enough(protocols), 20, 30, 50, 100, 200, 300, 500, 1000, 10_000) if m > count)):
+def advice(column: Column, *table: Means) -> str:
+    """How many repetitions would do for a table, where there are too few for a verdict; else nothing."""
+    compared = [m for m in table if m.repeated and len(m.mean) > 1 and np.isfinite(m.mean).any()]
+    few = [number for m in compared if m.deviation.shape[-1] < (number := enough(len(m.mean)))]
+    if column.discrete and few:
+        return f"{column.label} takes few different values: no * below {max(few)} repetitions"
+    needed = [_needed(m, column.better) for m in compared]
+    hint = f"all are marked; about {max(needed, default=0):,} repetitions would exclude half of them"
+    return f"{column.label}: {hint}" if needed and all(needed) else ""
+
+
+def _needed(found: Means, better: str) -> int:
+    """Repetitions that would exclude half of the protocols; 0 if some are excluded now, or if nothing would do."""
+    count, known = found.deviation.shape[-1], np.isfinite(found.mean)
+    for more in (count, enough(len(found.mean)), 20, 30, 50, 100, 200, 300, 500, 1000, 10_000):
         scaled = found._replace(deviation=found.deviation * math.sqrt(count / more), known=known * more)
-        if among_best(scaled, column.better)[known].mean() <= (0.5 if more > count else 1 - 1e-9):
-            hint = f"all are marked; about {more:,} repetitions would exclude half of them"
-            return f"{column.label}: {hint}" * (more > count)
-    return ""
+        if more >= count and among_best(scaled, better)[known].mean() <= (0.5 if more > count else 1 - 1e-9):
+            return more if more > count else 0
+    return 0
 
 
 def differences(found: Means, a: int, b: int, discrete: bool = False) -> dict[str, Any]:

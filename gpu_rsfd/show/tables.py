@@ -143,12 +143,12 @@ def by_column(results: Results, dataset: str, how: Hows) -> list[list[Cells]]:
     return list(found.values())
 
 
-def lines_of(table: Sequence[Cells], epsilons: Sequence[float]) -> Iterator[tuple[str, Any]]:
-    """The lines of a table: each curve; under it, each place of the column's own axes."""
+def lines_of(table: Sequence[Cells], epsilons: Sequence[float]) -> Iterator[tuple[str, Sequence[Any]]]:
+    """The lines of a table: each curve; under it, which is empty then, each place of the column's own axes."""
     for look in dict.fromkeys(look for cells in table for look in cells.looks):
         mine = [cells for cells in table if look in cells.looks]
         alone = len(mine) == 1 and not mine[0].place
-        yield look.label, mine[0].line(look, epsilons) if alone else None
+        yield look.label, mine[0].line(look, epsilons) if alone else []
         for cells in () if alone else mine:
             yield f"  {place_name(cells.place)}", cells.line(look, epsilons)
 
@@ -209,7 +209,7 @@ def show(results: Results, how: Hows, form: str = "table") -> None:
         write(results, form, rows.tidy_rows(results, how))
         return
     console = console_for(results)
-    every: list[Cells] = []
+    every, hints = list[Cells](), dict[str, None]()
     for name in results:
         tables = by_column(results, name, how)
         titles = [
@@ -221,6 +221,7 @@ def show(results: Results, how: Hows, form: str = "table") -> None:
                 console.print(title, markup=False)
             console.print(_screen_table(table))
             every += table
+            hints[advice(table[0].column, *(cells.means for cells in table if cells.best is not None))] = None
         if any(table[0].how is not None for table in tables):
             for label, run, each in rows.runs_of(results, name, how):
                 for line in (*_without_estimate(run[name]), *without_number(run[name], each)):
@@ -229,7 +230,7 @@ def show(results: Results, how: Hows, form: str = "table") -> None:
     undefined = any(cells.how is None and np.isnan(cells.mean).any() for cells in every)
     notes = [brackets(every), *([f"* {stars}"] if stars else []), *(["– not applicable"] * undefined)]
     console.print("; ".join(filter(None, notes)))
-    for hint in dict.fromkeys(filter(None, (advice(c.means, c.column) for c in every if c.best is not None))):
+    for hint in filter(None, hints):
         console.print(hint, markup=False)
     if contents := rows.contents_of(results):
         console.print(escaped(f"this file {contents}"))
@@ -242,9 +243,6 @@ def _screen_table(table: Sequence[Cells]) -> Table:
     number, epsilons = writer_of(unit_of(table)), epsilons_of(table)
     made = plain_table("epsilon", map(show_epsilon, epsilons))
     for label, line in lines_of(table, epsilons):
-        if line is None:
-            made.add_row(escaped(label))
-            continue
         made.add_row(escaped(label), *starred([number(*x[:2]) for x in line], [best for _, _, best, *_ in line]))
         if any(closed > 0 for *_, closed, _ in line):
             texts = (f"{'~' if rough else ''}{number(closed, math.nan)} " for *_, closed, rough in line)
@@ -314,17 +312,14 @@ def latex(results: Results, how: Hows) -> str:
                 lines += [r"\midrule"] * bool(lines) + [rf"\multicolumn{{{len(heads)}}}{{l}}{{{title}}} \\"]
             for text, line in lines_of(table, epsilons):
                 label = in_latex(text).replace("  ", r"\quad ", 1)
-                entries = [""] * len(epsilons)
-                if line is not None:
-                    digits = [number(*x[:2]).partition("e") for x in line]
-                    entries = [f"${d} \\cdot 10^{{{int(power)}}}$" if power else in_latex(d) for d, _, power in digits]
-                    marks = [best for _, _, best, *_ in line]
-                    entries = [rf"\textbf{{{x}}}" if best else x for x, best in zip(entries, marks, strict=True)]
-                lines.append(" & ".join([f"{{{label}}}" if label.startswith("[") else label, *entries]) + r" \\")
-        stars, about = (
-            marked(every, "" if alone else " and data set"),
-            heading(results, name, label_of(every) + every[0].baseline * alone, alone=alone),
-        )
+                digits = [number(*x[:2]).partition("e") for x in line]
+                entries = [f"${d} \\cdot 10^{{{int(power)}}}$" if power else in_latex(d) for d, _, power in digits]
+                marks = [best for _, _, best, *_ in line]
+                entries = [rf"\textbf{{{x}}}" if best else x for x, best in zip(entries, marks, strict=True)]
+                entries = [f"{{{label}}}" if label.startswith("[") else label, *(entries or [""] * len(epsilons))]
+                lines.append(" & ".join(entries) + r" \\")
+        stars = marked(every, "" if alone else " and data set")
+        about = heading(results, name, label_of(every) + every[0].baseline * alone, alone=alone)
         caption = f"{about}." + " In brackets: standard error of the last digits." * bool(brackets(every))
         caption += f" Bold: {stars}." if stars else ""
         names = "-".join([name] * alone + [metric or every[0].field] * (not alone or len(found) > 1))
@@ -360,7 +355,7 @@ def _html_table(title: str, corner: str, table: Sequence[Cells]) -> str:
     epsilons, lines = epsilons_of(table), []
     heads = "".join(f"<th>ε = {show_epsilon(epsilon)}</th>" for epsilon in epsilons)
     for label, line in lines_of(table, epsilons):
-        texts = [(scientific(*x[:2]), x[2]) for x in line or ()]
+        texts = [(scientific(*x[:2]), x[2]) for x in line]
         entries = [f"<td><b>{text} *</b></td>" if best else f"<td>{text}</td>" for text, best in texts]
         entries = entries or ["<td></td>"] * len(epsilons)
         lines.append(f"<tr><th>{escape(label).replace('  ', '&emsp;', 1)}</th>{''.join(entries)}</tr>")
@@ -376,11 +371,8 @@ def _html_table(title: str, corner: str, table: Sequence[Cells]) -> str:
 def compare(results: Results, first: str, second: str, how: Hows, form: str = "table") -> None:
     """Paired differences with their standard errors; `form` is table, csv or json."""
     how = rows.only(results, how, f"compare={first},{second}")
-    labels = {look.label: look.name for result in results.values() for look in result.plan.looks}
-    first, second = labels.get(first, first), labels.get(second, second)
     for result in results.values():
-        if unknown := [name for name in (first, second) if name not in result.protocols]:
-            raise InputError(f"no protocol {unknown[0]!r} in the results; protocols: {', '.join(result.protocols)}")
+        first, second = (rows.protocol_of(result, name) for name in (first, second))
     if first == second:
         raise InputError(f"compare={first},{second} names the same protocol twice; two different ones are needed")
     if form != "table":

@@ -81,7 +81,7 @@ def test_its_numbers_are_those_of_the_results(shown, results):
             assert np.allclose(np.array(errors["mean"], float), cells.mean, rtol=1e-5, equal_nan=True)
             assert np.allclose(np.array(errors["error"], float), cells.error, rtol=1e-5, equal_nan=True)
             assert np.array_equal(errors["best"], cells.best)
-            assert errors["advice"] == advice(cells.means, cells.column)
+            assert errors["advice"] == advice(cells.column, cells.means)
             assert (errors["theory"] is None) == (metric != "mse" or postprocess not in ("none", "clip"))
         packed = entry["estimates"][postprocess]
         steps = np.frombuffer(base64.b64decode(packed["data"]), "<u2").reshape(4, 3, 7, 3)

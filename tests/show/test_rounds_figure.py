@@ -91,6 +91,20 @@ def test_files_are_told_apart_by_words(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert "\nfakes memo " in shown
     assert "\nfakes fresh " in shown
+    assert call(monkeypatch, "show", *files[::-1], "--csv") == 0
+    header, *rows = (line.split(",") for line in capsys.readouterr().out.splitlines())
+    assert [row[header.index("value")] != "" for row in rows] == [False, True]  # one of them was attacked
+
+
+def test_runs_of_several_lengths_in_one_figure():
+    """The last round of each; error bars are explained where any run has some."""
+    data, asked = gpu_rsfd.SyntheticDataset(90, (3, 4), name="mine"), {"protocols": "smp-l-grr", "epsilons": [1.0, 2.0]}
+    runs = {f"{r} rounds": gpu_rsfd.rounds(data, rounds=r, repetitions=r - 1, **asked) for r in (2, 3)}
+    figure = gpu_rsfd.compare(runs).plot(x="epsilon")
+    assert [title for title in titles(figure) if title.endswith(", error")] == [
+        "mine: round = 2, error", "round = 3, error"
+    ]  # fmt: skip
+    assert "error bars: one standard error" in figure.legends[0].get_title().get_text()
 
 
 def test_roundings_are_not_told_apart(tmp_path):

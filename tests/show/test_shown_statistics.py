@@ -225,7 +225,7 @@ def test_few_repetitions_of_a_discrete_metric_give_no_verdict(protocols, repetit
     assert differences(found, 0, 1, discrete=True)["significantly_different"].mean() < limit
     undeclared = among_best(found, "larger")  # a column of one's own: equal differences alone exclude nobody
     assert (~undeclared).any(axis=0).mean() < limit
-    said = advice(found, Column("topk", "larger", discrete=True))
+    said = advice(Column("topk", "larger", discrete=True), found)
     assert said == (f"topk takes few different values: no * below {enough(protocols)} repetitions" if few else "")
 
 
@@ -252,5 +252,13 @@ def test_advice_names_its_table():
     """Also where two columns are drawn on axes of the same name."""
     found = means(np.array([[[1.0, 1.2]], [[1.1, 1.15]]]))
     labels = ["of a round", "of means"]
-    said = [advice(found, Column(label, "smaller", axis="MSE")) for label in labels]
+    said = [advice(Column(label, "smaller", axis="MSE"), found) for label in labels]
     assert [line.partition(":")[0] for line in said] == labels
+
+
+def test_advice_is_for_a_whole_table():
+    """The largest number of repetitions; nothing where some place has a verdict."""
+    column, noise = Column("cost", "smaller"), np.array([1.0, -1.0, 1.0, -1.0])
+    close, closer, apart = (means(1 + np.array([[noise], [step - noise]])) for step in (1.5, 1.0, 50.0))
+    assert advice(column, close, closer) == advice(column, closer) != advice(column, close) != ""
+    assert advice(column, close, apart) == ""
