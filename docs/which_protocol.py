@@ -129,16 +129,11 @@ def sentences() -> str:
 
 def figure() -> Any:
     """Expected errors of the best protocol of each family: a line for each axis, a column for each guarantee."""
-    from matplotlib.lines import Line2D
-
     drawn = palette(tuple(Look.of(first) for first, *_ in families().values()))
     looks = {family: {**style.curve, "markersize": 4} for family, style in zip(families(), drawn, strict=True)}
     at = Point()
     note = f"where it is not on the axis: ε = {at.epsilon:g}, d = {at.d}, k = {at.k}, n = {at.n:,}"
-    legend = {family: Line2D([], [], **look) for family, look in looks.items()}
-    page = Page(
-        len(GUARANTEES) * len(AXES), legend, ["the best protocol of each family", note], columns=len(GUARANTEES)
-    )
+    page = Page(len(GUARANTEES) * len(AXES), looks, ["the best protocol of each family", note], columns=len(GUARANTEES))
     panels = [(guarantee, axis) for axis in AXES for guarantee in GUARANTEES]
     for axes, (guarantee, axis) in zip(page.axes, panels, strict=True):
         xs, errors = AXES[axis][1], []

@@ -73,11 +73,10 @@ def plot(
     rows.check_how(results, **estimates, attribute=attribute)
     given = split_list(options["dataset"] or [], "dataset", exact=results)
     names = list(dict.fromkeys(given)) or list(results)
-    pages = {name: [name] for name in names} if each else {"-".join(names if given else []): names}
-    if len(files) > 1:
-        pages = {"-".join(filter(None, [*(file.stem for file in files[1:]), infix])): of for infix, of in pages.items()}
-    if tradeoff and not targets:  # beside the sweep's own figure, not in its place
-        pages = {f"{infix}-tradeoff".removeprefix("-"): part for infix, part in pages.items()}
+    others = [file.stem for file in files[1:]]
+    kind = ["tradeoff"] * (tradeoff and not targets)  # beside the sweep's own figure, not in its place
+    parts = [[name] for name in names] if each else [names]
+    pages = {"-".join([*others, *(part if each or given else ()), *kind]): part for part in parts}
     paths = {infix: _named(files[0], targets, infix, each) for infix in pages}
     written = list(dict.fromkeys(path for some in paths.values() for path in some))
     for path in written:

@@ -106,16 +106,18 @@ def _sheet() -> Any:
 
 
 class Page:
-    """A figure, or Axes of the user's own, with a panel for each of `count` things, and a legend."""
+    """A figure, or Axes of the user's own, with a panel for each of `count` things, and a legend of lines' styles."""
 
     def __init__(
-        self, count: int, legend: Mapping[str, Any], explained: Sequence[str], columns: int | None = None,
+        self, count: int, legend: Mapping[str, dict[str, Any]], explained: Sequence[str], columns: int | None = None,
         paper: Paper = A_PAGE, size: tuple[float, float] | None = None,
     ) -> None:  # fmt: skip
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.font_manager import FontProperties
+        from matplotlib.lines import Line2D
 
-        self.legend, self.explained, self.paper, self.fitted = legend, "; ".join(explained), paper, list[Any]()
+        self.legend = {name.replace("$", r"\$"): Line2D([], [], **style) for name, style in legend.items()}
+        self.explained, self.paper, self.fitted = "; ".join(explained), paper, list[Any]()
         self.points = FontProperties(size=setting("legend.fontsize", 0.8)).get_size_in_points()
         self.columns = columns or columns_of(count)
         if paper.axes is None:

@@ -197,7 +197,6 @@ def _plan_table(rows: Sequence[PlanRow], labels: Mapping[str, str], needed: str 
 def figure(found: Planned) -> Any:
     """Margins of columns against epsilon and against n, with their targets; errors against losses, with the front."""
     from matplotlib import colormaps
-    from matplotlib.lines import Line2D
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     case, decision = found.candidates[0], found.decisions[0]
@@ -210,15 +209,15 @@ def figure(found: Planned) -> Any:
     shown = list(alike.values())[:MOST_CURVES]
     tints, names = [colormaps["tab10"](i) for i in range(len(shown))], [cut(case.names[js[0]]) for js in shown]
     names = [name + f" and {len(js) - 1} more" * (len(js) > 1) for name, js in zip(names, shown, strict=True)]
-    handles = {name: Line2D([], [], color=tint, marker=".") for name, tint in zip(names, tints, strict=True)}
+    handles: dict[str, Any] = {name: {"color": tint, "marker": "."} for name, tint in zip(names, tints, strict=True)}
     quiet: dict[str, Any] = {"color": "#555555", "linewidth": 1}
     if case.targets:
-        handles["target"] = Line2D([], [], linestyle="--", **quiet)
-    handles["recommended" if chosen else "the smallest error"] = Line2D([], [], linestyle=":", **quiet)
+        handles["target"] = {"linestyle": "--", **quiet}
+    handles["recommended" if chosen else "the smallest error"] = {"linestyle": ":", **quiet}
     styles = dict(zip(case.plan.protocols, palette(case.plan.looks), strict=True))
     for look, drawn in zip(case.plan.looks, styles.values(), strict=True):
-        handles[look.label] = Line2D([], [], color=drawn.colour, marker=drawn.marker, linestyle="none")
-    handles["Pareto front"] = Line2D([], [], color="#999999", linewidth=1)
+        handles[look.label] = {"color": drawn.colour, "marker": drawn.marker, "linestyle": "none"}
+    handles["Pareto front"] = {"color": "#999999", "linewidth": 1}
     about = f"{decision.dataset}, guarantee {decision.guarantee}; left and middle: {case.plan.looks[p].label}"
     page = Page(3, handles, [about])
     left, middle, right = page.axes

@@ -249,15 +249,13 @@ def _drawn(
     results: Results, panels: Sequence[Panel], how: Hows, paper: Paper, notes: Sequence[str] = (), columns: Any = None
 ) -> Page:
     """The page with the curves of all panels, and their titles."""
-    from matplotlib.lines import Line2D
-
     drawn = styles(panel.curves for panel in panels)
-    legend = {look.label.replace("$", r"\$"): Line2D([], [], **style) for look, style in drawn.items()}
+    legend = {look.label: style for look, style in drawn.items()}
     baseline: dict[str, Any] = {"color": "black", "linewidth": 0.8}
     if any(panel.cells.column.baseline is not None for panel in panels):
-        legend["without a report"] = Line2D([], [], **baseline)
+        legend["without a report"] = baseline
     told = {label: dash for panel in panels for label, dash in zip(panel.cells.beside, BESIDE, strict=False)}
-    legend |= {label: Line2D([], [], color="black", linestyle=dash, linewidth=1) for label, dash in told.items()}
+    legend |= {label: {"color": "black", "linestyle": dash, "linewidth": 1} for label, dash in told.items()}
     kinds = [(panel.name, panel.cells.name) for panel in panels]
     alike = kinds.count(kinds[0]), [name for name, _ in kinds].count(panels[0].name)  # by epsilon, in a data set
     if columns is None and (panels[0].name or alike[0] < len(panels)):
@@ -378,8 +376,6 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
     Error bars are 95 % prediction intervals: where the estimate of one more collection falls.  The panels of a data set
     share their vertical axis.
     """
-    from matplotlib.lines import Line2D
-
     how = only(results, hows, f"attribute={attribute}")
     having = {name: r for name, r in results.items() if attribute in r.names}
     if not having:
@@ -388,8 +384,7 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
     panels = [(name, r, e) for name, r in having.items() for e in range(len(r.epsilons))]
     most = max(r.domain[r.names.index(attribute)] for r in having.values())
     wide = most > MANY_VALUES
-    count = len(panels)
-    columns = (1 if count <= 12 else 2) if wide else min(count, 3 if count <= 9 else 4)
+    columns = (1 if len(panels) <= 12 else 2) if wide else min(len(panels), 3 if len(panels) <= 9 else 4)
     hidden = {name: withheld_of(results, name)[0] for name in having}
     found = {name: values_of(r, how.postprocess, hidden[name]) for name, r in having.items()}
     notes = ["error bars: 95 % prediction intervals of one collection"]
@@ -399,14 +394,12 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
         notes += [f"gaps: values of fewer than {results.min_count} users, and what would tell them"]
     first = next(iter(having.values()))
     drawn = [{**style.curve, "linestyle": "none"} for style in palette(first.plan.looks)]
-    labels = [look.label.replace("$", r"\$") for look in first.plan.looks]
-    legend = {label: Line2D([], [], **style) for label, style in zip(labels, drawn, strict=True)}
-    legend["truth"] = Line2D([], [], color="black", linewidth=1.0)
+    legend = {look.label: style for look, style in zip(first.plan.looks, drawn, strict=True)}
+    legend["truth"] = {"color": "black", "linewidth": 1.0}
     if paper.axes is None and paper.legend is None:
         paper = paper._replace(legend="right" if paper.width is None or paper.width >= BOTH_COLUMNS else "below")
-    page = Page(
-        count, legend, [*notes, *unusual(results, next(iter(having)))], columns, paper, (12.0 if wide else 3.9, 3.1)
-    )
+    notes += unusual(results, next(iter(having)))
+    page = Page(len(panels), legend, notes, columns, paper, (12.0 if wide else 3.9, 3.1))
     shared: dict[str, Any] = {}
     for axis, (name, result, e) in zip(page.axes, panels, strict=True):
         a = result.plan.attributes[result.names.index(attribute)]
