@@ -108,7 +108,8 @@ class Viewed:
         Parameters
         ----------
         per : {"cell", "repetition", "attribute", "value"}
-            What has a row: data set, protocol and epsilon alone, or each of these beside.
+            What has a row: data set, protocol and epsilon alone, or each of these beside.  A value of one's own table
+            that fewer than 10 users hold has no numbers; `Results.min_count` can be changed.
         postprocess, metric : str or callable, or list of them
             As for `Result.error`.
         """
@@ -140,7 +141,8 @@ class Viewed:
         x : {"auto", "epsilon", "n", "d", "k"}
             The horizontal axis: n, d and k are for synthetic data sets, made by size, that differ in it.
         attribute : str, optional
-            Draws true and estimated frequencies of this attribute's values instead of errors.
+            Draws true and estimated frequencies of this attribute's values instead of errors, without those of values
+            of one's own table that fewer than 10 users hold.
         ax : Axes, or array of Axes, optional
             Matplotlib's, to draw in: one for each panel.  Default: a new figure.
         title : bool
@@ -208,7 +210,7 @@ class Result(Header, Viewed):
     """
 
     repetitions: range = range(0)
-    spec: Mapping[str, Any] = field(default_factory=dict)  # what was run, as plain data, the data sets aside
+    spec: Mapping[str, Any] = field(default_factory=dict)  # what was run, as plain data, of data sets its own
     layout: Layout = field(default_factory=lambda: Layout("", "", {}, {}, {}))
     kept: Mapping[str, Any] = field(default_factory=dict)  # arrays, or functions that give them
     title: str = ""
@@ -216,7 +218,7 @@ class Result(Header, Viewed):
     @classmethod
     def made(cls, header: Header, repetitions: range, spec: Any, layout: Layout, arrays: Any, title: str) -> Result:
         """A result from a header and arrays, or functions that give them."""
-        own = {key: value for key, value in spec.items() if key != "datasets"}
+        own = {**spec, "datasets": [described for described in spec.get("datasets", ()) if described["name"] == title]}
         return cls(**vars(header), repetitions=repetitions, spec=own, layout=layout, kept=dict(arrays), title=title)
 
     @property

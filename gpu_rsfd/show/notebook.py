@@ -18,7 +18,9 @@ PER = ("cell", "repetition", "attribute", "value")
 
 
 def _several(results: Results | Result) -> Results:
-    return results if isinstance(results, Results) else Results({results.title or "result": results})
+    if isinstance(results, Results):
+        return results
+    return Results({results.title or "result": results}, spec=results.spec)
 
 
 def few(names: Sequence[str]) -> str:

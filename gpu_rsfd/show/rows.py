@@ -443,7 +443,7 @@ def compare(runs: Mapping[str, Any]) -> Results:
     Parameters
     ----------
     runs : mapping of str to Results, Result or path
-        Runs of the same measurement, by what they are to be called.  A `Result` counts as one's own table.
+        Runs of the same measurement, by what they are to be called.
 
     Returns
     -------
@@ -483,8 +483,7 @@ def compare(runs: Mapping[str, Any]) -> Results:
 
 def _opened(label: str, run: Any) -> Sequence[tuple[str, Results]]:
     if isinstance(run, Result):
-        name = run.title or "result"
-        run = Results({name: run}, spec={**run.spec, "datasets": [{"name": name}]})
+        run = Results({run.title or "result": run}, spec=run.spec)
     elif isinstance(run, (str, os.PathLike)):
         run = open_results(run)
     if not isinstance(run, Results):

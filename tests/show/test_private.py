@@ -146,6 +146,19 @@ def test_show_and_figures(swept):
     assert "holds the true" not in swept("show", "n.h5")[1]
 
 
+def test_a_single_result(swept, tmp_path):
+    """What one data set's result shows in Python is what the command shows."""
+    pytest.importorskip("pandas")
+    result = gpu_rsfd.open_results("c.h5")["clinic"]
+    frame = result.to_dataframe(per="value").set_index("value")
+    assert frame.loc[["AB-", "Bombay"], ["frequency", "estimate", "low", "high", "rmse"]].isna().to_numpy().all()
+    assert frame.loc["A+", "frequency"] > 0
+    (axis,) = result.plot(attribute="HIV").axes
+    drawn = [line.get_ydata() for line in axis.lines] + [patch.get_path().vertices for patch in axis.patches]
+    truth = result.frequencies[result.domain.slices[result.names.index("HIV")]]
+    assert not any(np.isclose(np.asarray(y, float), f, atol=1e-4).any() for y in drawn for f in truth)
+
+
 def test_the_page(swept, tmp_path):
     pytest.importorskip("vl_convert")
     assert swept("page", "c.h5")[0] == 0
