@@ -45,6 +45,7 @@ def wanted(result, p, fakes, sampling, codes=None):
 
 
 @pytest.mark.parametrize("sampling,assignment", [*zip(SAMPLING, ASSIGNMENTS, strict=True), ("fresh", "uniform")])
+@pytest.mark.slow
 def test_every_chain_has_the_integers_of_the_stream(sampling, assignment):
     result = made(CHAINS, fakes=FAKING, sampling=sampling, assignment=assignment)
     for p, name in enumerate(CHAINS):

@@ -188,6 +188,7 @@ SMALL = ["--repetitions", "2", "--epsilon", "1,ln2", "--protocol", "smp-grr,spl-
     ("attack", ["--users", "50", "--domain", "3x2", "--knowledge", "estimated", "--seed", "3"]),
     ("attack", ["--users", "50", "--domain", "3x2", "--guarantee", "attribute", "--assignment", "balanced"]),
 ])  # fmt: skip
+@pytest.mark.slow
 def test_the_command_makes_the_same_file(tmp_path, monkeypatch, command, data):
     monkeypatch.chdir(tmp_path)
     rows = "".join(f"{'fm'[i % 2]};{20 + i};{i % 3}\n" for i in range(30))

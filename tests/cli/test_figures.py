@@ -45,6 +45,7 @@ def file(tmp_path_factory):
     ([], 5.6, 4.1), (["--width", "3.3"], 3.3, 3.5), (["--height", "3"], 5.6, 3), (["--legend", "right"], 7.7, 3.8),
     (["--width", "7", "--height", "2.4"], 7, 2.4),
 ])  # fmt: skip
+@pytest.mark.slow
 def test_a_figure_of_the_size_that_is_asked_for(file, words, width, height, monkeypatch, tmp_path):
     """Where a side is not given, it follows from what is drawn."""
     monkeypatch.chdir(tmp_path)

@@ -194,6 +194,7 @@ def test_fresh_fakes_reveal_the_sampled_attribute_and_remembered_ones_do_not():
     assert near(memo[19, 2], 0.18, N, 2)
 
 
+@pytest.mark.slow
 def test_a_fixed_fake_shows_by_staying_and_independent_ones_by_coincidences():
     fixed, memo = (attacked("rsfd-l-grr", held(10, 10, 2, 10), 10, fakes) for fakes in ("fixed", "memo"))
     assert near(fixed[19, 0], 0.974, N, 2)

@@ -108,6 +108,7 @@ def priors_of(domain, seed):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.slow
 def test_loss_is_that_of_enumeration(protocol):
     for case in itertools.product(DOMAINS, GUARANTEES):
         domain, guarantee = case

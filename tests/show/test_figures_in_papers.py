@@ -40,6 +40,7 @@ def heights(figure):
 
 
 @pytest.mark.parametrize("size,text", [((3.3, 2.6), 7), ((7, 2.4), 8), ((7, 2.4), 10), ((12, 5), 10)])
+@pytest.mark.slow
 def test_a_figure_of_any_size_is_laid_out(sweep, rounds, size, text):
     """By Matplotlib's settings, or later; the legend goes where it leaves room."""
     with rc_context({"font.size": text}):
@@ -60,6 +61,7 @@ def test_a_figure_of_any_size_is_laid_out(sweep, rounds, size, text):
 
 
 @pytest.mark.parametrize("width", [3.3, 7])
+@pytest.mark.slow
 def test_the_height_follows_from_the_width(sweep, rounds, width):
     for result in (sweep, rounds):
         with rc_context({"font.size": 8}):

@@ -156,6 +156,7 @@ def test_a_lock_that_was_left_behind(tmp_path):
 
 
 @pytest.mark.parametrize("said", ["", "gpu-rsfd [", "gpu-rsfd {}"])
+@pytest.mark.slow
 def test_a_lock_that_says_nothing(tmp_path, said):
     with FileLock(tmp_path / "r.h5.lock"):
         (tmp_path / "r.h5.lock").write_text(said)
