@@ -13,7 +13,9 @@ from typing import Any
 
 from docutils import nodes
 from latex2mathml.converter import convert
+from pygments.formatters import HtmlFormatter
 from sphinx import addnodes
+from sphinx.highlighting import PygmentsBridge
 
 from gpu_rsfd import __all__ as PUBLIC  # noqa: N812
 from gpu_rsfd import __version__
@@ -111,10 +113,23 @@ def _within(node: Any, kind: type) -> bool:
     return node is not None
 
 
+class Lines(HtmlFormatter):  # type: ignore[type-arg]
+    """Every line of code is an element: what is wrapped of it is indented, and not taken for a line of its own."""
+
+    def wrap(self, source: Any) -> Any:
+        return super().wrap((kind, self._line(text)) for kind, text in source)
+
+    def _line(self, text: str) -> str:
+        plain = re.sub("<[^>]*>", "", text)
+        hang = len(plain) - len(plain.lstrip(" ")) + 4
+        return f'<span class="line" style="--hang: {hang}ch">{text}</span>'
+
+
 def mathml(translator: Any, node: Any) -> None:
     """A formula as MathML, made when the site is built."""
     block = not isinstance(node, nodes.math)
     text = re.sub(r"\\math(?:rm|it)\{(\w+)\}", r"\\text{\1}", node.astext())  # else slanted, or spaced
+    text = re.sub(r"(?<=\w) \\ln", r"\\,\\ln", re.sub(r"\\ln (?=\w)", r"\\ln\\,", text))  # w ln k, not wlnk
     if _within(node, nodes.entry):
         text = text.replace(r"\frac", r"\dfrac")  # there is room in a table
     formula = convert(text, display="block" if block else "inline")
@@ -178,13 +193,17 @@ def _shown(output: dict[str, Any], name: str) -> str:
         (MADE / f"{name}.png").write_bytes(base64.b64decode("".join(data["image/png"])))
         return f"![The figure that is drawn]({name}.png)"
     if "text/html" in data:
-        table = "".join(data["text/html"]).replace("<table>", '<div class="table-wrapper"><table class="docutils">')
+        wrapped = (
+            '<div class="table-wrapper container"><table class="docutils">'  # which scrolls where there is no room
+        )
+        table = "".join(data["text/html"]).replace("<table>", wrapped)
         return f"```{{raw}} html\n<div class='notebook'>{table.replace('</table>', '</table></div>')}</div>\n```"
     return f"```text\n{''.join(output.get('text') or data['text/plain']).rstrip()}\n```"
 
 
 def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", escaped, priority=100)  # before the sections are read
+    PygmentsBridge.html_formatter = Lines
     app.add_html_math_renderer("mathml", (mathml, None), (mathml, None))
     app.connect("doctree-read", linked)
     for write in (write_commands, write_plan, write_tables, write_notebooks):
