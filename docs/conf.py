@@ -106,6 +106,13 @@ def linked(_app: Any, document: Any) -> None:
             node["classes"].append("whole")
 
 
+def unbroken(_app: Any, document: Any) -> None:
+    """A number and its % sign stay on one line."""
+    for node in list(document.findall(nodes.Text)):
+        if " %" in node and not isinstance(node.parent, (nodes.literal, nodes.FixedTextElement)):
+            node.parent.replace(node, nodes.Text(re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", node)))
+
+
 def _within(node: Any, kind: type) -> bool:
     """Whether a node is part of one of this kind, such as a table's cell."""
     while node is not None and not isinstance(node, kind):
@@ -205,6 +212,7 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", escaped, priority=100)  # before the sections are read
     PygmentsBridge.html_formatter = Lines
     app.add_html_math_renderer("mathml", (mathml, None), (mathml, None))
+    app.connect("doctree-read", unbroken)
     app.connect("doctree-read", linked)
     for write in (write_commands, write_plan, write_tables, write_notebooks):
         app.connect("builder-inited", write)
