@@ -13,7 +13,9 @@ from typing import Any
 
 from docutils import nodes
 from latex2mathml.converter import convert
+from pygments.formatters import HtmlFormatter
 from sphinx import addnodes
+from sphinx.highlighting import PygmentsBridge
 
 from gpu_rsfd import __version__
 
@@ -151,6 +153,13 @@ def linked(_app: Any, document: Any) -> None:
             node["classes"].append("whole")
 
 
+def unbroken(_app: Any, document: Any) -> None:
+    """A number and its % sign stay on one line."""
+    for node in list(document.findall(nodes.Text)):
+        if " %" in node and not isinstance(node.parent, (nodes.literal, nodes.FixedTextElement)):
+            node.parent.replace(node, nodes.Text(re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", node)))
+
+
 def _within(node: Any, kind: type) -> bool:
     """Whether a node is part of one of this kind, such as a table's cell."""
     while node is not None and not isinstance(node, kind):
@@ -158,10 +167,23 @@ def _within(node: Any, kind: type) -> bool:
     return node is not None
 
 
+class Lines(HtmlFormatter):  # type: ignore[type-arg]
+    """Every line of code is an element: what is wrapped of it is indented, and not taken for a line of its own."""
+
+    def wrap(self, source: Any) -> Any:
+        return super().wrap((kind, self._line(text)) for kind, text in source)
+
+    def _line(self, text: str) -> str:
+        plain = re.sub("<[^>]*>", "", text)
+        hang = len(plain) - len(plain.lstrip(" ")) + 4
+        return f'<span class="line" style="--hang: {hang}ch">{text}</span>'
+
+
 def mathml(translator: Any, node: Any) -> None:
     """A formula as MathML, made when the site is built."""
     block = not isinstance(node, nodes.math)
     text = re.sub(r"\\math(?:rm|it)\{(\w+)\}", r"\\text{\1}", node.astext())  # else slanted, or spaced
+    text = re.sub(r"(?<=\w) \\ln", r"\\,\\ln", re.sub(r"\\ln (?=\w)", r"\\ln\\,", text))  # w ln k, not wlnk
     if _within(node, nodes.entry):
         text = text.replace(r"\frac", r"\dfrac")  # there is room in a table
     formula = convert(text, display="block" if block else "inline")
@@ -225,7 +247,10 @@ def _shown(output: dict[str, Any], name: str) -> str:
         (MADE / f"{name}.png").write_bytes(base64.b64decode("".join(data["image/png"])))
         return f"![The figure that is drawn]({name}.png)"
     if "text/html" in data:
-        table = "".join(data["text/html"]).replace("<table>", '<div class="table-wrapper"><table class="docutils">')
+        wrapped = (
+            '<div class="table-wrapper container"><table class="docutils">'  # which scrolls where there is no room
+        )
+        table = "".join(data["text/html"]).replace("<table>", wrapped)
         return f"```{{raw}} html\n<div class='notebook'>{table.replace('</table>', '</table></div>')}</div>\n```"
     return f"```text\n{''.join(output.get('text') or data['text/plain']).rstrip()}\n```"
 
@@ -235,7 +260,9 @@ def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", together, priority=900)  # after that
     app.connect("autodoc-process-signature", signature)
     app.connect("autodoc-skip-member", left_out)
+    PygmentsBridge.html_formatter = Lines
     app.add_html_math_renderer("mathml", (mathml, None), (mathml, None))
+    app.connect("doctree-read", unbroken)
     app.connect("doctree-read", linked)
     for write in (write_commands, write_plan, write_tables, write_notebooks):
         app.connect("builder-inited", write)
