@@ -196,7 +196,7 @@ def in_short(results, postprocess, metric):
     text = (
         f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} {'best' if alone == count else 'among the best'}"
     )
-    text += f" {where}" + (f", alone at {words(alone)}" if 0 < alone < count else "")
+    text += f" {where}" + (f", alone in {words(alone)}" if 0 < alone < count else "")
     more = [f"{' and '.join(other)} in {words(number)}" for number, _, other in rest[:2]]
     return f"{'; '.join([text, ', '.join(more)] if more else [text])} (2 data sets × 3 epsilons)."
 
