@@ -91,14 +91,10 @@ def forms() -> str:
     """What each backend and sampler knows."""
     known, rows = known_noises(), []
     for form in (Keep, Sets, Bits, Subsets):
-        names = dict.fromkeys(v.noise.name for e in REGISTRY.values() for v in e.variants if v.noise.form is form)
-        rows.append(
-            (
-                form.__name__,
-                ", ".join(f"`{name}`" for name in names),
-                *("yes" if form in noises else "no" for noises in known.values()),
-            )
-        )
+        rules = [v.noise for e in REGISTRY.values() for v in e.variants if v.noise.form is form]
+        names = dict.fromkeys(f"`{rule.name}`" for rule in rules)
+        answers = ("yes" if form in noises else "no" for noises in known.values())
+        rows.append((form.__name__, ", ".join(names), *answers))
     return markdown(("form", "noises", *known), rows)
 
 
