@@ -320,7 +320,7 @@
       if (count) groups.set(String(starred), { count, alone, names: [...(groups.get(String(starred))?.names || []), label] });
     });
     const [first, ...rest] = [...groups.values()].sort((a, b) => b.count - a.count || b.alone - a.alone);
-    if (first.count === cases.length && first.names.length === labels.length) return [`No protocol is significantly better than another${where(first.count)}.`, note];
+    if (first.count === cases.length && first.names.length === labels.length) return [`All protocols are among the best${where(first.count)}.`, note];
     const said = ({ count, alone, names }) => `${listed(names)} ${names.length > 1 ? "are" : "is"} ${alone === count ? "best" : "among the best"}${where(count)}${alone && alone < count ? `, alone ${several ? "in" : "at"} ${inWords(alone)}` : ""}`;
     const more = rest.slice(0, 2).map(({ count, names }) => `${listed(names)}${where(count).replace(/ of .*/, "")}`);
     const text = [said(first), ...(more.length ? [more.join(", ")] : [])].join("; ");
