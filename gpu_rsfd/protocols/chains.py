@@ -24,23 +24,32 @@ from gpu_rsfd.protocols.form import Bits, Chain, Keep, Noise
 from gpu_rsfd.protocols.noise import BLH, GRR, OLH, OUE, SUE, NoiseRule, keep_threshold
 from gpu_rsfd.tape import KEEP_ONE, ONE
 
+Floats = npt.NDArray[np.float64]
 Chained = Callable[[float, float, int], Chain]  # (e, e1, k)
 
 
-def loss(chain: Chain, k: int, reports: npt.ArrayLike = 1) -> npt.NDArray[np.float64]:
+def odds(chain: Chain, k: int, reports: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Logs of the likelihoods of m reports of one memo, of a value that all of them support and of one that none does.
+
+    They are relative to a value drawn at random, or with bits, of which each counts alone, to no value at all.
+    """
+    m, (p1, q1, p2, q2) = np.asarray(reports, np.float64), chain.steps(k)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        none, clear = (np.where(m > 0, m * np.log(x), 0.0) for x in (q2 / p2, (1 - p2) / (1 - q2)))
+        if isinstance(chain.memo, Bits):
+            (one, same), (two, other) = [(np.log(x), np.log1p(-x)) for x in (p1, q1)]
+            high = np.logaddexp(one, same + none) - np.logaddexp(two, other + none)
+            return high, np.logaddexp(one + clear, same) - np.logaddexp(two + clear, other)
+        size = chain.cells or k
+        share = np.log(p1 - q1) - np.log1p((size - 1) * np.exp(none))
+        high, low = (np.logaddexp(np.log(q1), x) + math.log(size) for x in (share, share + none))
+    return high, low
+
+
+def loss(chain: Chain, k: int, reports: npt.ArrayLike = 1) -> Floats:
     """What m reports of one memo lose: the worst log-likelihood ratio between two values; with no end of reports, e."""
-    m = np.asarray(reports, np.float64)
-    p1, q1, p2, q2 = chain.steps(k)
-    unary = isinstance(chain.memo, Bits)
-    if q1 == 0:  # nothing is remembered: losses add up
-        return m * (math.log(p2 / q2) + (math.log((1 - q2) / (1 - p2)) if unary else 0.0))
-    seen = (q2 / p2) ** m  # of a value that no report speaks for, relative to one that all of them do
-    if not unary:
-        others = (chain.cells or k) - 2
-        return np.log((p1 + (others + 1) * q1 * seen) / (q1 + (p1 + others * q1) * seen))
-    clear = ((1 - p2) / (1 - q2)) ** m
-    ratios = [(p1 * x + (1 - p1) * y) / (q1 * x + (1 - q1) * y) for x, y in ((1.0, seen), (clear, 1.0))]
-    return np.log(ratios[0] / ratios[1])
+    high, low = odds(chain, k, reports)
+    return high - low
 
 
 def flat(chain: Chain, k: int) -> Keep | Bits:
