@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ROUNDS = 12  # where neither the command nor the data say how many
 STATISTICS = ("mean", "p50", "p90", "max")  # of users
 LEDGER, HITS = ("spent", "spent_published", "spent_any"), ("sampled_success", "value_success", "claim_success")
-SEEN_BYTES, LEDGER_USERS = 1 << 26, 1 << 14  # what an attacker has seen of some users; users who are looked at together
+SEEN_BYTES, LEDGER_USERS = 1 << 23, 1 << 14  # what an attacker has seen of some users; users who are looked at together
 SHOWN, AFTER = STORED.index(DEFAULT), f"; {DEFAULT}"
 
 
