@@ -4,7 +4,7 @@ The reports of one held value are a block; how often each value was supported in
 values change, and takes the values of different blocks as independent.  That they are distinct tells real values from
 independent fakes: he uses it for values that are sent as they are, exactly if the marginals are uniform.
 
-    seen = Seen(recipe, k, users, rounds, fakes)               # of an attribute of some users, under one recipe
+    seen = Seen(recipe, fakes, k, users, rounds)               # of an attribute of some users, under one recipe
     look = seen.add(f, block, report)                          # round by round; `block`: the round that began it
     right([looks of all attributes], marginals, recipe.unsampled, sampled, codes)
 """
@@ -46,7 +46,7 @@ def _total(x: Floats) -> Any:
 class Seen:
     """The blocks of an attribute of some users, under one recipe, whose noise is a `Chain`."""
 
-    def __init__(self, recipe: Recipe, k: int, users: int, rounds: int, fakes: str = "memo", cells: Any = None) -> None:
+    def __init__(self, recipe: Recipe, fakes: str, k: int, users: int, rounds: int, cells: Any = None) -> None:
         """`cells`: [value, user], of each value, if there are hash cells; a report is then a cell."""
         self.recipe, self.k, self.fakes, self.cells = recipe, k, fakes, None if cells is None else cells.T
         self.chain: Any = recipe.noise
