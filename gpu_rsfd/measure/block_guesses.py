@@ -49,8 +49,8 @@ class Seen:
     def __init__(self, recipe: Recipe, fakes: str, k: int, users: int, rounds: int, cells: Any = None) -> None:
         """`cells`: [value, user], of each value, if there are hash cells; a report is then a cell."""
         self.recipe, self.k, self.fakes, self.cells = recipe, k, fakes, None if cells is None else cells.T
-        self.chain: Any = recipe.noise
-        self.size, self.everyone = self.chain.cells or k, np.arange(users)
+        chain: Any = recipe.noise
+        self.chain, self.size, self.everyone = chain, chain.cells or k, np.arange(users)
         self.counts = np.zeros((users, rounds, self.size), np.min_scalar_type(rounds))
         self.length = np.zeros((users, rounds), np.int64)
         self.real = np.zeros((users, rounds))  # log P(block | sampled)

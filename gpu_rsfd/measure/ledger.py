@@ -128,7 +128,8 @@ def _products(m: Mechanism, held: Counts, fakes: str) -> list[Floats]:
     """Logs of the likelihoods of all blocks, relative to a fake: of a value that they support, of one that they speak
     against, and the smallest of a value that both users share.
     """
-    reports, noise, others = np.arange(held.shape[1] + 1), m.recipe.noise, m.recipe.unsampled
+    noise: Any = m.recipe.noise
+    reports, others = np.arange(held.shape[1] + 1), m.recipe.unsampled
     high, low = odds(noise, m.k, reports)
     fake, shared = np.zeros(len(reports)), low  # with memos like those of real values, of no value or any
     with np.errstate(divide="ignore"):
@@ -146,7 +147,7 @@ def _steps(table: Floats) -> Floats:
     return np.where(np.isinf(table[:-1]), 0.0, table[1:] - np.where(np.isinf(table[:-1]), 0.0, table[:-1]))
 
 
-def _fresh(m: Mechanism, reports: Counts) -> tuple[Floats, Floats]:
+def _fresh(m: Mechanism, reports: Counts) -> tuple[Any, Any]:
     """Of fakes drawn anew in each round.  Randomised ones count as if every user knew which are fakes."""
     noise: Any = m.recipe.noise
     k, (p1, q1, p2, q2) = m.k, noise.steps(m.k)

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from gpu_rsfd.measure.reports import Chunk
 from gpu_rsfd.planning import AttributePlan
-from gpu_rsfd.protocols import Bits, Keep, Recipe, Unsampled
-from gpu_rsfd.tape import CHOICE, FAKES, MEMO, Words, fake_values, halves, keep_draw, scale
+from gpu_rsfd.protocols import Recipe, Unsampled
+from gpu_rsfd.tape import CHOICE, FAKES, MEMO, Uniforms, Words, fake_values, halves, keep_draw, scale
 
 AT_ONCE, ROWS_AT_ONCE = 1 << 17, 1 << 21  # values x users that stay in the cache; words that are drawn together
 FAKING = ("memo", "independent", "fixed", "fresh")  # how RS+FD makes what is sent for attributes not sampled
@@ -61,10 +61,8 @@ class Attribute:
         self.chunk, self.sampling, self.senders = chunk, sampling, senders
         self.j, self.k, self.offset = plan.index, plan.k, plan.offset
         self.everyone = np.arange(chunk.start, chunk.stop, dtype=np.uint64)
-        self.unary = [i for i, sender in enumerate(senders) if isinstance(sender.noise.memo, Bits)]
-        kinds = {sender.rows: 1 for sender in senders}
-        kinds |= {senders[i].rows: FIRST_BIT + (self.k + 1) // 2 for i in self.unary}
-        self.held = {kind: Held(self, count) for kind, count in kinds.items()}
+        kinds = sorted((sender.rows, sender.noise.memo.unary) for sender in senders)
+        self.held = {rows: Held(self, unary) for rows, unary in kinds}  # with bits if any of them sends bits
         self.cells = {g: self._hashes(g) for g in {sender.noise.cells for sender in senders} if g}
 
     def _keys(self, stream: int) -> Words:
@@ -89,21 +87,26 @@ class Attribute:
         at a time, or as many as stay in the cache.  For Smp also what those would send who did not sample it.
         """
         chunk, users = self.chunk, np.arange(len(self.everyone))
+        step = at_once or max(1, AT_ONCE // len(users))
         for r in range(rounds):
             codes = chunk.codes(self.j, r).astype(np.int64)
             mine = chunk.sampled_at(r if self.sampling == "fresh" else 0) == self.j
             own = {g: self.cells[g][codes, users] if g else codes for _, g in self.held}
             for (style, g), held in self.held.items():
                 held.hold(np.where(mine, own[g], own[g] if style == "held" else ONCE + r * (style == "fresh")))
-            encoded = [self._encoded(s, own[s.noise.cells], mine) for s in self.senders]
-            words = chunk.tape.value(self.j, chunk.repetition, chunk.start, chunk.stop, r + 1)
-            for i, sender in enumerate(self.senders):
-                if isinstance(sender.noise.memo, Keep):
-                    yield r, sender, mine, slice(0, self.k), self._value(sender, encoded[i], mine, words)
-            step = at_once or max(1, AT_ONCE // len(users))
-            for start in range(0, self.k if self.unary else 0, step):
-                values = slice(start, min(start + step, self.k))
-                yield from ((r, sender, mine, values, bits) for sender, bits in self._bits(r, values, encoded))
+            words, unary = chunk.tape.value(self.j, chunk.repetition, chunk.start, chunk.stop, r + 1), []
+            for sender in self.senders:
+                encoded = self._encoded(sender, own[sender.noise.cells], mine)
+                if sender.noise.memo.unary:
+                    unary.append((sender, encoded))
+                else:
+                    yield r, sender, mine, slice(0, self.k), self._value(sender, encoded, mine, words)
+            for start in range(0, self.k if unary else 0, step):
+                some = range(start, min(start + step, self.k))
+                columns = range(self.offset + some.start, self.offset + some.stop)
+                now = chunk.tape.uniforms_of(columns, chunk.repetition, chunk.start, chunk.stop, r + 1)
+                for sender, encoded in unary:
+                    yield r, sender, mine, slice(some.start, some.stop), self._bits(sender, encoded, some, now)
 
     def _encoded(self, sender: Sender, own: Codes, mine: Flags) -> Codes:
         """The value or cell that each user encodes; -1 for none."""
@@ -125,35 +128,30 @@ class Attribute:
         memo = np.where(kept, encoded, scale(word, size))
         return np.where(keep_draw(words) < np.uint64(noise.second.threshold), memo, scale(words, size))
 
-    def _bits(self, r: int, values: slice, encoded: list[Codes]) -> Iterator[tuple[Sender, Flags]]:
-        chunk, columns = self.chunk, range(self.offset + values.start, self.offset + values.stop)
-        now = chunk.tape.uniforms_of(columns, chunk.repetition, chunk.start, chunk.stop, r + 1)
-        for i in self.unary:
-            sender = self.senders[i]
-            noise, held = sender.noise, self.held[sender.rows].uniforms[values]
-            who = np.flatnonzero((encoded[i] >= values.start) & (encoded[i] < values.stop))
-            at = encoded[i][who] - values.start, who
-            memo = held < np.uint32(noise.memo.tq)
-            memo[at] = held[at] < np.uint32(noise.memo.tp)
-            memo &= now < np.uint32(noise.second.tp)
-            memo |= now < np.uint32(noise.second.tq)
-            yield sender, memo
+    def _bits(self, sender: Sender, encoded: Codes, values: range, now: Uniforms) -> Flags:
+        noise, held = sender.noise, self.held[sender.rows].uniforms[values.start : values.stop]
+        who = np.flatnonzero((encoded >= values.start) & (encoded < values.stop))
+        at = encoded[who] - values.start, who
+        memo = held < np.uint32(noise.memo.tq)
+        memo[at] = held[at] < np.uint32(noise.memo.tp)
+        return memo & (now < np.uint32(noise.second.tp)) | (now < np.uint32(noise.second.tq))
 
 
 class Held:
-    """What users remember of an attribute: so many words of the rows of MEMO of what they hold, or fake, now."""
+    """What users remember of an attribute: the rows of MEMO of the values that they hold, or fake, now."""
 
-    def __init__(self, attribute: Attribute, count: int) -> None:
-        self.attribute, self.count, users = attribute, count, len(attribute.everyone)
+    def __init__(self, attribute: Attribute, bits: bool) -> None:
+        self.attribute, users = attribute, len(attribute.everyone)
         self.row, self.word = np.full(users, -1), np.zeros(users, np.uint64)
-        self.uniforms = np.empty((attribute.k if count > 1 else 0, users), np.uint32)
+        self.uniforms = np.empty((attribute.k, users) if bits else (0, users), np.uint32)
 
     def hold(self, row: Codes) -> None:
         """Draws the rows of those whose row is another one now."""
         a, changed = self.attribute, np.flatnonzero(row != self.row)
-        self.row, step = row, max(1, ROWS_AT_ONCE // self.count)
+        count = FIRST_BIT + (a.k + 1) // 2 if len(self.uniforms) else 1
+        self.row, step = row, max(1, ROWS_AT_ONCE // count)
         for some in (changed[i : i + step] for i in range(0, len(changed), step)):
             places = np.uint64(a.j << 32) + row[some].astype(np.uint64)
-            words = a.chunk.tape.at(MEMO, a.everyone[some], a.chunk.repetition, places, self.count)
+            words = a.chunk.tape.at(MEMO, a.everyone[some], a.chunk.repetition, places, count)
             self.word[some] = words[:, 0]
             self.uniforms[:, some] = (halves(words[:, FIRST_BIT:], len(self.uniforms)) >> np.uint64(8)).T

@@ -96,7 +96,7 @@ class Rounds(Measurement):
         "gpu-rsfd rounds --dataset nursery --protocol 'rsfd-l-*' --first-report 0.3 --fakes memo,fresh --attack",
     )
 
-    guarantee: ClassVar[str]  # of the run
+    spec: ClassVar[Spec]  # of the run
     ledgers: ClassVar[dict[Any, Any]]  # what users have spent, by cell
     faking: ClassVar[list[str]]  # how fakes are made, for each that is compared
 
@@ -109,7 +109,7 @@ class Rounds(Measurement):
             raise InputError(f"fakes={','.join(self.fakes)} needs --memo on: fakes are fresh if nothing is remembered")
         known = [data.rounds for data in datasets if isinstance(data, EvolvingDataset)]
         made = replace(self, rounds=self.rounds or min(known, default=ROUNDS))
-        vars(made).update(guarantee=spec.guarantee, ledgers={}, faking=self.fakes if self.memo == "on" else ["fresh"])
+        vars(made).update(spec=spec, ledgers={}, faking=self.fakes if self.memo == "on" else ["fresh"])
         plans = [plan_for(spec, data, self.memo == "on") for data in datasets]
         others = [ms[0][0].recipe.unsampled for ms in plans[0].mechanisms]
         if self.fakes != ["memo"] and not any(each.hides for each in others):
@@ -129,15 +129,11 @@ class Rounds(Measurement):
         return data
 
     def recorded(self) -> Mapping[str, tuple[str, ...]]:
+        arrays: dict[str, tuple[str, ...]] = {"mse": ("round", "postprocess"), "mse_mean": ("postprocess",)}
+        arrays |= dict.fromkeys(LEDGER, ("round", "statistic")) | dict.fromkeys(HITS if self.attack else (), ("round",))
+        arrays |= {"counts": ("round", "value")} if self.keep == "counts" else {}
         each = ("fakes",) if len(self.fakes) > 1 else ()
-        arrays: dict[str, tuple[str, ...]] = {
-            "reporters": ("round", "attribute"),
-            "mse": (*each, "round", "postprocess"),
-            "mse_mean": (*each, "postprocess"),
-        }
-        arrays |= dict.fromkeys(LEDGER, (*each, "round", "statistic"))
-        arrays |= dict.fromkeys(HITS if self.attack else (), (*each, "round"))
-        return arrays | ({"counts": (*each, "round", "value")} if self.keep == "counts" else {})
+        return {"reporters": ("round", "attribute"), **{name: (*each, *dims) for name, dims in arrays.items()}}
 
     def coords(self) -> Mapping[str, Sequence[Any]]:
         own = {"postprocess": STORED, "statistic": STATISTICS, "fakes": self.fakes}
@@ -154,50 +150,50 @@ class Rounds(Measurement):
         return found._replace(columns=columns, about=about)
 
     def measure(self, view: View) -> Mapping[str, Any]:
-        data = view.data = self._evolving(view.data)
-        drawn = view.sampler == "marginals"
-        counts, reporters, hits = self._drawn(view, data) if drawn else self._simulated(view, data)
-        mse = np.empty((*counts.shape[:-1], len(STORED)))  # [protocol, epsilon, repetition, fakes, round, …]
-        of_mean = np.full((*counts.shape[:4], len(STORED)), np.nan)
-        truth = [data.frequencies_at(r) for r in range(self.rounds)]
-        for f, r in np.ndindex(counts.shape[3:5]):
-            mse[:, :, :, f, r] = errors_of(view.plan, truth[r], counts[:, :, :, f, r], reporters[:, :, :, r])
-        for f in range(0 if drawn else len(self.fakes)):  # drawn rounds are independent of each other: not in truth
-            together = counts[:, :, :, f].mean(axis=3), reporters.mean(axis=3)
-            of_mean[:, :, :, f] = errors_of(view.plan, np.mean(truth, axis=0), *together)
-        ledgers = np.empty((len(LEDGER), *mse.shape[:-1], len(STATISTICS)))
-        for p, e, f in np.ndindex(*counts.shape[:2], len(self.fakes)):
-            ledgers[:, p, e, :, f] = self._ledger(view, data, p, e, f)[:, None]
-        made = {"counts": counts, "mse": mse, "mse_mean": of_mean, **dict(zip(LEDGER, ledgers, strict=True)), **hits}
-        if len(self.fakes) == 1:
-            made = {name: made[name][:, :, :, 0] for name in self.recorded() if name in made}
-        return {name: array for name, array in {**made, "reporters": reporters}.items() if name in self.recorded()}
+        data: Any = view.data
+        drawn, ways = self.spec.sampler == "marginals", range(len(self.fakes))
+        counts, reporters, made = self._drawn(view, data) if drawn else self._simulated(view, data)
 
-    def _ledger(self, view: View, data: EvolvingDataset, p: int, e: int, f: int) -> Any:
+        def errors(truth: Any, counts: Any, reporters: Any) -> Any:
+            return np.stack([errors_of(view.plan, truth, counts[:, :, :, f], reporters) for f in ways], axis=3)
+
+        truth = data.counts_of_rounds[: self.rounds] / data.n
+        each = [errors(truth[r], counts[..., r, :], reporters[..., r, :]) for r in range(self.rounds)]
+        made |= {"counts": counts, "mse": np.stack(each, axis=4)}
+        made["mse_mean"] = errors(truth.mean(axis=0), counts.mean(axis=4), reporters.mean(axis=3))
+        if drawn:  # rounds are independent of each other: not in truth
+            made["mse_mean"][:] = np.nan
+        ledgers = np.array([self._ledger(view, *cell) for cell in np.ndindex(*counts.shape[:2], len(ways))])
+        ledgers = ledgers.reshape(*counts.shape[:2], 1, len(ways), *ledgers.shape[1:]).repeat(counts.shape[2], axis=2)
+        made |= {name: ledgers[..., i, :, :] for i, name in enumerate(LEDGER)}
+        if len(ways) == 1:
+            made = {name: array[:, :, :, 0] for name, array in made.items()}
+        made["reporters"] = reporters
+        return {name: made[name] for name in self.recorded()}
+
+    def _ledger(self, view: View, p: int, e: int, f: int) -> Any:
         """[what is counted, round, statistic]: what users have spent."""
+        data: Any = view.data
         key = data.name, view.protocols[p], view.epsilons[e], f
         if data.name not in self.ledgers:
             self.ledgers[data.name] = list(_held(data, self.rounds))
         if key not in self.ledgers:
-            ms, how = view.plan.mechanisms[p][e], (self.guarantee, self.faking[f], self.sampling)
-            parts = [spent(ms, held, *how) for held in self.ledgers[data.name]]
-            found = np.full((len(LEDGER), self.rounds, len(STATISTICS)), np.nan)
-            for table, part in zip(found, zip(*parts, strict=True), strict=bool(parts)):
-                each = np.concatenate(part)  # [user, round]
-                quantiles = np.quantile(each, (0.5, 0.9, 1), axis=0, method="nearest")
-                table[:] = np.stack([each.mean(axis=0), *quantiles], axis=-1)
-            self.ledgers[key] = found
+            how = self.spec.guarantee, self.faking[f], self.sampling
+            parts = [spent(view.plan.mechanisms[p][e], held, *how) for held in self.ledgers[data.name]]
+            each = [np.concatenate(users) for users in zip(*parts, strict=True)]  # [user, round]
+            each = each or [np.full((1, self.rounds), np.nan)] * len(LEDGER)  # no user is known
+            found = [[x.mean(axis=0), *np.quantile(x, (0.5, 0.9, 1), axis=0, method="nearest")] for x in each]
+            self.ledgers[key] = np.swapaxes(found, 1, 2)
         return self.ledgers[key]
 
     def _drawn(self, view: View, data: EvolvingDataset) -> tuple[Any, Any, dict[str, Any]]:
         """Counts [protocol, epsilon, repetition, fakes, round, value] and reporters from their distribution."""
-        each = [view.counts_at(data.counted_at(r)) for r in range(self.rounds)]
+        each = [view.counts(data.counted_at(r) if r else None) for r in range(self.rounds)]
         counts, reporters = (np.stack(arrays, axis=3) for arrays in zip(*each, strict=True))
         return np.repeat(counts[:, :, :, None], len(self.fakes), axis=3), reporters, {}
 
     def _simulated(self, view: View, data: EvolvingDataset) -> tuple[Any, Any, dict[str, Any]]:
         """The same from every user's reports, and the shares of right guesses."""
-        view.check_backend(self.backends)
         plan, known = view.plan, [data.frequencies_at(r) for r in range(self.rounds)]
         sampled, *tables, hits = view.sums(partial(_counted, self.sampling, self.faking, self.attack, known))
         shape = len(view.repetitions), len(self.faking), self.rounds
