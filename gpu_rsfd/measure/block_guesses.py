@@ -20,10 +20,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.measure.guesses import TIE
 from gpu_rsfd.protocols import Recipe, Unsampled, prior_frequencies
-
-Floats = npt.NDArray[np.float64]
-LEAST = 1e-300  # stands for the probability 0
-LARGEST = 700.0  # odds, as logs: e^709 overflows
+from gpu_rsfd.protocols.chains import LEAST, Floats, log, of_bit
 
 
 class Look(NamedTuple):
@@ -31,10 +28,6 @@ class Look(NamedTuple):
 
     likely: Floats  # [user, value]: P(the current value | reports), if the attribute is the sampled one
     evidence: Floats  # [user]: P(reports | sampled) / P(reports | not sampled)
-
-
-def _log(x: Any) -> Any:
-    return np.log(np.maximum(x, LEAST))
 
 
 def _total(x: Floats) -> Any:
@@ -55,12 +48,11 @@ class Seen:
         self.length = np.zeros((users, rounds), np.int64)
         self.real = np.zeros((users, rounds))  # log P(block | sampled)
         self.fake = np.zeros((users, rounds))  # log P(block | not sampled)
-        p1, q1, p2, q2 = self.chain.steps(k)
-        self.ratio = min(math.log(p2) - _log(q2), LARGEST)
-        if self.chain.memo.unary:
+        _, _, p2, q2 = chain.steps(k)
+        self.ratio = math.log(p2) - log(q2)
+        if chain.memo.unary:
             m, n = np.ogrid[: rounds + 1, : rounds + 1]
-            set_, clear = (n * _log(x) + np.maximum(m - n, 0) * _log(1 - x) for x in (p2, q2))
-            own, self.other = (np.logaddexp(_log(x) + set_, _log(1 - x) + clear) for x in (p1, q1))
+            own, self.other = of_bit(chain, k, n, np.maximum(m, n))
             self.own = own - self.other  # [m, n]: of a bit that was set n times in m reports, held against not held
 
     def add(self, f: Floats, block: npt.NDArray[Any], report: npt.NDArray[Any]) -> Look:
@@ -71,7 +63,7 @@ class Seen:
         self.length[here] += 1
         counts, length = self.counts[here], self.length[here]
         given, everything = self._said(counts, length)
-        likely = _log(f) + (given if self.cells is None else np.take_along_axis(given, self.cells, 1))
+        likely = log(f) + (given if self.cells is None else np.take_along_axis(given, self.cells, 1))
         total = _total(likely)
         self.real[here] = total + everything
         if not self.recipe.unsampled.hides:
@@ -96,14 +88,14 @@ class Seen:
         n = counts * self.ratio
         most = n.max(axis=1, keepdims=True)
         w = np.exp(n - most)
-        return _log(q1 * w.sum(axis=1, keepdims=True) + (p1 - q1) * w), most[:, 0]
+        return log(q1 * w.sum(axis=1, keepdims=True) + (p1 - q1) * w), most[:, 0]
 
     def _faked(self, counts: Any, m: Any) -> Floats:
         """log P(block | the memo of a fake)."""
         given, everything = self._said(counts, m)
         if self.recipe.unsampled is Unsampled.ZERO:
             return everything
-        return everything + _total(given + _log(prior_frequencies(self.recipe.prior, self.k)))
+        return everything + _total(given + log(prior_frequencies(self.recipe.prior, self.k)))
 
     def _distinct(self) -> Floats:
         """Real values are distinct, independent fakes need not be: the mean of the likelihood over all injections.
@@ -125,7 +117,7 @@ class Seen:
             sums[1:] += sums[:-1] * top
         s = np.arange(len(sums))
         weight = np.where(s <= self.k, np.cumprod(np.where(s, self.k / np.maximum(self.k + 1 - s, 1), 1.0)), 0.0)
-        return _log(weight @ sums) - np.log1p(r).sum(axis=1)
+        return log(weight @ sums) - np.log1p(r).sum(axis=1)
 
 
 def right(

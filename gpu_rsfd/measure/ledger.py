@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.protocols import Chain, Mechanism, Unsampled, prior_frequencies
-from gpu_rsfd.protocols.chains import Floats, loss, odds
+from gpu_rsfd.protocols.chains import Floats, loss, odds, of_bit
 from gpu_rsfd.protocols.form import Bits
 
 Counts = npt.NDArray[np.integer[Any]]
@@ -157,11 +157,10 @@ def _fresh(m: Mechanism, reports: Counts) -> tuple[Any, Any]:
         rho, scale = math.log(p2 / q2), reports * math.log(k * q2)
         shared = np.array([_evenly(int(n), rho, p1, q1, k) for n in reports])
         return math.log(k) - np.logaddexp(reports * rho, math.log(k - 1)) - scale, shared + scale
-    fake, shared = np.zeros((2, len(reports)))
+    fake, shared, q = *np.zeros((2, len(reports))), noise.q(k)
     for n in reports[1:]:
-        ones, q = np.arange(n + 1), q2 + q1 * (p2 - q2)
-        set_, clear = (ones * math.log(x / q) + (n - ones) * math.log((1 - x) / (1 - q)) for x in (p2, q2))
-        own, other = (np.logaddexp(np.log(x) + set_, np.log1p(-x) + clear) for x in (p1, q1))
+        ones = np.arange(n + 1)
+        own, other = of_bit(noise, k, ones, n) - ones * math.log(q) - (n - ones) * math.log(1 - q)
         fake[n] = -other[n] - other[0] - (k - 2) * other.max()
         shared[n] = own.min() + (k - 1) * other.min()
     return fake, shared
