@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.protocols import Chain, Mechanism, Unsampled, prior_frequencies
-from gpu_rsfd.protocols.chains import Floats, loss, odds, of_bit
+from gpu_rsfd.protocols.chains import Floats, log, loss, odds, of_bit
 from gpu_rsfd.protocols.form import Bits
 
 Counts = npt.NDArray[np.integer[Any]]
@@ -80,13 +80,10 @@ def _summed(chain: Chain, k: int, held: Counts) -> Floats:
         return np.cumsum(np.diff(losses)[held - 1], axis=1)
     # g E[L(M)], M = the sum of m_v over the values that fall into a cell: by the generating function of M
     radius = math.exp(-SHRINK / (most + 1))  # inside the unit circle no factor is 0
-    z = radius * np.exp(2j * np.pi * np.arange((most + 1) // 2 + 1) / (most + 1))
+    z = radius * np.exp(2j * np.pi * np.arange(most + 1) / (most + 1))
     powers = z[:, None] ** np.arange(most + 1)
     factors = 1 - 1 / g + powers / g
-    weights = (losses / powers).sum(axis=1) / (most + 1)  # of each point, and of the one on the other side
-    weights[1:] *= 2
-    if most % 2:  # the last point is its own
-        weights[-1] /= 2
+    weights = (losses / powers).sum(axis=1) / (most + 1)
     out = np.zeros(held.shape)
     for factor, weight in zip(factors[:, 1:] / factors[:, :-1], weights, strict=True):
         out += (weight * np.cumprod(factor[held - 1], axis=1)).real
@@ -139,12 +136,7 @@ def _products(m: Mechanism, held: Counts, fakes: str) -> list[Floats]:
             least = float(prior_frequencies(m.recipe.prior, m.k).min())
             fake, many = (np.logaddexp(low + np.log1p(-x), high + np.log(x)) for x in (least, 1 - least))
             shared = low - many
-    return [np.cumsum(_steps(table)[held - 1], axis=1) for table in (high - fake, low - fake, shared)]
-
-
-def _steps(table: Floats) -> Floats:
-    """What each report adds; nothing more to what is already endless."""
-    return np.where(np.isinf(table[:-1]), 0.0, table[1:] - np.where(np.isinf(table[:-1]), 0.0, table[:-1]))
+    return [np.cumsum(np.diff(table)[held - 1], axis=1) for table in (high - fake, low - fake, shared)]
 
 
 def _fresh(m: Mechanism, reports: Counts) -> tuple[Any, Any]:
@@ -152,7 +144,7 @@ def _fresh(m: Mechanism, reports: Counts) -> tuple[Any, Any]:
     noise: Any = m.recipe.noise
     k, (p1, q1, p2, q2) = m.k, noise.steps(m.k)
     if q2 == 0 or (m.recipe.unary and m.recipe.unsampled is Unsampled.FAKE):
-        return 0.0 * reports, np.where(reports > 0, -np.inf, 0.0)
+        return 0.0 * reports, log(0.0) * reports
     if not m.recipe.unary:
         rho, scale = math.log(p2 / q2), reports * math.log(k * q2)
         shared = np.array([_evenly(int(n), rho, p1, q1, k) for n in reports])
@@ -170,5 +162,5 @@ def _evenly(n: int, rho: float, p1: float, q1: float, k: int) -> float:
     """The log of the least likelihood of a value: s reports of it, the others spread evenly over the other values."""
     s = np.arange(n + 1)
     times, more = np.divmod(n - s, k - 1)
-    others = np.logaddexp(np.log(more) + (times + 1) * rho, np.log(k - 1 - more) + times * rho)
+    others = np.logaddexp(log(more) + (times + 1) * rho, log(k - 1 - more) + times * rho)
     return float(np.logaddexp(np.log(q1) + np.logaddexp(others, s * rho), np.log(p1 - q1) + s * rho).min())

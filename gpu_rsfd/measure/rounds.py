@@ -202,7 +202,8 @@ class Rounds(Measurement):
         shares = hits.reshape(shape[0], *counts.shape[:2], -1, self.rounds, 3) / (data.n * np.array([1, data.d, 1]))
         shares = np.moveaxis(shares, 0, 2)
         shares[~np.array(plan.samples), ..., 0] = np.nan
-        return counts, plan.reporters(data.n, sampled), {name: shares[..., i] for i, name in enumerate(HITS)}
+        guesses = {name: shares[..., i] for i, name in enumerate(HITS if self.attack else ())}
+        return counts, plan.reporters(data.n, sampled), guesses
 
 
 def _counted(sampling: str, fakes: Sequence[str], attack: bool, known: list[Any], chunk: Chunk) -> Any:
