@@ -181,7 +181,7 @@ def report_chunks(
     users: int | None = None,
     guarantee: str | None = None,
 ) -> Iterator[ReportChunk]:
-    """For simulation only: what each user sends in one repetition, some users at a time.
+    """What each user sends in one repetition, some users at a time; for simulation only.
 
     These are the reports of `reports`, bit by bit, for data sets of any size and much faster: for your own attacks and
     estimators.

@@ -187,12 +187,22 @@ class PrivacySettings:
     """Settings of all protocols of a run, besides epsilon.
 
     `Spec.settings_for` makes them for a data set.
+
+    Attributes
+    ----------
+    first_report : float
+        Share of epsilon that the first report of a longitudinal protocol spends.
+    priors : tuple, optional
+        Integer thresholds of the distribution of each attribute's fake values.  Default: uniform.
+    guarantee : {'paper', 'user', 'attribute'}
+        What epsilon bounds.
+    memo : bool or None
+        Over rounds, whether users remember what they randomised; None for one report.
     """
 
-    first_report: float = 0.5  # longitudinal protocols: the share of epsilon that the first report loses
-    priors: tuple[Thresholds | None, ...] | None = None  # of fake values, per attribute; None: uniform
-    guarantee: str = "paper"  # what epsilon bounds: budgets.GUARANTEES
-    # longitudinal protocols, over rounds: both steps (True), or fresh noise in each round (False); None: one report
+    first_report: float = 0.5
+    priors: tuple[Thresholds | None, ...] | None = None
+    guarantee: str = "paper"
     memo: bool | None = None
 
     def under(self, guarantee: str | None) -> PrivacySettings:

@@ -245,8 +245,8 @@ def attack(data: Any, spec: Spec | None = None, **options: Any) -> Any:
 
     Parameters
     ----------
-    data : Dataset, str, path, or (with `output`) a list of them
-        As in `simulate`.
+    data : Dataset, str, path, data frame, or a list of them
+        As in `simulate`; several need `output`.
     spec : Spec, optional
         What to run.  Fields that are given as keywords replace its own.
     output, overwrite, backend, workers, devices, save_every, part, cluster, progress, reporter
@@ -268,8 +268,8 @@ def rounds(data: Any, spec: Spec | None = None, **options: Any) -> Any:
 
     Parameters
     ----------
-    data : Dataset, str, path, or (with `output`) a list of them
-        As in `simulate`; users of an `EvolvingDataset` hold other values in later rounds.
+    data : Dataset, str, path, data frame, or a list of them
+        As in `simulate`; several need `output`.  Users of an `EvolvingDataset` hold other values in later rounds.
     spec : Spec, optional
         What to run.  Fields that are given as keywords replace its own.
     output, overwrite, backend, workers, devices, save_every, part, cluster, progress, reporter
