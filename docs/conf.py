@@ -154,10 +154,17 @@ def linked(_app: Any, document: Any) -> None:
 
 
 def unbroken(_app: Any, document: Any) -> None:
-    """A number and its % sign stay on one line."""
+    """Stay on one line: a number and its % sign, its ± or the letter that equals it; a formula and its full stop."""
     for node in list(document.findall(nodes.Text)):
-        if " %" in node and not isinstance(node.parent, (nodes.literal, nodes.FixedTextElement)):
-            node.parent.replace(node, nodes.Text(re.sub(r"(?<=\d) (?=%)", "\N{NO-BREAK SPACE}", node)))
+        if not isinstance(node.parent, (nodes.literal, nodes.FixedTextElement)):
+            text = re.sub(r"(?<=\d) (?=%)|(?<=[=±]) (?=\d)|(?<=\b\w) (?== \d)", "\N{NO-BREAK SPACE}", node)
+            if text != node:
+                node.parent.replace(node, nodes.Text(text))
+    for node in list(document.findall(nodes.math)):
+        after = node.next_node(descend=False, siblings=True)
+        if isinstance(after, nodes.Text) and (mark := re.match("[.,;:)]+", after)):
+            after.parent.replace(after, nodes.Text(after[mark.end() :]))
+            node.replace_self(nodes.inline("", "", node.deepcopy(), nodes.Text(mark[0]), classes=["kept"]))
 
 
 def _within(node: Any, kind: type) -> bool:
@@ -176,6 +183,7 @@ class Lines(HtmlFormatter):  # type: ignore[type-arg]
     def _line(self, text: str) -> str:
         plain = re.sub("<[^>]*>", "", text)
         hang = len(plain) - len(plain.lstrip(" ")) + 4
+        text = re.sub(r"(?<![\w-])--\w[\w-]*", r'<span class="option">\g<0></span>', text)  # not broken after a hyphen
         return f'<span class="line" style="--hang: {hang}ch">{text}</span>'
 
 

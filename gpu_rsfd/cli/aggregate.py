@@ -46,7 +46,7 @@ FILES = "A collection (.json) or states (.state), and files of reports; - is sta
 )
 @with_options("aggregate", *COUNT, *OUT)
 def aggregate(files: Annotated[list[str], typer.Argument(help=FILES, metavar="FILE…")], **how: Any) -> None:
-    """Estimate the shares of a collection from its reports; lines that are not of it are left out."""
+    """Estimate the shares of a collection from its reports; all other lines are left out."""
     from rich import progress
     from rich.console import Console
 

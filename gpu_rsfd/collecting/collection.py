@@ -248,7 +248,8 @@ class Client:
 
     Examples
     --------
-    >>> asked = gpu_rsfd.collection({"sex": ["female", "male"], "age": "0:18:65:120"}, "smp-grr", 1.0)
+    >>> columns = {"sex": ["female", "male"], "age": "0:18:65:120"}
+    >>> asked = gpu_rsfd.collection(columns, "smp-grr", 1.0)
     >>> report = gpu_rsfd.Client(asked).randomise({"sex": "female", "age": 41})
     >>> sorted(report)
     ['collection', 'report']
@@ -317,7 +318,8 @@ def collection(
 
     Examples
     --------
-    >>> asked = gpu_rsfd.collection({"sex": ["female", "male"], "age": "0:18:65:120"}, "smp-grr", 1.0, missing="none")
+    >>> columns = {"sex": ["female", "male"], "age": "0:18:65:120"}
+    >>> asked = gpu_rsfd.collection(columns, "smp-grr", 1.0, missing="none")
     >>> [column.labels for column in asked.columns]
     [('female', 'male', 'none'), ('[0, 18)', '[18, 65)', '[65, 120]', 'none')]
     """

@@ -203,7 +203,8 @@ def report_chunks(
     Examples
     --------
     >>> data = gpu_rsfd.SyntheticDataset(100, (3, 4))
-    >>> [(chunk.start, chunk.stop) for chunk in gpu_rsfd.report_chunks(data, "rsfd-grr", 1.0, users=64)]
+    >>> chunks = gpu_rsfd.report_chunks(data, "rsfd-grr", 1.0, users=64)
+    >>> [(chunk.start, chunk.stop) for chunk in chunks]
     [(0, 64), (64, 100)]
     """
     check_assignment(assignment)

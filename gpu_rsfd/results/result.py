@@ -108,8 +108,8 @@ class Viewed:
         Parameters
         ----------
         per : {"cell", "repetition", "attribute", "value"}
-            What has a row: data set, protocol and epsilon alone, or each of these beside.  A value of one's own table
-            that fewer than 10 users hold has no numbers; `Results.min_count` can be changed.
+            What a row is: a data set, protocol and epsilon, or one of these as well.  A value of one's own table that
+            fewer than 10 users hold has no numbers; `Results.min_count` can be changed.
         postprocess, metric : str or callable, or list of them
             As for `Result.error`.
         """

@@ -16,7 +16,7 @@ from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Frequencies, Inference, Measurement, Rounds
-from gpu_rsfd.measure.base import check_measurement, options_of
+from gpu_rsfd.measure.base import check_measurement, options_of, used_by
 from gpu_rsfd.options import with_keywords
 from gpu_rsfd.results.estimate import errors_of
 from gpu_rsfd.results.result import Header, Result, Results
@@ -236,7 +236,7 @@ def sweep(
     return _measured(Frequencies, data, spec, {"output": output, **options})
 
 
-@with_keywords((*FIELDS, *options_of(Inference)), "attack", run)
+@with_keywords(used_by((*FIELDS, *options_of(Inference)), "attack", Inference), "attack", run)
 def attack(data: Any, spec: Spec | None = None, **options: Any) -> Any:
     """Simulate an attacker who knows the marginals and guesses sampled attributes and values from the reports.
 
@@ -262,7 +262,7 @@ def attack(data: Any, spec: Spec | None = None, **options: Any) -> Any:
     return _measured(Inference, data, spec, options)
 
 
-@with_keywords((*FIELDS, *options_of(Rounds)), "rounds", run)
+@with_keywords(used_by((*FIELDS, *options_of(Rounds)), "rounds", Rounds), "rounds", run)
 def rounds(data: Any, spec: Spec | None = None, **options: Any) -> Any:
     """Simulate a collection over rounds, in which users remember what they randomised (docs/rounds.md).
 

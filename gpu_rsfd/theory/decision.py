@@ -134,7 +134,8 @@ def plan(
     Examples
     --------
     >>> import gpu_rsfd
-    >>> found = gpu_rsfd.plan("nursery", epsilons=[1.0, 3.0], protocols=["rsfd-adp", "smp-adp"], attack=False)
+    >>> two = ["rsfd-adp", "smp-adp"]
+    >>> found = gpu_rsfd.plan("nursery", epsilons=[1.0, 3.0], protocols=two, attack=False)
     >>> [row.protocol for row in found if row.epsilon == 1.0]
     ['rsfd-adp', 'smp-adp']
     >>> found.decisions[0].label, found.decisions[0].epsilon
