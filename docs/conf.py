@@ -184,6 +184,7 @@ class Lines(HtmlFormatter):  # type: ignore[type-arg]
     def _line(self, text: str) -> str:
         plain = re.sub("<[^>]*>", "", text)
         hang = len(plain) - len(plain.lstrip(" ")) + 4
+        text = re.sub(r"(?<![\w-])--\w[\w-]*", r'<span class="option">\g<0></span>', text)  # not broken after a hyphen
         return f'<span class="line" style="--hang: {hang}ch">{text}</span>'
 
 

@@ -286,9 +286,8 @@ def mechanisms(
         names = ", ".join(name for name, other in REGISTRY.items() if other.memoised)
         raise InputError(f"{entry} has no second step, so it can't be collected in rounds; available: {names}")
     if entry.budget.by(settings.guarantee) is None:
-        shares = (1.0, settings.first_report) if entry.memoised else (1.0,)
-        found = [_largest_budget(entry, epsilon * a, sizes, priors, settings.guarantee) for a in shares]
-        e, spent = found[0], found[-1]
+        shares = 1.0, settings.first_report if entry.memoised else 1.0
+        e, spent = (_largest_budget(entry, epsilon * a, sizes, priors, settings.guarantee) for a in shares)
     else:
         e, spent = _budgets(entry, epsilon, d, settings)
     kinds = dict.fromkeys(zip(sizes, priors, strict=True))
@@ -298,9 +297,7 @@ def mechanisms(
 
 def _budgets(entry: Protocol, epsilon: float, d: int, settings: PrivacySettings) -> tuple[float, float]:
     """What an attribute's randomiser may spend, and what one report of it spends, which is amplified on its own."""
-    e, a = _budget(entry, epsilon, d, settings.guarantee), settings.first_report
-    if not entry.memoised:
-        return e, e
+    e, a = _budget(entry, epsilon, d, settings.guarantee), settings.first_report if entry.memoised else 1.0
     return e, e * a if entry.budget is not AMPLIFIED else _budget(entry, epsilon * a, d, settings.guarantee)
 
 

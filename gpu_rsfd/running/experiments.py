@@ -54,10 +54,15 @@ def engine_for(
 ) -> Any:
     """What does the work: this machine, or a Dask cluster."""
     noises = noises_of(attribute for plan in run.plans for attribute in plan.attributes)
+    what, asked = run.measurement, getattr(backend, "name", backend)
+    if what.backends and asked not in ("auto", *what.backends):
+        raise InputError(
+            f"backend={asked} can't be used in {what.command}; available: auto, {', '.join(what.backends)}"
+        )
     if cluster is None:
         engine = Local(backend, workers, devices, run.spec.sampler, noises)
         engine.say = say
-        if run.measurement.counts_first or run.measurement.backends:
+        if what.counts_first or run.spec.sampler != "users":
             engine.open()
         return engine
     if not isinstance(backend, str):
