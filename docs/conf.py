@@ -13,9 +13,10 @@ from typing import Any
 
 from docutils import nodes
 from latex2mathml.converter import convert
+from pygments.formatters import HtmlFormatter
 from sphinx import addnodes
+from sphinx.highlighting import PygmentsBridge
 
-from gpu_rsfd import __all__ as PUBLIC  # noqa: N812
 from gpu_rsfd import __version__
 
 HERE = Path(__file__).parent
@@ -33,7 +34,7 @@ myst_enable_extensions = ["dollarmath", "attrs_inline"]
 html_math_renderer = "mathml"  # which browsers draw by themselves: no script, nothing from a network
 napoleon_google_docstring = False
 napoleon_preprocess_types = True
-napoleon_use_rtype, napoleon_use_ivar = False, True
+napoleon_use_param, napoleon_use_rtype, napoleon_use_ivar = False, False, True
 html_theme = "furo"
 pygments_dark_style = "a11y-high-contrast-dark"
 html_static_path, html_css_files = ["static"], ["site.css"]
@@ -44,11 +45,16 @@ myst_heading_anchors = 4
 smartquotes_action = "q"  # quotation marks alone: --option has two hyphens
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
-autodoc_default_options = {"members": True, "undoc-members": False}
+autodoc_default_options = {"members": True}
+# Every documented name, without and with its module.
+DOCUMENTED = {
+    name.rpartition(".")[2]: name for name in re.findall(r":: ([\w.]+)", (HERE / "api.md").read_text("utf-8"))
+}
+SEPARATOR = "\u2063"  # instead of a blank, at which Sphinx would cut "n, d" into a type and a name
 MOVED = {  # links of files outside docs/ that are pages here
     "](docs/": "](",
     "![The page in dark](page-dark.png)": "",
-    "[examples](examples)": "[one](_generated/choose_a_protocol.md), [another](_generated/paper_figure.md)",
+    "[examples](examples)": "[](_generated/choose_a_protocol.md), [](_generated/paper_figure.md)",
     "](CONTRIBUTING.md": "](contributing.md",
     "](CHANGELOG.md": "](changelog.md",
     "](benchmarks/README.md": "](benchmarks.md",
@@ -62,21 +68,28 @@ def take_in(_app: Any, _page: str, source: list[str]) -> None:
         found = (HERE.parent / place[1]).read_text("utf-8")
         for old, new in MOVED.items():
             found = found.replace(old, new)
-        return found
+        return re.sub(r"(?<![\w`/])docs/([\w-]+\.md)", lambda page: _titled(page[1], page[0]), found)
 
     source[0] = re.sub(r"<<([\w/.]+)>>", text, source[0])
     both = r"\1{.only-light}![The page](page-dark.png){.only-dark}"
     source[0] = re.sub(r"(!\[[^\]]*\]\(page-light\.png\))", both, source[0])
 
 
+def _titled(page: str, otherwise: str) -> str:
+    """A link whose text is the title of the page, if there is such a page."""
+    return f"[]({page})" if (HERE / page).exists() else otherwise
+
+
 def escaped(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
-    """Docstrings are plain text with `code` and sections: stars and bars are no markup, public names are links."""
+    """Docstrings are plain text with `code` and sections: stars and bars are no markup, names and pages are links."""
 
     def shown(part: str) -> str:
         if not part.startswith("`"):
-            return re.sub(r"([\\*|])", r"\\\1", part)
+            return re.sub(r"docs/([\w-]+)\.md", r":doc:`\1`", re.sub(r"([\\*|])", r"\\\1", part))
         name = part.strip("`")
-        return f":py:obj:`{name} <gpu_rsfd.{name}>`" if name.partition(".")[0] in PUBLIC else f"``{name}``"
+        first, dot, rest = name.removeprefix("gpu_rsfd.").partition(".")
+        known = first in DOCUMENTED and not part.startswith("``")
+        return f":py:obj:`{name} <{DOCUMENTED[first]}{dot}{rest}>`" if known else f"``{name}``"
 
     for i, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
@@ -84,24 +97,74 @@ def escaped(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: 
             lines[i] = "".join(map(shown, parts))
 
 
+def together(_app: Any, _what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
+    """Attributes that are described together stay so."""
+    for i, line in enumerate(lines):
+        if line.startswith((":ivar ", ":vartype ")):
+            names, colon, rest = line.rpartition(":") if line.endswith(":") else line.partition(": ")
+            lines[i] = names.replace(", ", f",{SEPARATOR}") + colon + rest
+
+
+def signature(
+    _app: Any, _what: str, _name: str, _obj: Any, _options: Any, text: str | None, returns: str | None
+) -> Any:
+    """Without the default values that are long, or no code."""
+    if not text:
+        return None
+    if "<factory>" in text:
+        return "", returns
+    text = re.sub(r"PrivacySettings\([^)]+\)", "PrivacySettings()", text)
+    text = re.sub(r"epsilons=\([\d., ]+\)", "epsilons=(ln2, ..., ln7)", text)
+    return re.sub(r"<built-in function (\w+)>", r"\1", text), returns
+
+
+def left_out(_app: Any, _what: str, _name: str, member: Any, _skip: bool, _options: Any) -> bool | None:
+    """The fields of named tuples, whose docstrings only number them."""
+    return True if (getattr(member, "__doc__", None) or "").startswith("Alias for field number") else None
+
+
 def linked(_app: Any, document: Any) -> None:
-    """Types are links; words that describe one, such as `[protocol, epsilon]`, are not. NumPy's types are short."""
+    """Documented types are links, other words are words.  NumPy's types are short."""
     for node in list(document.findall(addnodes.pending_xref)):
-        name = node.get("reftarget", "")
-        if node.get("refdomain") == "py" and not name.startswith("gpu_rsfd.") and not name[:1].isupper():
-            node.replace_self(node.children)
-    for node in list(
-        document.findall(
-            lambda n: isinstance(n, (addnodes.desc_annotation, addnodes.desc_returns, addnodes.desc_sig_element))
-        )
-    ):
-        text = re.sub(r"_Buffer \| .*?bytes \| str\]", "array_like", node.astext())
+        if node.get("refdomain") != "py" or node["reftarget"].startswith("gpu_rsfd."):
+            continue
+        name = DOCUMENTED.get(node["reftarget"].rpartition(".")[2])
+        if _within(node, addnodes.desc_signature):
+            if not node["reftarget"][:1].isupper():
+                node.replace_self(node.children)
+        elif name and (node["reftarget"][:1].isupper() or _within(node, addnodes.seealso)):
+            node["reftarget"] = name
+        else:
+            node.replace_self(nodes.Text(node.astext()))
+    signed = (addnodes.desc_annotation, addnodes.desc_returns, addnodes.desc_sig_element)
+    for node in list(document.findall(lambda n: isinstance(n, signed))):
+        old = node.astext().removeprefix(" -> ")
+        text = re.sub(r"_Buffer \| .*?bytes \| str\]", "array_like", old)
         text = re.sub(r"ndarray\[tuple\[Any, \.\.\.\], dtype\[(\w+)\]\]", r"array of \1", text)
-        if text != node.astext():
+        text = re.sub(r"npt\.NDArray\[(?:np\.)?(\w+)\]", r"array of \1", text)
+        if text != old:
             node.children = [nodes.Text(text)]
+    for fields in document.findall(nodes.field_list):
+        for node in list(fields.findall(nodes.Text)):
+            text = node.replace(SEPARATOR, " ").replace(" -- ", " – ")
+            node.parent.replace(node, nodes.Text("Attributes" if text == "Variables" else text))
     for node in document.findall(nodes.literal):
         if len(node.astext()) <= (16 if _within(node, nodes.entry) else 40):
             node["classes"].append("whole")
+
+
+def unbroken(_app: Any, document: Any) -> None:
+    """Stay on one line: a number and its % sign, its ± or the letter that equals it; a formula and its full stop."""
+    for node in list(document.findall(nodes.Text)):
+        if not isinstance(node.parent, (nodes.literal, nodes.FixedTextElement)):
+            text = re.sub(r"(?<=\d) (?=%)|(?<=[=±]) (?=\d)|(?<=\b\w) (?== \d)", "\N{NO-BREAK SPACE}", node)
+            if text != node:
+                node.parent.replace(node, nodes.Text(text))
+    for node in list(document.findall(nodes.math)):
+        after = node.next_node(descend=False, siblings=True)
+        if isinstance(after, nodes.Text) and (mark := re.match("[.,;:)]+", after)):
+            after.parent.replace(after, nodes.Text(after[mark.end() :]))
+            node.replace_self(nodes.inline("", "", node.deepcopy(), nodes.Text(mark[0]), classes=["kept"]))
 
 
 def _within(node: Any, kind: type) -> bool:
@@ -111,10 +174,24 @@ def _within(node: Any, kind: type) -> bool:
     return node is not None
 
 
+class Lines(HtmlFormatter):  # type: ignore[type-arg]
+    """Every line of code is an element: what is wrapped of it is indented, and not taken for a line of its own."""
+
+    def wrap(self, source: Any) -> Any:
+        return super().wrap((kind, self._line(text)) for kind, text in source)
+
+    def _line(self, text: str) -> str:
+        plain = re.sub("<[^>]*>", "", text)
+        hang = len(plain) - len(plain.lstrip(" ")) + 4
+        text = re.sub(r"(?<![\w-])--\w[\w-]*", r'<span class="option">\g<0></span>', text)  # not broken after a hyphen
+        return f'<span class="line" style="--hang: {hang}ch">{text}</span>'
+
+
 def mathml(translator: Any, node: Any) -> None:
     """A formula as MathML, made when the site is built."""
     block = not isinstance(node, nodes.math)
     text = re.sub(r"\\math(?:rm|it)\{(\w+)\}", r"\\text{\1}", node.astext())  # else slanted, or spaced
+    text = re.sub(r"(?<=\w) \\ln", r"\\,\\ln", re.sub(r"\\ln (?=\w)", r"\\ln\\,", text))  # w ln k, not wlnk
     if _within(node, nodes.entry):
         text = text.replace(r"\frac", r"\dfrac")  # there is room in a table
     formula = convert(text, display="block" if block else "inline")
@@ -138,7 +215,7 @@ def write_commands(_app: Any) -> None:
     for command in COMMANDS:
         words = [sys.executable, "-m", "gpu_rsfd", command, "--help"]
         done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
-        text = done.stdout.replace("python -m gpu_rsfd", "gpu-rsfd").strip("\n")
+        text = " " + done.stdout.replace("python -m gpu_rsfd", "gpu-rsfd").strip()
         parts.append(f"## gpu-rsfd {command}\n\n```text\n{text}\n```\n")
     made("commands.md", "\n".join(parts))
 
@@ -178,14 +255,22 @@ def _shown(output: dict[str, Any], name: str) -> str:
         (MADE / f"{name}.png").write_bytes(base64.b64decode("".join(data["image/png"])))
         return f"![The figure that is drawn]({name}.png)"
     if "text/html" in data:
-        table = "".join(data["text/html"]).replace("<table>", '<div class="table-wrapper"><table class="docutils">')
+        wrapped = (
+            '<div class="table-wrapper container"><table class="docutils">'  # which scrolls where there is no room
+        )
+        table = "".join(data["text/html"]).replace("<table>", wrapped)
         return f"```{{raw}} html\n<div class='notebook'>{table.replace('</table>', '</table></div>')}</div>\n```"
     return f"```text\n{''.join(output.get('text') or data['text/plain']).rstrip()}\n```"
 
 
 def setup(app: Any) -> None:
     app.connect("autodoc-process-docstring", escaped, priority=100)  # before the sections are read
+    app.connect("autodoc-process-docstring", together, priority=900)  # after that
+    app.connect("autodoc-process-signature", signature)
+    app.connect("autodoc-skip-member", left_out)
+    PygmentsBridge.html_formatter = Lines
     app.add_html_math_renderer("mathml", (mathml, None), (mathml, None))
+    app.connect("doctree-read", unbroken)
     app.connect("doctree-read", linked)
     for write in (write_commands, write_plan, write_tables, write_notebooks):
         app.connect("builder-inited", write)

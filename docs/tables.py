@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -40,7 +41,7 @@ def options() -> str:
         "Your own tables": [option for option in SELECTION if option.name in BY_NAME],
         "Simulation": [*FIELDS, PROTOCOL_FROM, *SPEC_FILE],
         **{f"What `{kind.command}` records": options_of(kind) for kind in MEASUREMENTS.values()},
-        "Execution and output (`plan --help` has those of `plan`)": RUN,
+        "Execution and output (not in `plan`)": RUN,
     }
     return "\n\n".join(f"## {title}\n\n{_section(map(_everywhere, each))}" for title, each in sections.items())
 
@@ -50,10 +51,14 @@ def _section(listed: Iterable[Option]) -> str:
     for o in listed:
         defaults = [o.default_text, *(f"`{name}`: {value}" for name, value in o.defaults.items())]
         example = f"`--{o.key}{f' {o.example}' if o.example else ''}`"
+        if o.default is True:
+            example, defaults = f"{example}, `--no-{o.key}`", [example]
         unused = ", ".join(f"`{name}`" for name in o.unused)
-        rows.append((example, f"`{o.name}`" * o.in_python, o.help, "; ".join(filter(None, defaults)), unused))
-    used = 5 if any(row[4] for row in rows) else 4
-    return markdown(("option", "in Python", "what", "default", "not in")[:used], [row[:used] for row in rows])
+        what = re.sub(r"(?<![`\w])--[a-z][\w-]*", r"`\g<0>`", o.help)
+        rows.append((example, f"`{o.name}`" * o.in_python, what, "; ".join(filter(None, defaults)), unused))
+    columns = zip(("option", "in Python", "what", "default", "not in"), *rows, strict=True)
+    head, *rows = zip(*(column for column in columns if any(column[1:])), strict=True)
+    return markdown(head, rows)
 
 
 def _everywhere(option: Option) -> Option:
@@ -86,10 +91,10 @@ def forms() -> str:
     """What each backend and sampler knows."""
     known, rows = known_noises(), []
     for form in (Keep, Sets, Bits, Subsets):
-        names = dict.fromkeys(v.noise.name for e in REGISTRY.values() for v in e.variants if v.noise.form is form)
-        rows.append(
-            (form.__name__, ", ".join(names), *("yes" if form in noises else "no" for noises in known.values()))
-        )
+        rules = [v.noise for e in REGISTRY.values() for v in e.variants if v.noise.form is form]
+        names = dict.fromkeys(f"`{rule.name}`" for rule in rules)
+        answers = ("yes" if form in noises else "no" for noises in known.values())
+        rows.append((form.__name__, ", ".join(names), *answers))
     return markdown(("form", "noises", *known), rows)
 
 

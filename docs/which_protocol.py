@@ -101,7 +101,7 @@ def table() -> str:
 def _cell(row: Best | None, wins: bool) -> str:
     if row is None:
         return "–"
-    text = f"{row.name} {row.rmse:.2g}"
+    text = f"{row.name} {row.rmse:#.2g}"
     return f"**{text}**" if wins else text
 
 

@@ -8,8 +8,8 @@ file=$PWD/scheduler-$SLURM_JOB_ID.json
 dask scheduler --scheduler-file "$file" --no-dashboard &
 scheduler=$!
 until [ -s "$file" ]; do sleep 1; done
-srun --overlap dask worker --scheduler-file "$file" --nthreads 1 --no-nanny --no-dashboard --memory-limit 0 \
-    --local-directory "${TMPDIR:-/tmp}" --death-timeout 60 &
+srun --overlap dask worker --scheduler-file "$file" --nthreads 1 --no-nanny --no-dashboard \
+    --memory-limit 0 --local-directory "${TMPDIR:-/tmp}" --death-timeout 60 &
 workers=$!
 gpu-rsfd sweep --spec sweep.toml --output results.h5 --cluster "$file" &
 sweep=$!

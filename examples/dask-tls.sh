@@ -1,9 +1,12 @@
 #!/bin/bash
 umask 077
-openssl req -x509 -newkey rsa:3072 -nodes -days 30 -subj /CN=rsfd -keyout rsfd.key -out rsfd.pem 2>openssl.log
-export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=True DASK_DISTRIBUTED__COMM__TLS__CA_FILE=$PWD/rsfd.pem
+openssl req -x509 -newkey rsa:3072 -nodes -days 30 -subj /CN=rsfd \
+    -keyout rsfd.key -out rsfd.pem 2>openssl.log
+export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=True
+export DASK_DISTRIBUTED__COMM__TLS__CA_FILE=$PWD/rsfd.pem
 for role in SCHEDULER WORKER CLIENT; do
-    export DASK_DISTRIBUTED__COMM__TLS__${role}__CERT=$PWD/rsfd.pem DASK_DISTRIBUTED__COMM__TLS__${role}__KEY=$PWD/rsfd.key
+    export DASK_DISTRIBUTED__COMM__TLS__${role}__CERT=$PWD/rsfd.pem
+    export DASK_DISTRIBUTED__COMM__TLS__${role}__KEY=$PWD/rsfd.key
 done
 dask scheduler --protocol tls --port 0 --scheduler-file tls.json --no-dashboard &
 scheduler=$!

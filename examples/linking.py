@@ -1,8 +1,8 @@
 """An axis of one's own: users who report in every round under a pseudonym are re-identified.
 
-An attacker who knows everybody's values picks, for each pseudonym, the person whose values its reports support most
-often.  It is a simple attacker, which reads values and bits, not the messages of Hadamard and other designs: shares are
-lower bounds.
+An attacker who knows everybody's values picks, for each pseudonym, the person whose values its
+reports support most often.  It is a simple attacker, which reads values and bits, not the
+messages of Hadamard and other designs: shares are lower bounds.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 """A client and a server of one's own: the square wave of Li et al. (SIGMOD 2020).
 
-A number x in [0, 1] is reported as a number in [-b, 1 + b], up to b from x with exp(epsilon) times the density of any
-other place; the server finds the distribution by expectation maximisation.  The protocol that is named plays no part.
+A number x in [0, 1] is reported as a number in [-b, 1 + b], up to b from x with exp(epsilon)
+times the density of any other place; the server finds the distribution by expectation
+maximisation.  The protocol that is named plays no part.
 """
 
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import gpu_rsfd
 
 @dataclass(frozen=True)
 class SquareWave(gpu_rsfd.Measurement):
-    """Wasserstein distance between the values of a column, taken as numbers in [0, 1], and their estimates."""
+    """Wasserstein distance between a column, taken as numbers in [0, 1], and its estimate."""
 
     column: int = 0
     iterations: int = 100
@@ -42,7 +43,7 @@ def sent(x, epsilon, rng):
     """The client: near x, or anywhere else."""
     b, power = width(epsilon), np.exp(epsilon)
     near = rng.random(len(x)) < 2 * b * power / (2 * b * power + 1)
-    place = rng.random(len(x))  # what is not near has length 1: x on the left of it, 1 - x on the right
+    place = rng.random(len(x))  # the rest has length 1: x on the left, 1 - x on the right
     return np.where(near, x + b * (2 * place - 1), np.where(place < x, place - b, place + b))
 
 

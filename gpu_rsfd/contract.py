@@ -61,7 +61,9 @@ def check(protocol: str | Protocol, *, echo: Callable[[str], None] = print) -> N
     Examples
     --------
     >>> import math
-    >>> greedy = gpu_rsfd.protocol("greedy", solution="smp", bits=lambda e, k: (0.5, 1 / (math.exp(2 * e) + 1)))
+    >>> def twice(e, k):
+    ...     return 0.5, 1 / (math.exp(2 * e) + 1)
+    >>> greedy = gpu_rsfd.protocol("greedy", solution="smp", bits=twice)
     >>> gpu_rsfd.check(greedy)
     Traceback (most recent call last):
         ...

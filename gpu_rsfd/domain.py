@@ -14,17 +14,6 @@ class Domain(tuple[int, ...]):
     """Domain sizes as a tuple, with the offsets of each attribute's values.
 
     Make one with `Domain.of`, which checks the sizes.
-
-    Attributes
-    ----------
-    d : int
-        Number of attributes.
-    total : int
-        Number of values of all attributes.
-    offsets : tuple of int
-        Index of each attribute's first value among the values of all attributes, in order.
-    slices : tuple of slice
-        Indices of each attribute's values.
     """
 
     @classmethod

@@ -168,7 +168,7 @@ def unknown_name(name: str, known: Iterable[str], what: str = "option", where: s
 def with_keywords(options: Iterable[Option], command: str = "", like: Any = None) -> Callable[[F], F]:
     """The signature and the docstring of a function with `**options` or `**fields` name every option.
 
-    `like`: a function that it passes the rest of its keywords on to.
+    `like`: a function that it passes the rest of its keywords on to, but for options that are not used.
     """
     used = [option for option in options if command not in option.unused]
 
@@ -176,7 +176,7 @@ def with_keywords(options: Iterable[Option], command: str = "", like: Any = None
         signature = inspect.signature(function)
         fixed = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         others = [] if like is None else inspect.signature(like).parameters.values()
-        passed = [p for p in others if p.kind is p.KEYWORD_ONLY]
+        passed = [p for p in others if p.name in like.__kwdefaults__]  # not its options
         own = [inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, default=o.value(command)) for o in used]
         named = {p.name: p for p in (*passed, *own, *fixed)}
         parameters = [*fixed, *(p for p in named.values() if p not in fixed)]

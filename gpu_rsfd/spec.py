@@ -82,7 +82,7 @@ class Spec:
 
     protocols: tuple[Protocol, ...] = option_field(
         "LIST",
-        "Protocols by name, families such as 'smp-*', or all; gpu-rsfd protocols lists them.",
+        "Protocols by name, families such as `smp-*`, or all; `gpu-rsfd protocols` lists them.",
         "rsfd-grr,smp-adp",
         option="protocol",
         many=True,

@@ -22,8 +22,6 @@ class Engine(Backend):
     """What a view and the loop call: counts, and functions of chunks of users; the same numbers wherever they are."""
 
     reason: str  # why it is this one
-    backend: str | Backend  # as it was asked for
-    sampler: str
     stream: Callable[[Iterable[Job]], Iterator[tuple[tuple[Any, ...], Any]]] | None = None  # jobs done elsewhere
 
     @abstractmethod
@@ -46,9 +44,8 @@ class Local(Engine):
         self._opened: Backend | None = None
         self._pool: Pool | None = None
         self._chosen: Any = backend, workers, devices, sampler, noises
-        self.backend, self.sampler = backend, sampler
         self.workers = cores() if workers is None else integer("workers", workers, 1, 1024)
-        self.reason = "single reports are made in NumPy; --backend chooses what counts them"
+        self.reason = "single reports are made in NumPy, whatever counts them"
         self.say: Callable[[str], None] = lambda line: None
         if isinstance(backend, str):
             check_backend(backend, sampler, devices)

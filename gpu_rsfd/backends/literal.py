@@ -255,7 +255,7 @@ def reports(
     settings: PrivacySettings = DEFAULT_SETTINGS,
     guarantee: str | None = None,
 ) -> Reports:
-    """For simulation only, since a seed gives them away: what each user sends in one repetition.
+    """What each user sends in one repetition; for simulation only, since the seed gives the values away.
 
     These are the reports behind the counts of `simulate`, bit by bit, made user by user as in the paper's algorithms.
     `report_chunks` is much faster.

@@ -24,9 +24,9 @@ from gpu_rsfd.options import Option, exclusive
 ENDS = (".state", ".json")
 READ = [BY_NAME[name] for name in ("delimiter", "decimal", "encoding", "missing_values", "max_bytes")]
 OUT = (
-    Option("against", "", "Whose shares: users (those who reported) or population (that they are drawn from).",
+    Option("against", "NAME", "Whose shares: users (those who reported) or population (that they are drawn from).",
            "population", panel=None, kind=str, default="users", default_text="users", known=("users", "population")),
-    Option("level", "", "Of confidence.", "0.99", panel=None, kind=float, default=0.95, default_text="0.95"),
+    Option("level", "SHARE", "Confidence level.", "0.99", panel=None, kind=float, default=0.95, default_text="0.95"),
     Option("postprocess", "NAME", "Add the estimates after a post-processing.", "simplex", panel=None, kind=str,
            known=SHOWN_POSTPROCESS.known),
     Option("page", "FILE", "Write the estimates as an HTML file, too.", "shares.html", panel=None, kind=Path),
@@ -46,7 +46,7 @@ FILES = "A collection (.json) or states (.state), and files of reports; - is sta
 )
 @with_options("aggregate", *COUNT, *OUT)
 def aggregate(files: Annotated[list[str], typer.Argument(help=FILES, metavar="FILE…")], **how: Any) -> None:
-    """Estimate the shares of a collection from its reports; whatever is not of it is left out."""
+    """Estimate the shares of a collection from its reports; all other lines are left out."""
     from rich import progress
     from rich.console import Console
 

@@ -16,7 +16,7 @@ from gpu_rsfd.datasets.options import BY_NAME
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Measurement
-from gpu_rsfd.measure.base import options_of
+from gpu_rsfd.measure.base import options_of, used_by
 from gpu_rsfd.options import MACHINE, OUTPUT, SIMULATION, F, Option
 from gpu_rsfd.results.estimate import ALIASES, POSTPROCESS
 from gpu_rsfd.results.metrics import metric_names
@@ -96,19 +96,12 @@ SHOWN_METRIC = Option(
 
 def inputs_of(command: str, kind: type[Measurement] = Measurement) -> tuple[Option, ...]:
     """The options that say what is run, which a spec file may have, too."""
-    return _own((*SELECTION, *FIELDS, PROTOCOL_FROM, *options_of(kind)), command, kind)
+    return used_by((*SELECTION, *FIELDS, PROTOCOL_FROM, *options_of(kind)), command, kind)
 
 
 def running_of(command: str, kind: type[Measurement]) -> tuple[Option, ...]:
     """All options of a command that runs a measurement."""
-    return (*inputs_of(command, kind), *_own((*SPEC_FILE, *RUN), command, kind))
-
-
-def _own(declared: Sequence[Option], command: str, kind: type[Measurement]) -> tuple[Option, ...]:
-    """Those that a command and its measurement have a use for, with the measurement's defaults."""
-    used = (o for o in declared if command not in o.unused and o.name not in kind.unused)
-    own = kind.defaults
-    return tuple(replace(o, defaults={**o.defaults, command: own[o.name]}) if o.name in own else o for o in used)
+    return (*inputs_of(command, kind), *used_by((*SPEC_FILE, *RUN), command, kind))
 
 
 def option(

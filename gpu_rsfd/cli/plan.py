@@ -13,17 +13,17 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import Option, read_users
 
 OWN = (
-    Option("target", "", "Margins to reach, in points, of every column or by name; 95 % of its estimates are within "
-           "it.  Without --epsilon: by the smallest epsilon.", "'sex=1%,city=0.5%'", panel=None),
-    Option("target_rmse", "", "The users needed for this error over all columns.", "0.01", panel=None, kind=float),
-    Option("against", "", "What errors are measured against: the frequencies of these users (users), or of the "
+    Option("target", "MARGINS", "Margins to reach, in points, of every column or by name; 95 % of its estimates are "
+           "within it.  Without --epsilon: by the smallest epsilon.", "'sex=1%,city=0.5%'", panel=None),
+    Option("target_rmse", "ERROR", "The users needed for this error over all columns.", "0.01", panel=None, kind=float),
+    Option("against", "NAME", "What errors are measured against: the frequencies of these users (users), or of the "
            "population that they are drawn from (population).", "population", panel=None, kind=str, default="users",
            default_text="users", known=("users", "population")),
-    Option("postprocess", "", "none or clip.", panel=None, kind=str, default="none", default_text="none",
-           known=("none", "clip")),
+    Option("postprocess", "NAME", "Post-processing of the estimates: none or clip.", panel=None, kind=str,
+           default="none", default_text="none", known=("none", "clip")),
     Option("survey", "N", "A column is useful if it tells as much as asking so many people without privacy.", "400",
            panel=None, kind=float, default=100.0, default_text="100"),
-    Option("sensitive", "", "Say how far a report raises the probability of this value.", "HIV=yes", panel=None,
+    Option("sensitive", "VALUE", "Say how far a report raises the probability of this value.", "HIV=yes", panel=None,
            default_text="the rarest value"),
     Option("rounds", "N", "Say what users have spent after so many rounds, and what an attacker then guesses; without "
            "--protocol, of L-GRR and L-OSUE.", "12", panel=None, kind=int),
@@ -45,7 +45,7 @@ OWN = (
     "gpu-rsfd plan --users 1e6 --domain 10x5,100 --target-rmse 0.01",
     "gpu-rsfd plan --dataset adult --epsilon 1 --json",
     "gpu-rsfd plan --users 1e6 --domain 10x5 --epsilon 2 --rounds 12 --change 0.05",
-    "gpu-rsfd plan --dataset people.csv --bins age=10 --users 1e6 --against population --plot plan.png",
+    "gpu-rsfd plan people.csv --bins age=10 --users 1e6 --against population --plot plan.png",
 )
 @with_options("plan", *OWN, *inputs_of("plan"), *SPEC_FILE)
 def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, file: File = None, **options: Any) -> None:

@@ -25,7 +25,7 @@ OWN = (
     Option("attribute", "NAME", "Estimated and true frequencies of an attribute's values instead.", "sex", panel=None,
            kind=str),
     switch("each", "A figure for each data set: FILE-NAME.png."),
-    *(Option(side, "INCHES", f"Its {side}.", "3.3", kind=float, panel=None) for side in ("width", "height")),
+    *(Option(side, "INCHES", f"The figure's {side}.", "3.3", kind=float, panel=None) for side in ("width", "height")),
     Option("legend", "PLACE", "Where the legend is: below, right or none.", "none", default_text="below", panel=None,
            known=("below", "right", "none")),
     switch("title", "Panels have titles.", default=True),

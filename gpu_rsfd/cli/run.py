@@ -37,7 +37,7 @@ from gpu_rsfd.textfiles import imported, telling
 
 QUICK = Option("quick", "", "10 repetitions instead of 100.", panel=SIMULATION, kind=bool, default=False)
 OTHERS = typer.Argument(
-    help="The same file name in other folders, whose parts are read as well.", show_default=False, metavar="[OTHERS]..."
+    help="The same file name in other folders, whose parts are read as well.", show_default=False, metavar="OTHERS..."
 )
 Class = Annotated[str, typer.Argument(help="Python file and class in it.", show_default=False, metavar="FILE.py:CLASS")]
 

@@ -208,8 +208,8 @@ class Collection:
     def reports(self, codes: list[list[int]], words: Words) -> Any:
         """The reports of several users, `words` [user, word].
 
-        The first word of a user is for the column that is sampled; two are for each column, the uniform value (or
-        message) and the keep draw; then follows one for each bit, of which the upper 24 digits count.
+        The first word of a user chooses the column that is sampled.  Each column has two words, for the uniform value
+        (or message) and for whether the value is kept, and one for each bit, of which the upper 24 binary digits count.
         """
         recipes, wide = [m.recipe for m in self.mechanisms], words.astype(np.uint64)
         drawn, bits, at = [], [], 1
@@ -231,10 +231,10 @@ class Collection:
 class Client:
     """Randomises records: what a user's device runs.
 
-    Every report spends the budget of the collection.  **A user who reports twice spends it twice**, whether or not the
+    Every report spends the budget of the collection.  A user who reports twice spends it twice, whether or not the
     values are the same, and a report that must be sent again is to be kept and sent as it is, never made anew.  The
     random words are those of the operating system (`os.urandom`), and there is no seed.  How long `randomise` takes
-    may depend on the values: who can time it is not guarded against.
+    may depend on the values, which an observer who can time it may exploit.
 
     Parameters
     ----------
@@ -248,7 +248,8 @@ class Client:
 
     Examples
     --------
-    >>> asked = gpu_rsfd.collection({"sex": ["female", "male"], "age": "0:18:65:120"}, "smp-grr", 1.0)
+    >>> columns = {"sex": ["female", "male"], "age": "0:18:65:120"}
+    >>> asked = gpu_rsfd.collection(columns, "smp-grr", 1.0)
     >>> report = gpu_rsfd.Client(asked).randomise({"sex": "female", "age": 41})
     >>> sorted(report)
     ['collection', 'report']
@@ -317,7 +318,8 @@ def collection(
 
     Examples
     --------
-    >>> asked = gpu_rsfd.collection({"sex": ["female", "male"], "age": "0:18:65:120"}, "smp-grr", 1.0, missing="none")
+    >>> columns = {"sex": ["female", "male"], "age": "0:18:65:120"}
+    >>> asked = gpu_rsfd.collection(columns, "smp-grr", 1.0, missing="none")
     >>> [column.labels for column in asked.columns]
     [('female', 'male', 'none'), ('[0, 18)', '[18, 65)', '[65, 120]', 'none')]
     """

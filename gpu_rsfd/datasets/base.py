@@ -74,8 +74,6 @@ class Dataset:
     ----------
     n, d : int
         Number of users and of attributes.
-    frequencies : ndarray
-        True frequencies of the values of all attributes, in order.
     """
 
     labels: Labels | None = None

@@ -58,7 +58,7 @@ class EvolvingDataset(Dataset):
 
     @cached_property
     def counts_of_rounds(self) -> npt.NDArray[np.int64]:
-        """[round, value]: how many users hold each value, over all attributes' values in order."""
+        """How many users hold each value in each round, [round, value]; the values of all attributes, in order."""
         found = np.zeros((self.rounds, self.domain.total), np.int64)
         for (j, k), start in product(enumerate(self.domain), range(0, self.n, _COUNT_CHUNK)):
             for r, total in enumerate(found):

@@ -130,6 +130,13 @@ def options_of(kind: type[Measurement]) -> tuple[Option, ...]:
     return tuple(declared)
 
 
+def used_by(declared: Sequence[Option], command: str, kind: type[Measurement]) -> tuple[Option, ...]:
+    """Those that a command and its measurement have a use for, with the measurement's defaults."""
+    used = (o for o in declared if command not in o.unused and o.name not in kind.unused)
+    own = kind.defaults
+    return tuple(replace(o, defaults={**o.defaults, command: own[o.name]}) if o.name in own else o for o in used)
+
+
 def _derived(field: Field[Any]) -> Option:
     default = None if field.default is MISSING else field.default
     kinds = {"int": int, "float": float, "str": str, "bool": bool}

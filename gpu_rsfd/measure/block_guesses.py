@@ -4,7 +4,7 @@ The reports of one held value are a block; how often each value was supported in
 values change, and takes the values of different blocks as independent.  That they are distinct tells real values from
 independent fakes: he uses it for values that are sent as they are, exactly if the marginals are uniform.
 
-    seen = Seen(recipe, k, users, rounds, fakes)               # of an attribute of some users, under one recipe
+    seen = Seen(recipe, fakes, k, users, rounds)               # of an attribute of some users, under one recipe
     look = seen.add(f, block, report)                          # round by round; `block`: the round that began it
     right([looks of all attributes], marginals, recipe.unsampled, sampled, codes)
 """
@@ -20,10 +20,7 @@ import numpy.typing as npt
 
 from gpu_rsfd.measure.guesses import TIE
 from gpu_rsfd.protocols import Recipe, Unsampled, prior_frequencies
-
-Floats = npt.NDArray[np.float64]
-LEAST = 1e-300  # stands for the probability 0
-LARGEST = 700.0  # odds, as logs: e^709 overflows
+from gpu_rsfd.protocols.chains import LEAST, Floats, log, of_bit
 
 
 class Look(NamedTuple):
@@ -33,11 +30,7 @@ class Look(NamedTuple):
     evidence: Floats  # [user]: P(reports | sampled) / P(reports | not sampled)
 
 
-def _log(x: Any) -> Any:
-    return np.log(np.maximum(x, LEAST))
-
-
-def _total(x: Floats) -> Floats:
+def _total(x: Floats) -> Any:
     """The log of the sum of e^x over the last axis."""
     top = x.max(axis=-1, keepdims=True)
     return np.log(np.exp(x - top).sum(axis=-1)) + top[..., 0]
@@ -46,90 +39,63 @@ def _total(x: Floats) -> Floats:
 class Seen:
     """The blocks of an attribute of some users, under one recipe, whose noise is a `Chain`."""
 
-    def __init__(self, recipe: Recipe, k: int, users: int, rounds: int, fakes: str = "memo", cells: Any = None) -> None:
+    def __init__(self, recipe: Recipe, fakes: str, k: int, users: int, rounds: int, cells: Any = None) -> None:
         """`cells`: [value, user], of each value, if there are hash cells; a report is then a cell."""
-        chain: Any = recipe.noise
-        self.chain = chain
         self.recipe, self.k, self.fakes, self.cells = recipe, k, fakes, None if cells is None else cells.T
-        self.everyone = np.arange(users)
-        self.counts = np.zeros((users, rounds, self.chain.cells or k), np.min_scalar_type(rounds))
+        chain: Any = recipe.noise
+        self.chain, self.size, self.everyone = chain, chain.cells or k, np.arange(users)
+        self.counts = np.zeros((users, rounds, self.size), np.min_scalar_type(rounds))
         self.length = np.zeros((users, rounds), np.int64)
         self.real = np.zeros((users, rounds))  # log P(block | sampled)
         self.fake = np.zeros((users, rounds))  # log P(block | not sampled)
-        self.top = np.full((users, rounds), -1, np.int64)  # of each block, the likeliest memo
-        self.odds = np.zeros((users, rounds))  # P(block | top) / P(block | another value) - 1
-        p1, q1, p2, q2 = self.chain.steps(k)
-        self.ratio = min(math.log(p2) - _log(q2), LARGEST)
-        if self.chain.memo.unary:
+        _, _, p2, q2 = chain.steps(k)
+        self.ratio = math.log(p2) - log(q2)
+        if chain.memo.unary:
             m, n = np.ogrid[: rounds + 1, : rounds + 1]
-            set_, clear = (n * _log(x) + np.maximum(m - n, 0) * _log(1 - x) for x in (p2, q2))
-            own, self.other = (np.logaddexp(_log(x) + set_, _log(1 - x) + clear) for x in (p1, q1))
+            own, self.other = of_bit(chain, k, n, np.maximum(m, n))
             self.own = own - self.other  # [m, n]: of a bit that was set n times in m reports, held against not held
 
     def add(self, f: Floats, block: npt.NDArray[Any], report: npt.NDArray[Any]) -> Look:
         """The reports of one more round: values or cells [user], or bits [value, user]; f: the marginal known."""
-        users, unary = self.everyone, self.chain.memo.unary
-        if unary:
-            self.counts[users, block] += report.T
-        else:
-            self.counts[users, block, report] += 1
-        self.length[users, block] += 1
-        counts, m = self.counts[users, block], self.length[users, block]
-        given, everything = self._bits(counts, m) if unary else self._kept(counts, block)
-        likely = _log(f) + (given if self.cells is None else np.take_along_axis(given, self.cells, 1))
+        here = self.everyone, block
+        now = report.T if self.chain.memo.unary else report[:, None] == np.arange(self.size)
+        self.counts[here] += now
+        self.length[here] += 1
+        counts, length = self.counts[here], self.length[here]
+        given, everything = self._said(counts, length)
+        likely = log(f) + (given if self.cells is None else np.take_along_axis(given, self.cells, 1))
         total = _total(likely)
-        self.real[users, block] = total + everything
+        self.real[here] = total + everything
         if not self.recipe.unsampled.hides:
-            return Look(likely - total[:, None], np.zeros(len(users)))
+            return Look(likely - total[:, None], np.zeros(len(here[0])))
         if self.fakes == "fixed":  # all reports are of one memo
-            counts, m = self.counts.sum(axis=1, dtype=np.int64), self.length.sum(axis=1)
-            given, everything = self._bits(counts, m) if unary else self._kept(counts, block)
-            fake = self._faked(given) + everything
+            self.fake[:, 0] = self._faked(self.counts.sum(axis=1, dtype=np.int64), self.length.sum(axis=1))
+        elif self.fakes == "fresh":  # each report is of its own
+            self.fake[:, 0] += self._faked(now.astype(np.int64), np.ones_like(length))
         else:
-            earlier = self.fake[users, block]
-            fresh = self.fakes == "fresh"
-            self.fake[users, block] = earlier + self._round(report) if fresh else self._faked(given) + everything
-            fake = self.fake.sum(axis=1)
-        if self.fakes == "independent" and not unary:
-            fake -= self._distinct()
-        return Look(likely - total[:, None], self.real.sum(axis=1) - fake)
+            self.fake[here] = self._faked(counts, length)
+        evidence = self.real.sum(axis=1) - self.fake.sum(axis=1)
+        if self.fakes == "independent" and not self.chain.memo.unary:
+            evidence += self._distinct()
+        return Look(likely - total[:, None], evidence)
 
-    def _kept(self, counts: Any, block: Any) -> tuple[Floats, Floats]:
-        """log P(block | value or cell), without a factor that all share; and that factor, to powers of q2."""
+    def _said(self, counts: Any, m: Any) -> tuple[Floats, Floats]:
+        """log P(block | value or cell), without a factor that all share; and that factor, to powers of q2 with Keep."""
+        if self.chain.memo.unary:  # odds of each value against none; P(block | none)
+            at = m[:, None] * self.own.shape[1] + counts
+            return self.own.take(at), self.other.take(at).sum(axis=1)
         p1, q1, _, _ = self.chain.steps(self.k)
-        n = counts.astype(np.float64) * self.ratio
+        n = counts * self.ratio
         most = n.max(axis=1, keepdims=True)
         w = np.exp(n - most)
-        total = w.sum(axis=1, keepdims=True)
-        share = 1 / total[:, 0]  # P(the likeliest memo is the memo)
-        rest = (1 - share) / (n.shape[1] - 1)
-        self.top[self.everyone, block] = n.argmax(axis=1)
-        self.odds[self.everyone, block] = (p1 - q1) * (share - rest) / np.maximum(q1 + (p1 - q1) * rest, LEAST)
-        return _log(q1 * total + (p1 - q1) * w), most[:, 0]
+        return log(q1 * w.sum(axis=1, keepdims=True) + (p1 - q1) * w), most[:, 0]
 
-    def _bits(self, counts: Any, m: Any) -> tuple[Floats, Floats]:
-        """log of the odds of each value against none, and log P(block | none)."""
-        at = m[:, None] * self.own.shape[1] + counts
-        needed = self.fakes in ("fixed", "fresh")
-        return self.own.take(at), self.other.take(at).sum(axis=1) if needed else np.zeros(len(m))
-
-    def _faked(self, given: Floats) -> Floats:
-        """log P(block | the memo of a fake), without the factor that all share."""
+    def _faked(self, counts: Any, m: Any) -> Floats:
+        """log P(block | the memo of a fake)."""
+        given, everything = self._said(counts, m)
         if self.recipe.unsampled is Unsampled.ZERO:
-            return np.zeros(len(given))
-        return _total(given + _log(prior_frequencies(self.recipe.prior, self.k)))
-
-    def _round(self, report: Any) -> Any:
-        """log P(one report | a fresh fake), to the same powers of q2."""
-        p, q = self.chain.p(self.k), self.chain.q(self.k)
-        if not self.chain.memo.unary:
-            return -math.log(self.k) - _log(self.chain.steps(self.k)[3])
-        ones = report.sum(axis=0)
-        none = ones * _log(q) + (self.k - ones) * _log(1 - q)
-        if self.recipe.unsampled is Unsampled.ZERO:
-            return none
-        supported = prior_frequencies(self.recipe.prior, self.k) @ report
-        return none + _log((1 - p) / (1 - q) * (1 - supported) + p / q * supported)
+            return everything
+        return everything + _total(given + log(prior_frequencies(self.recipe.prior, self.k)))
 
     def _distinct(self) -> Floats:
         """Real values are distinct, independent fakes need not be: the mean of the likelihood over all injections.
@@ -138,21 +104,20 @@ class Seen:
         value exclude each other, so the mean is a sum over s of e_s(sums of r of equal tops) (k - s)! / k!; that of
         independent fakes is a product of 1 + r / k.
         """
-        began = np.flatnonzero(self.length.any(axis=0))
-        r, top = self.odds[:, began] / self.k, self.top[:, began]
-        alone = np.log1p(r).sum(axis=1)
-        for b in range(1, r.shape[1]):
-            same = (top[:, :b] == top[:, b, None]) & (top[:, b, None] >= 0)
-            who = np.flatnonzero(same.any(axis=1))
-            r[who, same[who].argmax(axis=1)] += r[who, b]
-            r[who, b] = 0
+        p1, q1, _, _ = self.chain.steps(self.k)
+        n = self.counts[:, self.length.any(axis=0)] * self.ratio
+        share = np.exp(n.max(axis=2) - _total(n))  # P(the likeliest memo is the memo)
+        rest = (1 - share) / (self.k - 1)
+        r = (p1 - q1) * (share - rest) / np.maximum(q1 + (p1 - q1) * rest, LEAST) / self.k
+        tops = np.zeros((self.k, len(r)))
+        np.add.at(tops, (n.argmax(axis=2), self.everyone[:, None]), r)
         sums = np.zeros((r.shape[1] + 1, len(r)))  # e_s of r / k
         sums[0] = 1
-        for b in range(r.shape[1]):
-            sums[1:] += sums[:-1] * r[:, b]
+        for top in tops[tops.any(axis=1)]:
+            sums[1:] += sums[:-1] * top
         s = np.arange(len(sums))
         weight = np.where(s <= self.k, np.cumprod(np.where(s, self.k / np.maximum(self.k + 1 - s, 1), 1.0)), 0.0)
-        return _log(weight @ sums) - alone
+        return log(weight @ sums) - np.log1p(r).sum(axis=1)
 
 
 def right(

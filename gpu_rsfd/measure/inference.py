@@ -68,7 +68,7 @@ class Inference(Measurement):
     unused = ("sampler",)
     examples = (
         "gpu-rsfd attack --dataset nursery --epsilon 1,2,4",
-        "gpu-rsfd attack --dataset adult --protocol rsfd-grr,rsrfd-grr --prior noisy:0.5 --output adult-attack.h5",
+        "gpu-rsfd attack --dataset adult --protocol rsfd-grr,rsrfd-grr --prior noisy:0.5 --output adult.h5",
         "gpu-rsfd attack --users 1e5 --domain 10x5 --guarantee attribute --knowledge estimated",
     )
 

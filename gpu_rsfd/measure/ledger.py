@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.protocols import Chain, Mechanism, Unsampled, prior_frequencies
-from gpu_rsfd.protocols.chains import loss
+from gpu_rsfd.protocols.chains import Floats, log, loss, odds, of_bit
 from gpu_rsfd.protocols.form import Bits
 
-Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.integer[Any]]
 
 SHRINK = 2.3  # log of what rounding errors of the distribution of a cell's reports are multiplied by
@@ -81,13 +80,10 @@ def _summed(chain: Chain, k: int, held: Counts) -> Floats:
         return np.cumsum(np.diff(losses)[held - 1], axis=1)
     # g E[L(M)], M = the sum of m_v over the values that fall into a cell: by the generating function of M
     radius = math.exp(-SHRINK / (most + 1))  # inside the unit circle no factor is 0
-    z = radius * np.exp(2j * np.pi * np.arange((most + 1) // 2 + 1) / (most + 1))
+    z = radius * np.exp(2j * np.pi * np.arange(most + 1) / (most + 1))
     powers = z[:, None] ** np.arange(most + 1)
     factors = 1 - 1 / g + powers / g
-    weights = (losses / powers).sum(axis=1) / (most + 1)  # of each point, and of the one on the other side
-    weights[1:] *= 2
-    if most % 2:  # the last point is its own
-        weights[-1] /= 2
+    weights = (losses / powers).sum(axis=1) / (most + 1)
     out = np.zeros(held.shape)
     for factor, weight in zip(factors[:, 1:] / factors[:, :-1], weights, strict=True):
         out += (weight * np.cumprod(factor[held - 1], axis=1)).real
@@ -129,67 +125,42 @@ def _products(m: Mechanism, held: Counts, fakes: str) -> list[Floats]:
     """Logs of the likelihoods of all blocks, relative to a fake: of a value that they support, of one that they speak
     against, and the smallest of a value that both users share.
     """
-    reports = np.arange(held.shape[1] + 1)
-    with np.errstate(divide="ignore"):
-        tables = _fresh(m, reports) if fakes == "fresh" else np.log(_alike(m, reports))
-        return [np.cumsum(_steps(table)[held - 1], axis=1) for table in tables]
-
-
-def _steps(table: Floats) -> Floats:
-    """What each report adds; nothing more to what is already endless."""
-    return np.where(np.isinf(table[:-1]), 0.0, table[1:] - np.where(np.isinf(table[:-1]), 0.0, table[:-1]))
-
-
-def _odds(chain: Chain, k: int, reports: Counts) -> tuple[Floats, Floats]:
-    """Bits: of reports that all have a bit, and that all lack it, if it is the held value's against if it is not."""
-    p1, q1, p2, q2 = chain.steps(k)
-    none, clear = (q2 / p2) ** reports, ((1 - p2) / (1 - q2)) ** reports
-    return (p1 + (1 - p1) * none) / (q1 + (1 - q1) * none), (p1 * clear + 1 - p1) / (q1 * clear + 1 - q1)
-
-
-def _alike(m: Mechanism, reports: Counts) -> Floats:
-    """[3, m]: fakes with memos like those of real values."""
     noise: Any = m.recipe.noise
-    k = m.k
-    if not noise.memo.unary:
-        p1, q1, p2, q2 = noise.steps(k)
-        none = (q2 / p2) ** reports
-        low = k * (q1 + (p1 - q1) * none / (1 + (k - 1) * none))
-        return np.stack([k * (q1 + (p1 - q1) / (1 + (k - 1) * none)), low, low])
-    one, none = _odds(noise, k, reports)
-    least = 0.0 if m.recipe.unsampled is Unsampled.ZERO else float(prior_frequencies(m.recipe.prior, k).min())
-    if m.recipe.unsampled is Unsampled.ZERO:
-        return np.stack([one, none, none])
-    few, many = (none + (one - none) * share for share in (least, 1 - least))
-    return np.stack([one / few, none / few, none / many])
+    reports, others = np.arange(held.shape[1] + 1), m.recipe.unsampled
+    high, low = odds(noise, m.k, reports)
+    fake, shared = np.zeros(len(reports)), low  # with memos like those of real values, of no value or any
+    with np.errstate(divide="ignore"):
+        if fakes == "fresh":
+            fake, shared = _fresh(m, reports)
+        elif others is Unsampled.FAKE and noise.memo.unary:
+            least = float(prior_frequencies(m.recipe.prior, m.k).min())
+            fake, many = (np.logaddexp(low + np.log1p(-x), high + np.log(x)) for x in (least, 1 - least))
+            shared = low - many
+    return [np.cumsum(np.diff(table)[held - 1], axis=1) for table in (high - fake, low - fake, shared)]
 
 
-def _fresh(m: Mechanism, reports: Counts) -> Floats:
-    """[3, m], logs: fakes drawn anew in each round.  Randomised ones count as if every user knew which are fakes."""
+def _fresh(m: Mechanism, reports: Counts) -> tuple[Any, Any]:
+    """Of fakes drawn anew in each round.  Randomised ones count as if every user knew which are fakes."""
     noise: Any = m.recipe.noise
     k, (p1, q1, p2, q2) = m.k, noise.steps(m.k)
     if q2 == 0 or (m.recipe.unary and m.recipe.unsampled is Unsampled.FAKE):
-        losses = loss(noise, k, reports)
-        return np.stack([losses, 0 * losses, np.where(reports > 0, -np.inf, 0.0)])
+        return 0.0 * reports, log(0.0) * reports
     if not m.recipe.unary:
         rho, scale = math.log(p2 / q2), reports * math.log(k * q2)
-        high = np.logaddexp(math.log(p1) + reports * rho, np.log((k - 1) * q1))
-        low = np.logaddexp(np.log(q1) + reports * rho, math.log(p1 + (k - 2) * q1))
-        shared = [_evenly(int(n), rho, p1, q1, k) for n in reports]
-        return np.stack([high, low, np.array(shared)]) + scale
-    out = np.zeros((3, len(reports)))
+        shared = np.array([_evenly(int(n), rho, p1, q1, k) for n in reports])
+        return math.log(k) - np.logaddexp(reports * rho, math.log(k - 1)) - scale, shared + scale
+    fake, shared, q = *np.zeros((2, len(reports))), noise.q(k)
     for n in reports[1:]:
-        ones, q = np.arange(n + 1), q2 + q1 * (p2 - q2)
-        set_, clear = (ones * math.log(x / q) + (n - ones) * math.log((1 - x) / (1 - q)) for x in (p2, q2))
-        own, other = (np.logaddexp(np.log(x) + set_, np.log1p(-x) + clear) for x in (p1, q1))
-        rest = (k - 2) * other.max()
-        out[:, n] = own[n] + other[0] + rest, other[n] + own[0] + rest, own.min() + (k - 1) * other.min()
-    return out
+        ones = np.arange(n + 1)
+        own, other = of_bit(noise, k, ones, n) - ones * math.log(q) - (n - ones) * math.log(1 - q)
+        fake[n] = -other[n] - other[0] - (k - 2) * other.max()
+        shared[n] = own.min() + (k - 1) * other.min()
+    return fake, shared
 
 
 def _evenly(n: int, rho: float, p1: float, q1: float, k: int) -> float:
     """The log of the least likelihood of a value: s reports of it, the others spread evenly over the other values."""
     s = np.arange(n + 1)
     times, more = np.divmod(n - s, k - 1)
-    others = np.logaddexp(np.log(more) + (times + 1) * rho, np.log(k - 1 - more) + times * rho)
+    others = np.logaddexp(log(more) + (times + 1) * rho, log(k - 1 - more) + times * rho)
     return float(np.logaddexp(np.log(q1) + np.logaddexp(others, s * rho), np.log(p1 - q1) + s * rho).min())

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.backends.cpu.rounds import Users
 from gpu_rsfd.backends.cpu.subsets import chosen
 from gpu_rsfd.backends.literal import Reports
 from gpu_rsfd.checks import MAX_USERS, check_epsilon, check_seed, integer
@@ -50,27 +49,31 @@ class Chunk:
     def __init__(self, column: Column, plan: Plan, n: int, seed: int, repetition: int, start: int, stop: int) -> None:
         self.plan, self.domain, self.repetition = plan, plan.domain, repetition
         self.start, self.stop, self._n = start, stop, n
-        self._column, self._tape = column, Tape(seed)
+        self._column, self.seed, self.tape = column, seed, Tape(seed)
         self._kept: tuple[int, npt.NDArray[np.uint32]] | None = None  # the uniforms of the last attribute
         self._words: tuple[int, Words] | None = None
         self._encoded: dict[Any, tuple[npt.NDArray[np.int64], npt.NDArray[np.uint32]]] = {}  # places and uniforms
 
-    def over_rounds(self, sampling: str, start: int, stop: int) -> Users:
-        """Some of these users over all rounds of a collection; `sampling`: fixed or fresh."""
-        return Users(self._column, self.plan, self._n, self._tape, self.repetition, start, stop, sampling)
+    def part(self, start: int, stop: int) -> Chunk:
+        """Some of these users."""
+        return Chunk(self._column, self.plan, self._n, self.seed, self.repetition, start, stop)
+
+    def sampled_at(self, round: int) -> npt.NDArray[np.int64]:
+        """The attribute that each user samples, if there is another one in each round of a collection."""
+        everyone = self.plan.assignment, self.repetition, self._n, len(self.domain)
+        return self.tape.assigned(*everyone, self.start, self.stop, round)
 
     @cached_property
     def sampled(self) -> npt.NDArray[np.int64]:
         """The attribute that each user samples."""
-        place = self.plan.assignment, self.repetition, self._n, len(self.domain)
-        return self._tape.assigned(*place, self.start, self.stop)
+        return self.sampled_at(0)
 
-    def codes(self, j: int) -> Codes:
-        return self._column(j, self.start, self.stop)
+    def codes(self, j: int, *round: int) -> Codes:
+        return self._column(j, self.start, self.stop, *round)
 
     def _value_words(self, j: int) -> Words:
         if self._words is None or self._words[0] != j:
-            self._words = j, self._tape.value(j, self.repetition, self.start, self.stop)
+            self._words = j, self.tape.value(j, self.repetition, self.start, self.stop)
         return self._words[1]
 
     def uniforms(self, j: int) -> npt.NDArray[np.uint32]:
@@ -81,7 +84,7 @@ class Chunk:
             step = -(-USERS_AT_ONCE // out.shape[1])
             for v in range(0, k, step):
                 some = range(offset + v, offset + min(v + step, k))
-                out[v : v + step] = self._tape.uniforms_of(some, self.repetition, self.start, self.stop)
+                out[v : v + step] = self.tape.uniforms_of(some, self.repetition, self.start, self.stop)
             self._kept = j, out
         return self._kept[1]
 
@@ -178,7 +181,7 @@ def report_chunks(
     users: int | None = None,
     guarantee: str | None = None,
 ) -> Iterator[ReportChunk]:
-    """For simulation only: what each user sends in one repetition, some users at a time.
+    """What each user sends in one repetition, some users at a time; for simulation only.
 
     These are the reports of `reports`, bit by bit, for data sets of any size and much faster: for your own attacks and
     estimators.
@@ -200,7 +203,8 @@ def report_chunks(
     Examples
     --------
     >>> data = gpu_rsfd.SyntheticDataset(100, (3, 4))
-    >>> [(chunk.start, chunk.stop) for chunk in gpu_rsfd.report_chunks(data, "rsfd-grr", 1.0, users=64)]
+    >>> chunks = gpu_rsfd.report_chunks(data, "rsfd-grr", 1.0, users=64)
+    >>> [(chunk.start, chunk.stop) for chunk in chunks]
     [(0, 64), (64, 100)]
     """
     check_assignment(assignment)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gpu_rsfd.backends.cpu.rounds import FAKING, SAMPLING, Attribute, Sender
 from gpu_rsfd.checks import check_share, integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.evolving import MOST_ROUNDS, ChangingDataset, EvolvingDataset
@@ -19,6 +18,7 @@ from gpu_rsfd.measure.base import Measurement
 from gpu_rsfd.measure.block_guesses import Seen, right
 from gpu_rsfd.measure.inference import Inference
 from gpu_rsfd.measure.ledger import occurrences, spent
+from gpu_rsfd.measure.memos import FAKING, SAMPLING, Attribute, Sender
 from gpu_rsfd.options import OUTPUT, distinct, entries, option_field, read_list, whole
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.protocols import Unsampled
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ROUNDS = 12  # where neither the command nor the data say how many
 STATISTICS = ("mean", "p50", "p90", "max")  # of users
 LEDGER, HITS = ("spent", "spent_published", "spent_any"), ("sampled_success", "value_success", "claim_success")
-SEEN_BYTES, LEDGER_USERS = 1 << 26, 1 << 14  # what an attacker has seen of some users; users who are looked at together
+SEEN_BYTES, LEDGER_USERS = 1 << 23, 1 << 14  # what an attacker has seen of some users; users who are looked at together
 SHOWN, AFTER = STORED.index(DEFAULT), f"; {DEFAULT}"
 
 
@@ -93,10 +93,10 @@ class Rounds(Measurement):
     backends = ("numpy",)
     examples = (
         "gpu-rsfd rounds --users 1e4 --domain 10x5 --rounds 24 --change 0.05",
-        "gpu-rsfd rounds --dataset nursery --protocol 'rsfd-l-*' --first-report 0.3 --fakes memo,fresh --attack",
+        "gpu-rsfd rounds nursery --protocol 'rsfd-l-*' --first-report 0.3 --fakes memo,fresh --attack",
     )
 
-    guarantee: ClassVar[str]  # of the run
+    spec: ClassVar[Spec]  # of the run
     ledgers: ClassVar[dict[Any, Any]]  # what users have spent, by cell
     faking: ClassVar[list[str]]  # how fakes are made, for each that is compared
 
@@ -109,7 +109,7 @@ class Rounds(Measurement):
             raise InputError(f"fakes={','.join(self.fakes)} needs --memo on: fakes are fresh if nothing is remembered")
         known = [data.rounds for data in datasets if isinstance(data, EvolvingDataset)]
         made = replace(self, rounds=self.rounds or min(known, default=ROUNDS))
-        vars(made).update(guarantee=spec.guarantee, ledgers={}, faking=self.fakes if self.memo == "on" else ["fresh"])
+        vars(made).update(spec=spec, ledgers={}, faking=self.fakes if self.memo == "on" else ["fresh"])
         plans = [plan_for(spec, data, self.memo == "on") for data in datasets]
         others = [ms[0][0].recipe.unsampled for ms in plans[0].mechanisms]
         if self.fakes != ["memo"] and not any(each.hides for each in others):
@@ -129,15 +129,11 @@ class Rounds(Measurement):
         return data
 
     def recorded(self) -> Mapping[str, tuple[str, ...]]:
+        arrays: dict[str, tuple[str, ...]] = {"mse": ("round", "postprocess"), "mse_mean": ("postprocess",)}
+        arrays |= dict.fromkeys(LEDGER, ("round", "statistic")) | dict.fromkeys(HITS if self.attack else (), ("round",))
+        arrays |= {"counts": ("round", "value")} if self.keep == "counts" else {}
         each = ("fakes",) if len(self.fakes) > 1 else ()
-        arrays: dict[str, tuple[str, ...]] = {
-            "reporters": ("round", "attribute"),
-            "mse": (*each, "round", "postprocess"),
-            "mse_mean": (*each, "postprocess"),
-        }
-        arrays |= dict.fromkeys(LEDGER, (*each, "round", "statistic"))
-        arrays |= dict.fromkeys(HITS if self.attack else (), (*each, "round"))
-        return arrays | ({"counts": (*each, "round", "value")} if self.keep == "counts" else {})
+        return {"reporters": ("round", "attribute"), **{name: (*each, *dims) for name, dims in arrays.items()}}
 
     def coords(self) -> Mapping[str, Sequence[Any]]:
         own = {"postprocess": STORED, "statistic": STATISTICS, "fakes": self.fakes}
@@ -154,111 +150,104 @@ class Rounds(Measurement):
         return found._replace(columns=columns, about=about)
 
     def measure(self, view: View) -> Mapping[str, Any]:
-        data = view.data = self._evolving(view.data)
-        drawn = view.sampler == "marginals"
-        counts, reporters, hits = self._drawn(view, data) if drawn else self._simulated(view, data)
-        mse = np.empty((*counts.shape[:-1], len(STORED)))  # [protocol, epsilon, repetition, fakes, round, …]
-        of_mean = np.full((*counts.shape[:4], len(STORED)), np.nan)
-        truth = [data.frequencies_at(r) for r in range(self.rounds)]
-        for f, r in np.ndindex(counts.shape[3:5]):
-            mse[:, :, :, f, r] = errors_of(view.plan, truth[r], counts[:, :, :, f, r], reporters[:, :, :, r])
-        for f in range(0 if drawn else len(self.fakes)):  # drawn rounds are independent of each other: not in truth
-            together = counts[:, :, :, f].mean(axis=3), reporters.mean(axis=3)
-            of_mean[:, :, :, f] = errors_of(view.plan, np.mean(truth, axis=0), *together)
-        ledgers = np.empty((len(LEDGER), *mse.shape[:-1], len(STATISTICS)))
-        for p, e, f in np.ndindex(*counts.shape[:2], len(self.fakes)):
-            ledgers[:, p, e, :, f] = self._ledger(view, data, p, e, f)[:, None]
-        made = {"counts": counts, "mse": mse, "mse_mean": of_mean, **dict(zip(LEDGER, ledgers, strict=True)), **hits}
-        if len(self.fakes) == 1:
-            made = {name: made[name][:, :, :, 0] for name in self.recorded() if name in made}
-        return {name: array for name, array in {**made, "reporters": reporters}.items() if name in self.recorded()}
+        data: Any = view.data
+        drawn, ways = self.spec.sampler == "marginals", range(len(self.fakes))
+        counts, reporters, made = self._drawn(view, data) if drawn else self._simulated(view, data)
 
-    def _ledger(self, view: View, data: EvolvingDataset, p: int, e: int, f: int) -> Any:
+        def errors(truth: Any, counts: Any, reporters: Any) -> Any:
+            return np.stack([errors_of(view.plan, truth, counts[:, :, :, f], reporters) for f in ways], axis=3)
+
+        truth = data.counts_of_rounds[: self.rounds] / data.n
+        each = [errors(truth[r], counts[..., r, :], reporters[..., r, :]) for r in range(self.rounds)]
+        made |= {"counts": counts, "mse": np.stack(each, axis=4)}
+        made["mse_mean"] = errors(truth.mean(axis=0), counts.mean(axis=4), reporters.mean(axis=3))
+        if drawn:  # rounds are independent of each other: not in truth
+            made["mse_mean"][:] = np.nan
+        ledgers = np.array([self._ledger(view, *cell) for cell in np.ndindex(*counts.shape[:2], len(ways))])
+        ledgers = ledgers.reshape(*counts.shape[:2], 1, len(ways), *ledgers.shape[1:]).repeat(counts.shape[2], axis=2)
+        made |= {name: ledgers[..., i, :, :] for i, name in enumerate(LEDGER)}
+        if len(ways) == 1:
+            made = {name: array[:, :, :, 0] for name, array in made.items()}
+        made["reporters"] = reporters
+        return {name: made[name] for name in self.recorded()}
+
+    def _ledger(self, view: View, p: int, e: int, f: int) -> Any:
         """[what is counted, round, statistic]: what users have spent."""
+        data: Any = view.data
         key = data.name, view.protocols[p], view.epsilons[e], f
         if data.name not in self.ledgers:
             self.ledgers[data.name] = list(_held(data, self.rounds))
         if key not in self.ledgers:
-            ms, how = view.plan.mechanisms[p][e], (self.guarantee, self.faking[f], self.sampling)
-            parts = [spent(ms, held, *how) for held in self.ledgers[data.name]]
-            found = np.full((len(LEDGER), self.rounds, len(STATISTICS)), np.nan)
-            for table, part in zip(found, zip(*parts, strict=True), strict=bool(parts)):
-                each = np.concatenate(part)  # [user, round]
-                quantiles = np.quantile(each, (0.5, 0.9, 1), axis=0, method="nearest")
-                table[:] = np.stack([each.mean(axis=0), *quantiles], axis=-1)
-            self.ledgers[key] = found
+            how = self.spec.guarantee, self.faking[f], self.sampling
+            parts = [spent(view.plan.mechanisms[p][e], held, *how) for held in self.ledgers[data.name]]
+            each = [np.concatenate(users) for users in zip(*parts, strict=True)]  # [user, round]
+            each = each or [np.full((1, self.rounds), np.nan)] * len(LEDGER)  # no user is known
+            found = [[x.mean(axis=0), *np.quantile(x, (0.5, 0.9, 1), axis=0, method="nearest")] for x in each]
+            self.ledgers[key] = np.swapaxes(found, 1, 2)
         return self.ledgers[key]
 
     def _drawn(self, view: View, data: EvolvingDataset) -> tuple[Any, Any, dict[str, Any]]:
         """Counts [protocol, epsilon, repetition, fakes, round, value] and reporters from their distribution."""
-        each = [view.counts_at(data.counted_at(r)) for r in range(self.rounds)]
+        each = [view.counts(data.counted_at(r) if r else None) for r in range(self.rounds)]
         counts, reporters = (np.stack(arrays, axis=3) for arrays in zip(*each, strict=True))
         return np.repeat(counts[:, :, :, None], len(self.fakes), axis=3), reporters, {}
 
     def _simulated(self, view: View, data: EvolvingDataset) -> tuple[Any, Any, dict[str, Any]]:
         """The same from every user's reports, and the shares of right guesses."""
-        view.check_backend(self.backends)
-        plan, fakes, known = view.plan, self.faking, [data.frequencies_at(r) for r in range(self.rounds)]
-        senders = [[[Sender.of(r, f, plan.d) for f in fakes] for r in a.recipes] for a in plan.attributes]
-        distinct = [list(dict.fromkeys(s for row in rows for s in row)) for rows in senders]
-        sums = view.sums(partial(_counted, self.sampling, known, distinct, fakes if self.attack else []))
-        shape = len(plan.looks), len(plan.epsilons), len(view.repetitions), len(fakes), self.rounds
-        counts = np.zeros((*shape, plan.values), np.int64)
-        for p, e, f in np.ndindex(*counts.shape[:2], len(fakes)):
-            for a, i in zip(plan.attributes, plan.cells[p][e], strict=True):
-                number = distinct[a.index].index(senders[a.index][i][f])
-                counts[p, e, :, f, :, a.columns] = sums[1 + a.index][:, number]
-        reporters = np.full((*counts.shape[:3], self.rounds, plan.d), view.data.n, np.int64)
-        reporters[np.array(plan.partial)] = sums[0]
-        hits = sums[-1].reshape(shape[2], *shape[:2], shape[3] * self.attack, self.rounds, 3)
-        shares = np.moveaxis(hits / (data.n * np.array([1, data.d, 1])), 0, 2)
+        plan, known = view.plan, [data.frequencies_at(r) for r in range(self.rounds)]
+        sampled, *tables, hits = view.sums(partial(_counted, self.sampling, self.faking, self.attack, known))
+        shape = len(view.repetitions), len(self.faking), self.rounds
+        flat = [np.moveaxis(table, 0, 1).reshape(table.shape[1], -1, table.shape[-1]) for table in tables]
+        counts = plan.expand(flat).reshape(len(plan.looks), len(plan.epsilons), *shape, plan.values)
+        shares = hits.reshape(shape[0], *counts.shape[:2], -1, self.rounds, 3) / (data.n * np.array([1, data.d, 1]))
+        shares = np.moveaxis(shares, 0, 2)
         shares[~np.array(plan.samples), ..., 0] = np.nan
-        return counts, reporters, {name: shares[..., i] for i, name in enumerate(HITS)}
+        guesses = {name: shares[..., i] for i, name in enumerate(HITS if self.attack else ())}
+        return counts, plan.reporters(data.n, sampled), guesses
 
 
-def _counted(sampling: str, known: list[Any], senders: list[list[Sender]], fakes: list[str], chunk: Chunk) -> Any:
-    """Who sampled what, [round, attribute]; for each attribute the counts, [sender, round, value]; and the guesses."""
-    rounds = len(known)
-    users = chunk.over_rounds(sampling, chunk.start, chunk.stop)
-    sampled = np.stack([np.bincount(users.sampled(r), minlength=chunk.plan.d) for r in range(rounds)])
-    tables = []
-    for j, k in enumerate(chunk.domain):
-        table = np.zeros((len(senders[j]), rounds, k), np.int64)
-        attribute = Attribute(users, j, senders[j])
-        for r, i, values, sent in attribute.reports(range(rounds)):
-            noise, mine = senders[j][i].noise, users.sampled(r) == j
-            alone = senders[j][i].recipe.unsampled is Unsampled.NOTHING
-            if noise.cells:
-                sent = attribute.cells[noise.cells] == sent
+def _counted(sampling: str, fakes: Sequence[str], attack: bool, known: list[Any], chunk: Chunk) -> Any:
+    """Who sampled what, [round, attribute]; each attribute's counts, [recipe, fakes, round, value]; right guesses."""
+    rounds, tables, sampled = len(known), [], np.zeros((len(known), chunk.plan.d), np.int64)
+    for a in chunk.plan.attributes:
+        every = [[Sender.of(recipe, one) for one in fakes] for recipe in a.recipes]
+        found = {sender: np.zeros((rounds, a.k), np.int64) for row in every for sender in row}
+        attribute = Attribute(chunk, sampling, a, list(found))
+        for r, sender, mine, values, sent in attribute.reports(rounds):
+            sampled[r, a.index] = mine.sum()
+            if sender.noise.cells:
+                sent = attribute.cells[sender.noise.cells] == sent
+            who = mine | (sender.recipe.unsampled is not Unsampled.NOTHING)
             if sent.ndim == 1:
-                table[i, r] = np.bincount(sent[mine] if alone else sent, minlength=k)
+                found[sender][r] = np.bincount(sent[who], minlength=a.k)
             else:
-                bits = np.packbits(sent & mine if alone else sent, axis=1)
-                table[i, r, values] = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
-        tables.append(table)
-    return sampled, *tables, _attacked(known, fakes, chunk)
+                bits = np.packbits(sent & who, axis=1)
+                found[sender][r, values] = np.bitwise_count(bits).sum(axis=1, dtype=np.int64)
+        tables.append(np.array([[found[sender] for sender in row] for row in every]))
+    return sampled, *tables, _attacked(fakes if attack else (), known, chunk)
 
 
-def _attacked(known: list[Any], fakes: list[str], chunk: Chunk) -> Any:
+def _attacked(fakes: Sequence[str], known: list[Any], chunk: Chunk) -> Any:
     """Right guesses of the sampled attribute, of values and of the safest one, [cell and fakes, round, guess]."""
     plan, rounds = chunk.plan, len(known)
     cells = [(cell, one) for row in plan.cells for cell in row for one in fakes]
     hits = np.zeros((len(cells), rounds, 3), np.int64)
     step = max(LANES, SEEN_BYTES // (rounds * plan.values) // LANES * LANES)
     for start in range(chunk.start, chunk.stop, step) if cells else ():
-        users = chunk.over_rounds("fixed", start, min(start + step, chunk.stop))
-        codes = [np.stack([users.column(j, start, users.stop, r) for r in range(rounds)]) for j in range(plan.d)]
+        users = chunk.part(start, min(start + step, chunk.stop))
+        codes = [np.stack([users.codes(j, r) for r in range(rounds)]) for j in range(plan.d)]
         began = [[(held[: r + 1] == held[r]).argmax(axis=0) for r in range(rounds)] for held in codes]
         for found, (cell, one) in zip(hits, cells, strict=True):
-            senders = [Sender.of(a.recipes[i], one, plan.d) for a, i in zip(plan.attributes, cell, strict=True)]
-            each = [Attribute(users, j, [sender]) for j, sender in enumerate(senders)]
-            more = [(sender.fakes, a.cells.get(sender.noise.cells)) for sender, a in zip(senders, each, strict=True)]
-            seen = [Seen(a.senders[0].recipe, a.k, users.size, rounds, *m) for a, m in zip(each, more, strict=True)]
-            for reports in zip(*(a.reports(range(rounds), a.k) for a in each), strict=True):
-                r, sampled = reports[0][0], users.sampled(0)
+            each = [
+                Attribute(users, "fixed", a, [Sender.of(a.recipes[i], one)])
+                for a, i in zip(plan.attributes, cell, strict=True)
+            ]
+            seen = [Seen(*a.senders[0], a.k, users.stop - start, rounds, *a.cells.values()) for a in each]
+            for reports in zip(*(a.reports(rounds, a.k) for a in each), strict=True):
+                r = reports[0][0]
                 f = [known[r][a.columns] for a in plan.attributes]
                 looks = [seen[j].add(f[j], began[j][r], sent) for j, (*_, sent) in enumerate(reports)]
-                found[r] += right(looks, f, senders[0].recipe.unsampled, sampled, [held[r] for held in codes])
+                found[r] += right(looks, f, seen[0].recipe.unsampled, users.sampled, [held[r] for held in codes])
     return hits
 
 

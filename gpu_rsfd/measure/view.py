@@ -60,25 +60,13 @@ class View:
             self._counted = self._engine.count(self.plan, self.data, self.seed, self.repetitions, self._progress)
         return self._counted
 
-    @property
-    def sampler(self) -> str:
-        """Whether every user is simulated (users), or counts alone (counts, marginals)."""
-        return self._engine.sampler
-
-    def check_backend(self, known: Sequence[str]) -> None:
-        """Refuses a backend that was asked for and is not one of these."""
-        asked = getattr(self._engine.backend, "name", self._engine.backend)
-        if asked not in ("auto", *known):
-            raise InputError(f"backend={asked} can't be used in {self.name}; available: auto, {', '.join(known)}")
-
-    def counts_at(self, data: Dataset) -> tuple[Counts, Counts]:
-        """`counts` of other data, such as a round of these, by a sampler."""
-        progress = None if data.round else self._progress
-        tables, sampled = self._engine.count(self.plan, data, self.seed, self.repetitions, progress)
-        return self.plan.expand(tables), self.plan.reporters(data.n, sampled)
-
-    def counts(self) -> tuple[Counts, Counts]:
+    def counts(self, data: Dataset | None = None) -> tuple[Counts, Counts]:
         """Count the reports.
+
+        Parameters
+        ----------
+        data : Dataset, optional
+            Other data than those of the view, such as a later round of these.
 
         Returns
         -------
@@ -87,7 +75,8 @@ class View:
         reporters : ndarray of int64, [protocol, epsilon, repetition, attribute]
             Number of users who reported an attribute.
         """
-        tables, sampled = self.tallies()
+        run = self.seed, self.repetitions
+        tables, sampled = self.tallies() if data is None else self._engine.count(self.plan, data, *run)
         return self.plan.expand(tables), self.plan.reporters(self.data.n, sampled)
 
     def reports(

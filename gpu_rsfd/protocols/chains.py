@@ -24,30 +24,45 @@ from gpu_rsfd.protocols.form import Bits, Chain, Keep, Noise
 from gpu_rsfd.protocols.noise import BLH, GRR, OLH, OUE, SUE, NoiseRule, keep_threshold
 from gpu_rsfd.tape import KEEP_ONE, ONE
 
+LEAST = 1e-300  # stands for the probability 0
+Floats = npt.NDArray[np.float64]
 Chained = Callable[[float, float, int], Chain]  # (e, e1, k)
 
 
-def loss(chain: Chain, k: int, reports: npt.ArrayLike = 1) -> npt.NDArray[np.float64]:
-    """What m reports of one memo lose: the worst log-likelihood ratio between two values; with no end of reports, e."""
-    m = np.asarray(reports, np.float64)
+def log(x: npt.ArrayLike) -> Any:
+    """The logarithm; of 0 a number that is small enough."""
+    return np.log(np.maximum(x, LEAST))
+
+
+def of_bit(chain: Chain, k: int, ones: Any, reports: Any) -> tuple[Floats, Floats]:
+    """Logs of the likelihoods of reports in which a bit is set so often: if it is the held value's, and if not."""
     p1, q1, p2, q2 = chain.steps(k)
-    unary = isinstance(chain.memo, Bits)
-    if q1 == 0:  # nothing is remembered: losses add up
-        return m * (math.log(p2 / q2) + (math.log((1 - q2) / (1 - p2)) if unary else 0.0))
-    seen = (q2 / p2) ** m  # of a value that no report speaks for, relative to one that all of them do
-    if not unary:
-        others = (chain.cells or k) - 2
-        return np.log((p1 + (others + 1) * q1 * seen) / (q1 + (p1 + others * q1) * seen))
-    clear = ((1 - p2) / (1 - q2)) ** m
-    ratios = [(p1 * x + (1 - p1) * y) / (q1 * x + (1 - q1) * y) for x, y in ((1.0, seen), (clear, 1.0))]
-    return np.log(ratios[0] / ratios[1])
+    with np.errstate(divide="ignore"):
+        set_, clear = (ones * log(x) + (reports - ones) * log(1 - x) for x in (p2, q2))
+        own, other = (np.logaddexp(np.log(x) + set_, np.log1p(-x) + clear) for x in (p1, q1))
+    return own, other
 
 
-def flat(chain: Chain, k: int) -> Keep | Bits:
-    """One report as a noise of its own, of the value, its bits or its cell, rounded towards privacy."""
-    if isinstance(chain.memo, Keep):
-        return Keep(chain.memo.threshold * chain.second.integers[0] // KEEP_ONE)
-    return Bits(math.floor(ONE * chain.p(k)), math.ceil(ONE * chain.q(k)))
+def odds(chain: Chain, k: int, reports: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Logs of the likelihoods of m reports of one memo, of a value that all of them support and of one that none does.
+
+    They are relative to a value drawn at random, or with bits, of which each counts alone, to no value at all.
+    """
+    m, (p1, q1, p2, q2) = np.asarray(reports, np.float64), chain.steps(k)
+    if isinstance(chain.memo, Bits):
+        high, low = (np.subtract(*of_bit(chain, k, ones, m)) for ones in (m, 0 * m))
+        return high, low
+    size, none = chain.cells or k, m * (log(q2) - log(p2))
+    with np.errstate(divide="ignore"):
+        share = np.log(p1 - q1) - np.log1p((size - 1) * np.exp(none))
+        high, low = (np.logaddexp(np.log(q1), x) + math.log(size) for x in (share, share + none))
+    return high, low
+
+
+def loss(chain: Chain, k: int, reports: npt.ArrayLike = 1) -> Any:
+    """What m reports of one memo lose: the worst log-likelihood ratio between two values; with no end of reports, e."""
+    high, low = odds(chain, k, reports)
+    return high - low
 
 
 def built(rule: NoiseRule, e: float, e1: float, k: int, memo: bool | None) -> tuple[Noise, float, float]:
@@ -59,8 +74,11 @@ def built(rule: NoiseRule, e: float, e1: float, k: int, memo: bool | None) -> tu
     bits = k if isinstance(chain.memo, Bits) else math.log2(chain.cells or k)
     if not chain.informative or memo:
         return chain, float(loss(chain, k)) if chain.informative else 0.0, bits
-    one = flat(chain, k)
-    everything: Any = Keep(KEEP_ONE) if isinstance(one, Keep) else Bits(ONE, 0)
+    # one report as a noise of its own, of the value, its bits or its cell, rounded towards privacy
+    everything: Any = Keep(KEEP_ONE) if isinstance(chain.memo, Keep) else Bits(ONE, 0)
+    one: Any = Bits(math.floor(ONE * chain.p(k)), math.ceil(ONE * chain.q(k)))
+    if isinstance(chain.memo, Keep):
+        one = Keep(chain.memo.threshold * chain.second.integers[0] // KEEP_ONE)
     afresh = Chain(everything, one, chain.cells)
     if memo is None and chain.cells:
         cell = Bits(math.floor(ONE * chain.p(k)), math.ceil(ONE / chain.cells))
@@ -78,16 +96,13 @@ def _of_kept(cells: Callable[[float, float], int] = lambda e, e1: 0, published: 
         g = cells(e, e1)
         memo: Any = GRR.thresholds(e, g or k)
 
-        def lossy(threshold: int) -> bool:
-            return float(loss(Chain(memo, Keep(threshold), g), k)) > e1
-
         if e1 == e:
             second = KEEP_ONE
         elif published:
             ratio = math.expm1(e + e1) / (math.exp(e) - math.exp(e1))
             second = keep_threshold((ratio - 1) / (ratio + (g or k) - 1))
         else:
-            second = bisect_left(range(KEEP_ONE), True, key=lossy) - 1
+            second = bisect_left(range(KEEP_ONE), True, key=lambda x: loss(Chain(memo, Keep(x), g), k) > e1) - 1
         return Chain(memo, Keep(second), g)
 
     return chain
@@ -102,12 +117,10 @@ def _of_bits(rule: NoiseRule, half: bool = False) -> Chained:
         def second(tq: int) -> Bits:
             return Bits(ONE // 2 if half else ONE - tq, tq)
 
-        def private(tq: int) -> bool:
-            return float(loss(Chain(memo, second(tq)), k)) <= e1
-
         if e1 == e:
             return Chain(memo, Bits(ONE, 0))
-        return Chain(memo, second(1 + bisect_left(range(1, ONE // 2), True, key=private)))
+        private = bisect_left(range(1, ONE // 2), True, key=lambda tq: loss(Chain(memo, second(tq)), k) <= e1)
+        return Chain(memo, second(1 + private))
 
     return chain
 

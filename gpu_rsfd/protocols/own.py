@@ -79,10 +79,10 @@ def protocol(
         the exact loss.
     loss : callable, (e, k) -> float, optional
         For `bits` that are computed from another message, as in local hashing: the loss of that message.  It can't be
-        verified, so it is shown as *claimed*, and refused under the guarantees `user` and `attribute`.
+        verified, so it is shown as claimed, and refused under the guarantees `user` and `attribute`.
     label, colour, marker, summary : str, optional
-        How it is named and drawn: colour as #rrggbb, a marker of Matplotlib, one sentence.  Figures choose a colour
-        and a marker that no other protocol has.
+        How it is named, drawn and described: a colour as #rrggbb, a marker of Matplotlib, one sentence.  By default,
+        figures choose a colour and a marker that no other protocol has.
 
     Returns
     -------
@@ -102,7 +102,9 @@ def protocol(
     Examples
     --------
     >>> import math
-    >>> mine = gpu_rsfd.protocol("mine", solution="rsfd-z", bits=lambda e, k: (0.5, 1 / (math.exp(e) + 1)))
+    >>> def oue(e, k):
+    ...     return 0.5, 1 / (math.exp(e) + 1)
+    >>> mine = gpu_rsfd.protocol("mine", solution="rsfd-z", bits=oue)
     >>> theirs = gpu_rsfd.mechanism("rsfd-oue-z", 1.0, d=3, k=10)
     >>> gpu_rsfd.mechanism(mine, 1.0, d=3, k=10).recipe == theirs.recipe
     True

@@ -187,12 +187,22 @@ class PrivacySettings:
     """Settings of all protocols of a run, besides epsilon.
 
     `Spec.settings_for` makes them for a data set.
+
+    Attributes
+    ----------
+    first_report : float
+        Share of epsilon that the first report of a longitudinal protocol spends.
+    priors : tuple, optional
+        Integer thresholds of the distribution of each attribute's fake values.  Default: uniform.
+    guarantee : {'paper', 'user', 'attribute'}
+        What epsilon bounds.
+    memo : bool or None
+        Over rounds, whether users remember what they randomised; None for one report.
     """
 
-    first_report: float = 0.5  # longitudinal protocols: the share of epsilon that the first report loses
-    priors: tuple[Thresholds | None, ...] | None = None  # of fake values, per attribute; None: uniform
-    guarantee: str = "paper"  # what epsilon bounds: budgets.GUARANTEES
-    # longitudinal protocols, over rounds: both steps (True), or fresh noise in each round (False); None: one report
+    first_report: float = 0.5
+    priors: tuple[Thresholds | None, ...] | None = None
+    guarantee: str = "paper"
     memo: bool | None = None
 
     def under(self, guarantee: str | None) -> PrivacySettings:
@@ -276,9 +286,8 @@ def mechanisms(
         names = ", ".join(name for name, other in REGISTRY.items() if other.memoised)
         raise InputError(f"{entry} has no second step, so it can't be collected in rounds; available: {names}")
     if entry.budget.by(settings.guarantee) is None:
-        shares = (1.0, settings.first_report) if entry.memoised else (1.0,)
-        found = [_largest_budget(entry, epsilon * a, sizes, priors, settings.guarantee) for a in shares]
-        e, spent = found[0], found[-1]
+        shares = 1.0, settings.first_report if entry.memoised else 1.0
+        e, spent = (_largest_budget(entry, epsilon * a, sizes, priors, settings.guarantee) for a in shares)
     else:
         e, spent = _budgets(entry, epsilon, d, settings)
     kinds = dict.fromkeys(zip(sizes, priors, strict=True))
@@ -288,9 +297,7 @@ def mechanisms(
 
 def _budgets(entry: Protocol, epsilon: float, d: int, settings: PrivacySettings) -> tuple[float, float]:
     """What an attribute's randomiser may spend, and what one report of it spends, which is amplified on its own."""
-    e, a = _budget(entry, epsilon, d, settings.guarantee), settings.first_report
-    if not entry.memoised:
-        return e, e
+    e, a = _budget(entry, epsilon, d, settings.guarantee), settings.first_report if entry.memoised else 1.0
     return e, e * a if entry.budget is not AMPLIFIED else _budget(entry, epsilon * a, d, settings.guarantee)
 
 

@@ -181,7 +181,7 @@ def aggregate(
     bad : {'refuse', 'count'}
         Reports of a wrong shape, or with values outside the domain: an error that names the first one; or they are left
         out and counted in `Aggregate.bad`.
-    names, labels : optional
+    names, labels : sequence, optional
         Names of the attributes, and of each attribute's values.
     settings : PrivacySettings
         The guarantee, the prior of fake values, and the first report of longitudinal protocols.

@@ -108,8 +108,8 @@ class Viewed:
         Parameters
         ----------
         per : {"cell", "repetition", "attribute", "value"}
-            What has a row: data set, protocol and epsilon alone, or each of these beside.  A value of one's own table
-            that fewer than 10 users hold has no numbers; `Results.min_count` can be changed.
+            What a row is: a data set, protocol and epsilon, or one of these as well.  A value of one's own table that
+            fewer than 10 users hold has no numbers; `Results.min_count` can be changed.
         postprocess, metric : str or callable, or list of them
             As for `Result.error`.
         """
@@ -223,7 +223,7 @@ class Result(Header, Viewed):
 
     @property
     def size(self) -> dict[str, Any]:
-        """What a row says of the data set: its name, n, d, and k if all attributes have equally many values."""
+        """The data set's name, n, d, and k if all attributes have equally many values, as rows of tables have them."""
         ks = set(self.domain)
         return {"dataset": self.title, "users": self.n, "d": len(self.domain), "k": ks.pop() if len(ks) == 1 else None}
 
@@ -279,12 +279,12 @@ class Result(Header, Viewed):
 
     @property
     def has_counts(self) -> bool:
-        """Whether there are counts to estimate from: not with `--keep mse`, nor in a file of another measurement."""
+        """Whether there are counts to estimate from.  There are none with `--keep mse`, or of another measurement."""
         return {"counts", "reporters"} <= {*self.kept} and self.dims("counts") == (*CELL, "value")
 
     @property
     def has_errors(self) -> bool:
-        """Whether there are errors: counts that they follow from, or the errors themselves."""
+        """Whether there are errors, or counts that they follow from."""
         return self.has_counts or "mse" in self.kept
 
     def mechanism(self, protocol: str, epsilon: float, attribute: int) -> Mechanism:

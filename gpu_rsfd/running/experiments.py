@@ -16,7 +16,7 @@ from gpu_rsfd.datasets.base import Dataset, check_rows
 from gpu_rsfd.datasets.options import OPTIONS as TABLE
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import Frequencies, Inference, Measurement, Rounds
-from gpu_rsfd.measure.base import check_measurement, options_of
+from gpu_rsfd.measure.base import check_measurement, options_of, used_by
 from gpu_rsfd.options import with_keywords
 from gpu_rsfd.results.estimate import errors_of
 from gpu_rsfd.results.result import Header, Result, Results
@@ -54,10 +54,15 @@ def engine_for(
 ) -> Any:
     """What does the work: this machine, or a Dask cluster."""
     noises = noises_of(attribute for plan in run.plans for attribute in plan.attributes)
+    what, asked = run.measurement, getattr(backend, "name", backend)
+    if what.backends and asked not in ("auto", *what.backends):
+        raise InputError(
+            f"backend={asked} can't be used in {what.command}; available: auto, {', '.join(what.backends)}"
+        )
     if cluster is None:
         engine = Local(backend, workers, devices, run.spec.sampler, noises)
         engine.say = say
-        if run.measurement.counts_first or run.measurement.backends:
+        if what.counts_first or run.spec.sampler != "users":
             engine.open()
         return engine
     if not isinstance(backend, str):
@@ -231,7 +236,7 @@ def sweep(
     return _measured(Frequencies, data, spec, {"output": output, **options})
 
 
-@with_keywords((*FIELDS, *options_of(Inference)), "attack", run)
+@with_keywords(used_by((*FIELDS, *options_of(Inference)), "attack", Inference), "attack", run)
 def attack(data: Any, spec: Spec | None = None, **options: Any) -> Any:
     """Simulate an attacker who knows the marginals and guesses sampled attributes and values from the reports.
 
@@ -240,8 +245,8 @@ def attack(data: Any, spec: Spec | None = None, **options: Any) -> Any:
 
     Parameters
     ----------
-    data : Dataset, str, path, or (with `output`) a list of them
-        As in `simulate`.
+    data : Dataset, str, path, data frame, or a list of them
+        As in `simulate`; several need `output`.
     spec : Spec, optional
         What to run.  Fields that are given as keywords replace its own.
     output, overwrite, backend, workers, devices, save_every, part, cluster, progress, reporter
@@ -257,14 +262,14 @@ def attack(data: Any, spec: Spec | None = None, **options: Any) -> Any:
     return _measured(Inference, data, spec, options)
 
 
-@with_keywords((*FIELDS, *options_of(Rounds)), "rounds", run)
+@with_keywords(used_by((*FIELDS, *options_of(Rounds)), "rounds", Rounds), "rounds", run)
 def rounds(data: Any, spec: Spec | None = None, **options: Any) -> Any:
     """Simulate a collection over rounds, in which users remember what they randomised (docs/rounds.md).
 
     Parameters
     ----------
-    data : Dataset, str, path, or (with `output`) a list of them
-        As in `simulate`; users of an `EvolvingDataset` hold other values in later rounds.
+    data : Dataset, str, path, data frame, or a list of them
+        As in `simulate`; several need `output`.  Users of an `EvolvingDataset` hold other values in later rounds.
     spec : Spec, optional
         What to run.  Fields that are given as keywords replace its own.
     output, overwrite, backend, workers, devices, save_every, part, cluster, progress, reporter

@@ -52,4 +52,6 @@ def figure(found: Aggregate) -> Any:
         texts, families = lettered(found.labels[j] if found.labels else map(str, range(len(share))), 12)
         axis.set_xticks(range(len(share)), texts, fontsize=7, fontfamily=families, rotation=90)
         axis.set_title(lettered([name], 24)[0][0], fontsize=10)
+        axis.set_xlim(-0.5, len(share) - 0.5)
+    drawn.name_axes([""], ["share"])
     return drawn.figure

@@ -127,7 +127,9 @@ class Page:
             _, aside, below = self._legend(place, width)
             self.columns = min(self.columns, max(1, int((width - aside) / NARROWEST_PANEL)))
             lines = -(-count // self.columns)
-            height = paper.height or height or lines * min(panel[1], 0.8 * (width - aside) / self.columns) + below
+            beside = self._legend("below", aside + 0.4)[2] if aside else 0.0  # the legend's own height
+            panels = lines * min(panel[1], 0.8 * (width - aside) / self.columns)
+            height = paper.height or height or max(panels + below, beside)
             self.figure = _sheet()(figsize=(width, height), layout="constrained")
             FigureCanvasAgg(self.figure)
             self.axes: list[Any] = [self.figure.add_subplot(lines, self.columns, i + 1) for i in range(count)]

@@ -55,12 +55,12 @@ class Planned(list[PlanRow]):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Which, how accurate, how risky: of the first decision."""
+        """The sentences of the first decision."""
         return self.decisions[0].sentences
 
     @property
     def columns(self) -> tuple[Forecast, ...]:
-        """What to expect of each column: of the first decision."""
+        """What to expect of each column, by the first decision."""
         return self.decisions[0].columns
 
     def plot(self) -> Any:
@@ -116,7 +116,7 @@ def plan(
     rounds : int, optional
         Say what users have spent after so many rounds of a longitudinal protocol, and what an attacker then guesses.
     change : float, optional
-        With `rounds`, the probability that a user draws a new value of a column before a round.  Default: 0.
+        With ``rounds``, the probability that a user draws a new value of a column before a round.  Default: 0.
     **fields
         The fields of `Spec`.
 
@@ -134,7 +134,8 @@ def plan(
     Examples
     --------
     >>> import gpu_rsfd
-    >>> found = gpu_rsfd.plan("nursery", epsilons=[1.0, 3.0], protocols=["rsfd-adp", "smp-adp"], attack=False)
+    >>> two = ["rsfd-adp", "smp-adp"]
+    >>> found = gpu_rsfd.plan("nursery", epsilons=[1.0, 3.0], protocols=two, attack=False)
     >>> [row.protocol for row in found if row.epsilon == 1.0]
     ['rsfd-adp', 'smp-adp']
     >>> found.decisions[0].label, found.decisions[0].epsilon

@@ -28,29 +28,65 @@ TIE = 1e-9  # relative: errors closer than this are equal
 
 
 class PlanRow(NamedTuple):
-    """What to expect of a protocol at an epsilon."""
+    """What to expect of a protocol at an epsilon.
+
+    Attributes
+    ----------
+    protocol : str
+        Its name.
+    epsilon : float
+        The total budget.
+    mse, rmse : float
+        Expected MSE_avg, and its square root.
+    users_needed : int or None
+        Smallest number of users that reaches the target, if one was given.
+    bits_per_user : float
+        Size of a user's report.
+    rough, users_rough : bool
+        Whether `mse` and `users_needed` are no more than guides: clipped errors with few reports of some value.
+    unreachable : str or None
+        Why `users_needed` is None although a target was given.
+    loss_one, loss_all : float
+        Exact privacy loss between users who differ in one attribute, and between any two users.
+    claimed : bool
+        Whether the losses are what the protocol's author claims.
+    first_report : bool
+        Whether the losses are those of the first report of a longitudinal protocol.
+    sampled, sampled_baseline : float
+        Share of users whose sampled attribute an attacker guesses, with and without a report.
+    value, value_baseline : float
+        Share of values that are guessed, with and without a report.
+    attacked_users : int
+        Users of the simulated attack; 0 if there was none.
+    non_dominated : bool
+        Whether no other row with as many users is better in error and losses.
+    users : int
+        Number of users.
+    column_rmse : tuple of float
+        Root mean square error of each column.
+    """
 
     protocol: str
     epsilon: float
-    mse: float  # expected MSE_avg of n users
-    rmse: float  # its square root
-    users_needed: int | None  # the smallest n that reaches the target, if one was given: target_rmse, or margins
+    mse: float
+    rmse: float
+    users_needed: int | None
     bits_per_user: float
-    rough: bool = False  # mse is no more than a guide: a clipped error with few reports of some value
-    users_rough: bool = False  # the same of users_needed
-    unreachable: str | None = None  # why users_needed is None although a target was given
-    loss_one: float = math.nan  # the exact privacy loss between users who differ in one attribute
-    loss_all: float = math.nan  # and between any two users
-    claimed: bool = False  # both are what the protocol's author claims
-    first_report: bool = False  # both are of the first report of a longitudinal protocol
-    sampled: float = math.nan  # share of users whose sampled attribute an attacker guesses
-    sampled_baseline: float = math.nan  # without a report
-    value: float = math.nan  # share of values that are guessed
+    rough: bool = False
+    users_rough: bool = False
+    unreachable: str | None = None
+    loss_one: float = math.nan
+    loss_all: float = math.nan
+    claimed: bool = False
+    first_report: bool = False
+    sampled: float = math.nan
+    sampled_baseline: float = math.nan
+    value: float = math.nan
     value_baseline: float = math.nan
     attacked_users: int = 0
-    non_dominated: bool = False  # Pareto-optimal in error and losses among the rows of the same users
-    users: int = 0  # n
-    column_rmse: tuple[float, ...] = ()  # of each column
+    non_dominated: bool = False
+    users: int = 0
+    column_rmse: tuple[float, ...] = ()
 
 
 def plan_table(

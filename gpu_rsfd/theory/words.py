@@ -27,25 +27,62 @@ CERTAIN = 4.0  # standard errors: a gain below so many may be chance
 
 
 class Forecast(NamedTuple):
-    """What to expect of one column under the recommendation.  Errors are parts of 1: 0.012 is 1.2 points."""
+    """What to expect of one column under the recommendation.  Errors are parts of 1: 0.012 is 1.2 points.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    values : int
+        Number of its values.
+    noise : str
+        How it is randomised: `grr`, `oue-z`, …
+    margin : float
+        95 % of its estimated frequencies are within this of the truth.
+    rmse : float
+        Root mean square error of its estimated frequencies.
+    hidden : int
+        Number of its values that can't be distinguished from zero.
+    held : int
+        Number of its values that anybody holds.
+    best : str
+        The protocol with the smallest error of this column at the same epsilon.
+    useful : bool
+        Whether it tells as much as a survey of 100 people, is within 1 point, or meets its target.
+    users_needed : int or None
+        Where it is not useful: from how many users on it is.
+    target : float or None
+        The margin that was asked for.
+    guessed, guessed_baseline : float
+        Share of users whose value an attacker guesses, and what can be guessed without a report; with Smp, of those who
+        send the column.
+    survey : float
+        Number of people who, asked without privacy, would tell as much; NaN if all users hold one value.
+    seen : float
+        Share of users whose value can be distinguished from zero.
+    silent : float
+        Probability that nobody reports the column.
+    lie : float
+        By how much 1 % of the users can raise the share of a value if they lie.
+    """
 
     name: str
     values: int
-    noise: str  # how it is randomised: grr, oue-z, …
-    margin: float  # 95 % of its estimated frequencies are within it
+    noise: str
+    margin: float
     rmse: float
-    hidden: int  # values that can't be distinguished from zero
-    held: int  # values that anybody has
-    best: str  # the protocol with the smallest error of this column at the same epsilon
-    useful: bool  # it tells as much as a survey of 100 people, is within a point, or meets its target
-    users_needed: int | None = None  # where it is not: from how many users on it is
+    hidden: int
+    held: int
+    best: str
+    useful: bool
+    users_needed: int | None = None
     target: float | None = None
-    guessed: float = math.nan  # the share of users whose value an attacker guesses; with Smp of those who send it
-    guessed_baseline: float = math.nan  # without a report
-    survey: float = math.nan  # people who, asked without privacy, would tell as much; NaN if all hold one value
-    seen: float = math.nan  # the share of users whose values can be distinguished from zero
-    silent: float = 0.0  # the chance that nobody reports the column
-    lie: float = math.nan  # by how much 1 % of the users can raise the share of a value with lies
+    guessed: float = math.nan
+    guessed_baseline: float = math.nan
+    survey: float = math.nan
+    seen: float = math.nan
+    silent: float = 0.0
+    lie: float = math.nan
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ import pytest
 from literal_rounds import collected
 
 import gpu_rsfd
-from gpu_rsfd.backends.cpu.rounds import FAKING, SAMPLING
 from gpu_rsfd.measure import Rounds
+from gpu_rsfd.measure.memos import FAKING, SAMPLING
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.tape import ASSIGNMENTS, FAKES, MEMO, VALUE, Tape
 

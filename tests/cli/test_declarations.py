@@ -49,14 +49,20 @@ def test_every_field_has_a_value_here():
 ])  # fmt: skip
 def test_signatures_and_docstrings_name_every_field(function, command):
     parameters = inspect.signature(function).parameters
+    kind = next((kind for kind in MEASUREMENTS.values() if kind.command == command), Measurement)
     for f in FIELDS:
-        if command in f.unused:
+        if command in f.unused or f.name in kind.unused:
             assert f.name not in parameters
             with pytest.raises(InputError, match=f"{f.name}=.* can't be used in {command}"):
                 function(DATA, **{f.name: f.value()}, **({"output": "x.h5"} if command == "sweep" else {}))
         else:
-            assert parameters[f.name].default == f.value(command)
-            assert f"    {f.name} : {f.type_text}\n        {f.help}" in function.__doc__
+            assert parameters[f.name].default == kind.defaults.get(f.name, f.value(command))
+            default = f"  Default: {kind.defaults[f.name]}." if f.name in kind.defaults else ""
+            assert f"    {f.name} : {f.type_text}\n        {f.help}{default}" in function.__doc__
+    small = {"epsilons": 1.0, "protocols": "smp-l-grr", "repetitions": 1}
+    for name in small.keys() & kind.defaults.keys():  # what the signature says is what is used
+        given = {key: value for key, value in small.items() if key != name}
+        assert function(DATA, **given).spec == function(DATA, **given, **{name: parameters[name].default}).spec
     with pytest.raises(InputError, match="unknown option 'epsilon'; did you mean epsilons"):
         function(DATA, epsilon=1.0, **({"output": "x.h5"} if command == "sweep" else {}))
 

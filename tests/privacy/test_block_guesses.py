@@ -66,7 +66,7 @@ def test_posteriors_are_those_of_enumeration(protocol, fakes):
     f, began, draw = np.array([0.5, 0.3, 0.2]), [0, 0, 2, 0, 2], np.random.default_rng(3)
     (m, _) = made(protocol, 2.0, (3, 3), prior=[(0.6, 0.3, 0.1)] * 2 if protocol.startswith("rsrfd") else None)
     unary, users = isinstance(m.recipe.noise.memo, Bits), 6
-    seen = Seen(m.recipe, 3, users, 5, fakes)
+    seen = Seen(m.recipe, fakes, 3, users, 5)
     sent = [draw.integers(0, 2, (3, users)) > 0 if unary else draw.integers(0, 3, users) for _ in began]
     for r, block in enumerate(began):
         look = seen.add(f, np.full(users, block), sent[r])
@@ -92,7 +92,7 @@ def test_posteriors_of_hashed_values_are_those_of_enumeration(name):
     (m,) = made(f"smp-{name}", 3.0, (k,), share=0.8)
     g, (p1, q1, p2, q2) = m.recipe.noise.cells, m.recipe.noise.steps(k)
     cells, sent = draw.integers(0, g, (k, users)), draw.integers(0, g, (3, users))
-    seen = Seen(m.recipe, k, users, 3, "memo", cells)
+    seen = Seen(m.recipe, "memo", k, users, 3, cells)
     for r in range(3):
         look = seen.add(f, np.zeros(users, int), sent[r])
         for u, v in product(range(users), range(k)):
@@ -112,7 +112,7 @@ def test_distinct_values_tell_real_ones_from_independent_fakes(k, values):
     (m, _) = made("rsfd-l-grr", 2.0, (k, k), share=1.0)
     p1, q1, _, _ = m.recipe.noise.steps(k)
     memos = np.array(list(product(range(k), repeat=values)))[:: max(1, k**values // 100)]
-    seen = Seen(m.recipe, k, len(memos), values, "independent")
+    seen = Seen(m.recipe, "independent", k, len(memos), values)
     for r in range(values):
         look = seen.add(np.full(k, 1 / k), np.full(len(memos), r), memos[:, r])
     for row, evidence in zip(memos, look.evidence, strict=True):
@@ -121,7 +121,7 @@ def test_distinct_values_tell_real_ones_from_independent_fakes(k, values):
             for injection in permutations(range(k), values)
         ]
         assert evidence == pytest.approx(math.log(np.mean(each) * k**values), abs=1e-9)
-    seen = Seen(m.recipe, k, len(memos), values, "memo")
+    seen = Seen(m.recipe, "memo", k, len(memos), values)
     for r in range(values):
         look = seen.add(np.full(k, 1 / k), np.full(len(memos), r), memos[:, r])
     np.testing.assert_allclose(look.evidence, 0, atol=1e-9)  # one law: nothing to be found
@@ -140,7 +140,7 @@ def attacked(protocol, codes, k, fakes="memo", epsilon=2.0, share=0.5, memo=True
         cells = rng.integers(0, size, (k, n)) if chain.cells else None
         mine = (sampled == j) | (not others.hides)
         image = np.argsort(rng.random((n, k)), axis=1)
-        memos, seen = np.zeros((n, rounds, size), bool), Seen(m.recipe, k, n, rounds, fakes, cells)
+        memos, seen = np.zeros((n, rounds, size), bool), Seen(m.recipe, fakes, k, n, rounds, cells)
         for r in range(rounds):
             block = np.argmax(x == x[:, r : r + 1], axis=1)
             row = block if fakes in ("memo", "independent") else np.where(mine, block, 0 if fakes == "fixed" else r)
@@ -241,7 +241,9 @@ def test_one_report_tells_what_attack_finds(protocol):
         report = np.zeros((data.n, m.k) if values.ndim == 2 else data.n, values.dtype)
         report[users] = values
         looks.append(
-            Seen(m.recipe, m.k, data.n, 1).add(f, np.zeros(data.n, int), report.T > 0 if values.ndim == 2 else report)
+            Seen(m.recipe, "memo", m.k, data.n, 1).add(
+                f, np.zeros(data.n, int), report.T > 0 if values.ndim == 2 else report
+            )
         )
     codes = [data.column(j, 0, data.n) for j in range(data.d)]
     sampled, values, claims = right(looks, marginals, ms[0].recipe.unsampled, chunk.sampled, codes)

@@ -3,11 +3,13 @@
 import io
 from itertools import combinations
 
+import numpy as np
 import pytest
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 import gpu_rsfd
+from gpu_rsfd.show import plots
 
 CELLS = {"repetitions": 3, "workers": 1}
 
@@ -32,7 +34,8 @@ def overlapping(figure):
     boxes |= {f"legend {i}": legend.get_window_extent() for i, legend in enumerate(figure.legends)}
     page = figure.bbox.padded(1)
     found = [pair for pair in combinations(boxes, 2) if boxes[pair[0]].padded(-1).overlaps(boxes[pair[1]].padded(-1))]
-    return found + [name for name, box in boxes.items() if not (page.x0 <= box.x0 and box.x1 <= page.x1)]
+    inside = {name: np.all(page.min <= box.min) and np.all(box.max <= page.max) for name, box in boxes.items()}
+    return found + [name for name in boxes if not inside[name]]
 
 
 def heights(figure):
@@ -65,10 +68,12 @@ def test_a_figure_of_any_size_is_laid_out(sweep, rounds, size, text):
 def test_the_height_follows_from_the_width(sweep, rounds, width):
     for result in (sweep, rounds):
         with rc_context({"font.size": 8}):
-            figure = gpu_rsfd.show.plots.figure_of(*drawn_on(result, width=width))
+            figure = plots.figure_of(*drawn_on(result, width=width))
         assert figure.get_figwidth() == width
         assert overlapping(figure) == []
         assert 0.9 < min(heights(figure)) <= max(heights(figure)) < 4
+    beside = plots.figure_of(*drawn_on(sweep, width=width, legend="right"))
+    assert overlapping(beside) == []  # as high as the legend
 
 
 def drawn_on(result, **paper):

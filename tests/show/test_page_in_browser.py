@@ -196,7 +196,7 @@ def in_short(results, postprocess, metric):
     text = (
         f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} {'best' if alone == count else 'among the best'}"
     )
-    text += f" {where}" + (f", alone at {words(alone)}" if 0 < alone < count else "")
+    text += f" {where}" + (f", alone in {words(alone)}" if 0 < alone < count else "")
     more = [f"{' and '.join(other)} in {words(number)}" for number, _, other in rest[:2]]
     return f"{'; '.join([text, ', '.join(more)] if more else [text])} (2 data sets × 3 epsilons)."
 
@@ -296,7 +296,7 @@ def test_frequencies_are_unbiased_unless_chosen_otherwise(visit, made):
      "RS+FD[GRR] and RS+FD[ADP] are among the best at two of three epsilons; Smp[ADP] at one."),
     ([[1, 1, 1], [0, 1, 0], [0, 0, 0]],
      "RS+FD[GRR] is among the best at all three epsilons, alone at two; RS+FD[ADP] at one."),
-    ([[1, 1, 1], [1, 1, 1], [1, 1, 1]], "No protocol is significantly better than another at all three epsilons."),
+    ([[1, 1, 1], [1, 1, 1], [1, 1, 1]], "All protocols are among the best at all three epsilons."),
     ([[0, 0, 0], [0, 0, 0], [0, 0, 0]], "No protocol has an estimate of every attribute."),
 ])  # fmt: skip
 def test_the_headline_is_plain(visit, folder, results, monkeypatch, best, said):

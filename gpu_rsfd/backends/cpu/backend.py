@@ -12,7 +12,6 @@ from gpu_rsfd.backends.pool import Pool, Work
 from gpu_rsfd.checks import MAX_USERS, integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.planning import Counts, Plan
-from gpu_rsfd.protocols.form import Chain
 from gpu_rsfd.tape import LANES
 
 WORDS_PER_OPERATION = 8192  # long enough to hide NumPy's call overhead, short enough for the cache
@@ -40,7 +39,7 @@ class NumpyBackend(Backend):
     """
 
     name = "numpy"
-    noises = frozenset((*COUNTERS, Chain))  # the rounds of chains: rounds.py
+    noises = frozenset(COUNTERS)
 
     def __init__(
         self,

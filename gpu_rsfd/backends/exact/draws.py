@@ -20,7 +20,7 @@ NEVER = 1e-30  # relative to the likeliest
 _SMALL = 16  # below this, Stirling's series is replaced by a table
 
 
-def ones(draw: np.random.Generator, threshold: int, users: Counts, rows: int) -> Counts:
+def ones(draw: np.random.Generator, threshold: float, users: Counts, rows: int) -> Counts:
     """Unary encodings: the 1s of so many users, Bin(users, threshold / 2**24)."""
     return draw.binomial(users, threshold / ONE, (*users.shape[:2], rows))
 
@@ -244,8 +244,8 @@ class Known:
         p, q = recipe.noise.p(self.part.k), recipe.noise.q(self.part.k)
         if not recipe.unary:
             return self._kept(recipe, p - q, draw, rows)
-        (encoded, reporters), shape = self.reports(recipe), (*self.holders.shape[:2], rows)
-        return draw.binomial(encoded, p, shape) + draw.binomial(reporters - encoded, q, shape)
+        encoded, reporters = self.reports(recipe)
+        return ones(draw, ONE * p, encoded, rows) + ones(draw, ONE * q, reporters - encoded, rows)
 
     def kept(self, recipe: Recipe, draw: np.random.Generator, rows: int, _: None) -> Counts:
         """`Keep` and `Sets`."""

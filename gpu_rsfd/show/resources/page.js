@@ -179,7 +179,7 @@
     }
     const curves = shown().flatMap((p) => page.epsilons.map((_, e) => point(dataset(), p, e, losses[p][e], dataset().x[e])))
       .filter((row) => row.mean !== null && (row.mean > 0 || scale() === "linear") && row.x !== null).map((row) => ({ ...row, theory: null, published: null }));
-    const x = { title: kind, scale: { zero: false, padding: 15 } };
+    const x = { title: kind, scale: { zero: false, nice: false, padding: 15 } };
     return draw("privacy-chart", curvesOf(`error against the ${kind}`, 320, x, true), { curves });
   }
 
@@ -320,8 +320,8 @@
       if (count) groups.set(String(starred), { count, alone, names: [...(groups.get(String(starred))?.names || []), label] });
     });
     const [first, ...rest] = [...groups.values()].sort((a, b) => b.count - a.count || b.alone - a.alone);
-    if (first.count === cases.length && first.names.length === labels.length) return [`No protocol is significantly better than another${where(first.count)}.`, note];
-    const said = ({ count, alone, names }) => `${listed(names)} ${names.length > 1 ? "are" : "is"} ${alone === count ? "best" : "among the best"}${where(count)}${alone && alone < count ? `, alone at ${inWords(alone)}` : ""}`;
+    if (first.count === cases.length && first.names.length === labels.length) return [`All protocols are among the best${where(first.count)}.`, note];
+    const said = ({ count, alone, names }) => `${listed(names)} ${names.length > 1 ? "are" : "is"} ${alone === count ? "best" : "among the best"}${where(count)}${alone && alone < count ? `, alone ${several ? "in" : "at"} ${inWords(alone)}` : ""}`;
     const more = rest.slice(0, 2).map(({ count, names }) => `${listed(names)}${where(count).replace(/ of .*/, "")}`);
     const text = [said(first), ...(more.length ? [more.join(", ")] : [])].join("; ");
     return [`${text}${several ? ` (${page.datasets.length} data sets × ${page.epsilons.length} epsilon${page.epsilons.length > 1 ? "s" : ""})` : ""}.`, note];
@@ -405,7 +405,7 @@
     $(id).append(...entries.flatMap(([name, text]) => {
       const term = document.createElement("em");
       term.textContent = name;
-      return [term, `: ${text} `];
+      return [document.createElement("br"), term, `: ${text}`];
     }));
   }
 
