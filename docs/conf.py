@@ -163,7 +163,8 @@ def unbroken(_app: Any, document: Any) -> None:
     for node in list(document.findall(nodes.math)):
         after = node.next_node(descend=False, siblings=True)
         if isinstance(after, nodes.Text) and (mark := re.match("[.,;:)]+", after)):
-            after.parent.replace(after, nodes.Text(after[mark.end() :]))
+            place = next(i for i, child in enumerate(node.parent) if child is after)  # others may have the same text
+            node.parent[place] = nodes.Text(after[mark.end() :])
             node.replace_self(nodes.inline("", "", node.deepcopy(), nodes.Text(mark[0]), classes=["kept"]))
 
 
