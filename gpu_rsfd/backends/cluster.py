@@ -32,6 +32,7 @@ from gpu_rsfd.backends.engine import Engine, Job, Local
 from gpu_rsfd.backends.pool import Columns, Process, end_with_parent
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.errors import InputError, RunError, heed_signals
+from gpu_rsfd.options import counted
 from gpu_rsfd.planning import Counts, Plan
 from gpu_rsfd.tape import STREAM_VERSION
 from gpu_rsfd.version import __version__
@@ -139,7 +140,7 @@ class Cluster(Engine):
 
     @property
     def device(self) -> str:
-        return f"Dask cluster of {self.threads} threads"
+        return f"Dask cluster of {counted(self.threads, 'thread')}"
 
     def drawn_at_once(self, plan: Plan) -> int:
         with Local("auto", 1, sampler=self.sampler, noises=self.noises) as one:

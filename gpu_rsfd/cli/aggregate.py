@@ -107,11 +107,12 @@ def tell(counted: Any, against: str, level: float, postprocess: str | None, page
     return found
 
 
-@command("rehearse", "gpu-rsfd rehearse collection.json --dataset people.csv")
+@command("rehearse", "gpu-rsfd rehearse collection.json people.csv")
 @with_options("rehearse", *READ, *OUT)
 def rehearse(
     file: Annotated[Path, typer.Argument(help="Collection.", show_default=False, metavar="FILE")],
-    dataset: Annotated[Path, option("--dataset", "Table.  --dataset people.csv", None, "FILE")],
+    table: Annotated[Path | None, typer.Argument(help="Table.", show_default=False, metavar="TABLE")] = None,
+    dataset: Annotated[Path | None, option("--dataset", "The same.  --dataset people.csv", None, "FILE")] = None,
     output: Annotated[Path, option("--output", "The reports.  (default: rehearsal.jsonl)")] = Path("rehearsal.jsonl"),
     **options: Any,
 ) -> None:
@@ -120,10 +121,13 @@ def rehearse(
     from gpu_rsfd.datasets import describe
 
     check_asked(options)
+    tables = [str(one) for one in (table, dataset) if one is not None]
+    if len(tables) != 1:
+        raise InputError("one table is needed, such as: gpu-rsfd rehearse collection.json people.csv")
     client, state = Client(file), State(file)
     if output.exists():
         raise InputError(f"output={output} exists; give another name")
-    read = describe(str(dataset), columns=[*client.collection.names], **parse_options(given(options, READ))).read
+    read = describe(*tables, columns=[*client.collection.names], **parse_options(given(options, READ))).read
     held: list[list[int]] = []
     with replaced(output) as reports:
         for places in zip(*(column.places.tolist() for column in read), strict=True):

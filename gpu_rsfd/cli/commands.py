@@ -12,7 +12,6 @@ from typer.core import TyperCommand, TyperGroup
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import unknown_name
 
-LOOK, DECIDE = "Look", "Decide"  # groups of `gpu-rsfd --help`
 SEPARATOR = "  ·  "  # between the examples of an epilog
 CLASS = re.compile(r'^class \w+\(Measurement\):\n    """(.*?)(?:\n\n|""").*?^    command = "([\w-]+)"', re.S | re.M)
 
@@ -37,10 +36,10 @@ def _sentence(name: str) -> str:
 
 
 MEASURED = _measured()
-PANELS = {
+PANELS = {  # groups of `gpu-rsfd --help`
     "Run": (*MEASURED, "run", "paper", "merge"),
-    LOOK: ("show", "plot", "page"),
-    DECIDE: ("plan", "data", "protocols"),
+    "Look": ("show", "plot", "page"),
+    "Decide": ("plan", "data", "protocols"),
     "Collect": ("aggregate", "rehearse"),
     "Maintain": ("doctor",),
 }

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from gpu_rsfd.cli import render
 from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, switch, with_options
 from gpu_rsfd.cli.program import command
+from gpu_rsfd.cli.selected import selected
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import Option
 from gpu_rsfd.results.metrics import as_metric
@@ -20,11 +20,13 @@ OWN = (
     Option("output", "FILE", "Page to write.", "share.html", default_text="FILE with .html", panel=None, kind=Path),
     Option("attack", "FILE", "Add the results of `gpu-rsfd attack`.", "attack.h5", panel=None, kind=Path),
     switch("overwrite", "Replace the file even if gpu-rsfd did not make it."),
-)
+    replace(SHOWN_METRIC, metavar="NAME", example="mae", many=False,
+            help=SHOWN_METRIC.help.replace("Errors of the estimates", "Error that the page shows first")),
+)  # fmt: skip
 
 
 @command("page", "gpu-rsfd page results.h5", "gpu-rsfd page people.h5 --output share.html --attack attack.h5")
-@with_options("page", *OWN, replace(SHOWN_METRIC, metavar="NAME", example="mae", many=False), SHOWN_COUNT, *FILTERS)
+@with_options("page", *OWN, SHOWN_COUNT, *FILTERS)
 def page(
     file: Annotated[Path, typer.Argument(help="Results file of a sweep.", show_default=False, metavar="FILE")],
     output: Path | None,
@@ -46,7 +48,7 @@ def page(
     as_metric(metric)
     attacks = None if attack is None else open_results(attack)
     charts.library(*charts.VEGA)  # fails before the work of reading
-    results = render.selected([file], options)
+    results = selected([file], options)
     name = os.fsencode(file.name).decode(errors="replace")
     write_page(target, made(results, title_of(results, name), attacks, metric), overwrite)
     print(f"{target} written ({target.stat().st_size / 1e6:.1f} MB)")

@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpu_rsfd.cli.commands import DECIDE
 from gpu_rsfd.cli.inputs import datasets_of, read_options, spec_of
 from gpu_rsfd.cli.options import SPEC_FILE, File, inputs_of, switch, with_options
-from gpu_rsfd.cli.program import app
+from gpu_rsfd.cli.program import command
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import Option, read_users
 
@@ -40,12 +39,12 @@ OWN = (
 )  # fmt: skip
 
 
-@app.command(
-    rich_help_panel=DECIDE,
-    epilog="Examples:  gpu-rsfd plan people.csv --bins age=10 --target 'sex=1%,city=0.5%'  ·  "
-    "gpu-rsfd plan --users 1e6 --domain 10x5,100 --target-rmse 0.01  ·  "
-    "gpu-rsfd plan --dataset adult --epsilon 1 --json  ·  "
-    "gpu-rsfd plan --users 1e6 --domain 10x5 --epsilon 2 --rounds 12 --change 0.05  ·  "
+@command(
+    "plan",
+    "gpu-rsfd plan people.csv --bins age=10 --target 'sex=1%,city=0.5%'",
+    "gpu-rsfd plan --users 1e6 --domain 10x5,100 --target-rmse 0.01",
+    "gpu-rsfd plan --dataset adult --epsilon 1 --json",
+    "gpu-rsfd plan --users 1e6 --domain 10x5 --epsilon 2 --rounds 12 --change 0.05",
     "gpu-rsfd plan people.csv --bins age=10 --users 1e6 --against population --plot plan.png",
 )
 @with_options("plan", *OWN, *inputs_of("plan"), *SPEC_FILE)

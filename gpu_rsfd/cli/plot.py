@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from gpu_rsfd.cli import render
 from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, SHOWN_POSTPROCESS, switch, with_options
 from gpu_rsfd.cli.program import command
+from gpu_rsfd.cli.selected import selected
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import Option, exclusive, split_list
 
 NARROW = 8  # inches: a figure in a paper, with text as small as a caption's
+MOST_CURVES = 16  # whose colours differ, also in grey
 OWN = (
-    Option("output", "FILE", "Figure to write, .png, .pdf or .svg; repeatable.", "figure.pdf", panel=None,
-           kind=list[Path], default_text="FILE with .png"),
+    Option("output", "LIST", "Figures to write, .png, .pdf or .svg.", "figure.pdf", many=True, panel=None,
+           default_text="FILE with .png"),
     Option("x", "AXIS", "Horizontal axis: auto, epsilon, n, d, k, or one of the measurement's own.", "k", panel=None,
            kind=str, default="auto", default_text="auto", known=("auto", "epsilon", "n", "d", "k")),
     Option("attribute", "NAME", "Estimated and true frequencies of an attribute's values instead.", "sex", panel=None,
@@ -42,7 +44,7 @@ OWN = (
 @with_options("plot", *OWN, SHOWN_POSTPROCESS, SHOWN_METRIC, SHOWN_COUNT, *FILTERS)
 def plot(
     files: Annotated[list[Path], typer.Argument(help="Results files.", show_default=False, metavar="FILE...")],
-    output: list[Path] | None,
+    output: list[str] | None,
     x: str,
     attribute: str | None,
     each: bool,
@@ -59,7 +61,7 @@ def plot(
     from gpu_rsfd.show import panels, plots, rows
 
     places = (options.pop(name) for name in ("title", "legend", "width", "height"))
-    targets, paper = output or [], panels.Paper.of(None, *places)
+    targets, paper = [Path(name) for name in split_list(output or [], "output")], panels.Paper.of(None, *places)
     estimates = {name: options[name] for name in ("postprocess", "metric")}
     how = rows.How.of(**estimates)
     for other, given in (("metric", options["metric"]), ("each", each), ("x", x != "auto")):
@@ -69,7 +71,7 @@ def plot(
         if path.exists() and any(file.exists() and path.samefile(file) for file in files):
             raise InputError(f"figure={path} is the results file itself; give another --output")
         plots.check_target(path, overwrite or each)
-    results = render.selected(files, options)
+    results = selected(files, options)
     rows.check_how(results, **estimates, attribute=attribute)
     given = split_list(options["dataset"] or [], "dataset", exact=results)
     names = list(dict.fromkeys(given)) or list(results)
@@ -83,7 +85,10 @@ def plot(
         plots.check_target(path, overwrite)
     for infix, part in pages.items():
         with rc_context({"font.size": panels.setting("font.size", 8)} if paper.width and paper.width < NARROW else {}):
-            figure = plots.drawn(results.only(part), how, x, attribute, tradeoff, paper)
+            figure = plots.figure_of(results.only(part), how, plots.LOSS if tradeoff else x, paper, attribute)
+        curves = {bars.get_label() for axis in figure.axes for bars in axis.containers}
+        if len(curves) > MOST_CURVES:
+            print(f"{len(curves)} curves in one figure: some look alike; --protocol draws fewer", file=sys.stderr)
         for path in paths[infix]:
             plots.save_figure(figure, path, overwrite)
     print("\n".join(f"{path} written" for path in written))

@@ -43,10 +43,8 @@ def protocols(json: bool, markdown: bool, check: bool, **options: Any) -> None:
 
     With --protocol-from, those of a Python file alone.
     """
-    from rich.console import Console
-
     from gpu_rsfd.show import catalogue
-    from gpu_rsfd.show.tables import WIDTH
+    from gpu_rsfd.show.tables import screen
 
     if json + markdown + check > 1:
         raise InputError("--json, --markdown and --check exclude each other")
@@ -71,12 +69,11 @@ def protocols(json: bool, markdown: bool, check: bool, **options: Any) -> None:
     if json:
         print(catalogue.as_json(found, at))
         return
-    console = Console(width=WIDTH, highlight=False)
     if markdown:
         print(f"At {at.words}:\n\n{catalogue.as_markdown(found)}")
     else:
-        console.print(f"at {at.words}; errors of unbiased estimates of uniform frequencies, from theory", markup=False)
-        console.print(catalogue.as_table(found))
+        about = f"at {at.words}; errors of unbiased estimates of uniform frequencies, from theory"
+        screen([about, catalogue.as_table(found)])
         six = "* the paper's six, the default of a sweep; " if {*PAPER} & {entry.name for entry in found} else ""
         print(f"{six}budget: of an attribute's randomiser; bits: sent by a user")
         longitudinal = any(entry.loss_is == "first" for entry in found)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from gpu_rsfd.cli import progress, render
+from gpu_rsfd.cli import progress
 from gpu_rsfd.cli.commands import Command
 from gpu_rsfd.cli.inputs import datasets_of, measurement_of, read_options, spec_of
 from gpu_rsfd.cli.options import File, running_of, with_options
@@ -174,7 +174,9 @@ def carry_out(name: str, kind: type[Measurement], options: Mapping[str, Any], ea
             return
         try:
             if worked and not quiet:
-                render.table(results)
+                from gpu_rsfd.show import tables
+
+                tables.show(results)
                 sys.stdout.flush()  # before the figure is drawn, which takes longer than the rest
         finally:  # also if nobody reads the table: `sweep | head -1`
             figures = _draw(results, output, each, not worked) if options["plot"] else []

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from gpu_rsfd.cli import render
 from gpu_rsfd.cli.options import FILTERS, SHOWN_COUNT, SHOWN_METRIC, SHOWN_POSTPROCESS, switch, with_options
 from gpu_rsfd.cli.program import command
+from gpu_rsfd.cli.selected import selected
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import Option, exclusive, split_list
 from gpu_rsfd.spec import FIELDS
@@ -48,9 +48,10 @@ def show(
 
     A star marks protocols not significantly worse than the best, where one can say which numbers are better.
     """
-    from gpu_rsfd.show.rows import How
+    from gpu_rsfd.show import rows, tables
 
-    How.of(options["postprocess"], options["metric"])  # before the work of reading
+    estimates = {name: options[name] for name in ("postprocess", "metric")}
+    how = rows.How.of(**estimates)
     exclusive(**{form: options[form] for form in FORMS})
     exclusive(latex=options["latex"], compare=compare, per=per)
     exclusive(compare=compare, protocol=options["protocol"])
@@ -60,4 +61,11 @@ def show(
     if compare is not None and len(pair) != 2:
         raise InputError(f"compare={compare} names {len(pair)}; two protocols are needed, such as rsfd-adp,smp-adp")
     form = next((form for form in FORMS if options[form]), "table")
-    render.table(render.selected(files, options), form, options["postprocess"], options["metric"], pair, per)
+    results = selected(files, options)
+    rows.check_how(results, **estimates, per=per)
+    if pair:
+        tables.compare(results, pair[0], pair[1], how, form)
+    elif per is not None:
+        tables.per(results, per, how, form)
+    else:
+        tables.show(results, how, form)

@@ -6,12 +6,10 @@ import json
 from importlib import resources
 from typing import Any
 
-from rich.console import Console
-
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.results.aggregate import Aggregate
 from gpu_rsfd.show.panels import Page, lettered
-from gpu_rsfd.show.tables import WIDTH, escaped, finite, plain_table
+from gpu_rsfd.show.tables import finite, plain_table, screen
 
 WHOSE = {"users": "the users who reported", "population": "the population that these users are a random sample of"}
 QUIET = ("count", "reporters", "standard_error")  # not in the table
@@ -32,12 +30,11 @@ def document(found: Aggregate, rows: list[dict[str, Any]], asked: Any) -> dict[s
 
 def show(document: dict[str, Any], rows: list[dict[str, Any]], left_out: str) -> None:
     """A table, in percent."""
-    print(f"{document['about']}; left out: {left_out or 'none'}")
     table = plain_table("attribute", (name for name in [*rows[0]][1:] if name not in QUIET))
     for row in rows:
         cells = (cell for name, cell in row.items() if name not in QUIET)
-        table.add_row(*(f"{escaped(x)} " if isinstance(x, str) else f" {100 * x:.2f} %" for x in cells))
-    Console(width=WIDTH, highlight=False).print(table)
+        table.add_row(*(f"{x} " if isinstance(x, str) else f" {100 * x:.2f} %" for x in cells))
+    screen([f"{document['about']}; left out: {left_out or 'none'}", table])
 
 
 def page(document: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.protocols import PAPER, PrivacySettings, Protocol, mechanisms
 from gpu_rsfd.protocols.describe import noises, sends
-from gpu_rsfd.show.tables import PLAIN, escaped, finite
+from gpu_rsfd.show.tables import PLAIN, finite
 from gpu_rsfd.theory.needs import plan_table
 
 
@@ -74,7 +74,7 @@ def as_table(entries: Iterable[Entry]) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     for e in entries:
         mark = "*" if e.name in PAPER else " "
-        table.add_row(f"{mark}{escaped(e.name)}", escaped(e.label), escaped(e.summary), *_numbers(e))
+        table.add_row(f"{mark}{e.name}", e.label, e.summary, *_numbers(e))
     return table
 
 

@@ -46,35 +46,32 @@ def palette(looks: tuple[Look, ...]) -> list[Style]:
     """A style for each; an own protocol's colour and marker, where it has them, come first.
 
     Up to 16 all differ, also in grey, and a protocol keeps its place where that is free: the paper's six always.  Of
-    more, a family (Spl, RS+FD) has a colour, and what it is combined with (GRR, OUE) a marker and a dash.
+    more, colours are used again, with other markers and dashes.
     """
-    colours = template("palette")["colours"]
-    if len(looks) <= len(colours):
-        taken: dict[int, Look] = {}
-        for look in sorted(looks, key=_place):
-            places = (place % len(colours) for place in itertools.count(_place(look)))
-            taken[next(place for place in places if place not in taken)] = look
-        slots = {look.name: (slot, slot) for slot, look in taken.items()}
-    else:
-        parts = {look.name: look.label.partition("[") for look in looks}
-        families, kinds = (list(dict.fromkeys(part[i] for part in parts.values())) for i in (0, 2))
-        of = {name: (families.index(part[0]), kinds.index(part[2])) for name, part in parts.items()}
-        slots = {name: (family, kind + family // len(colours)) for name, (family, kind) in of.items()}
-    return [_style(look, *slots[look.name]) for look in looks]
+    slots, room = dict[Look, int](), max(len(template("palette")["colours"]), len(looks))
+    for look in sorted(looks, key=_place):
+        places = (place % room for place in itertools.count(_place(look)))
+        slots[look] = next(place for place in places if place not in slots.values())
+    return [_own(look, style_of(slots[look])) for look in looks]
 
 
 def _place(look: Look) -> int:
     return PROTOCOLS.index(look.name) if look.name in PROTOCOLS else zlib.crc32(look.name.encode()) | 1 << 16
 
 
-def _style(look: Look, colour: int, kind: int) -> Style:
-    colours, markers, dashes = template("palette").values()
+def _own(look: Look, style: Style) -> Style:
     own = look.name not in PROTOCOLS  # and its file may hold anything
-    return Style(
-        look.colour if own and re.fullmatch("#[0-9a-fA-F]{6}", look.colour) else colours[colour % len(colours)],
-        look.marker if own and look.marker in template("shapes") else markers[kind % len(markers)],
-        tuple(dashes[(kind + kind // 20) % len(dashes)]),
+    return style._replace(
+        colour=look.colour if own and re.fullmatch("#[0-9a-fA-F]{6}", look.colour) else style.colour,
+        marker=look.marker if own and look.marker in template("shapes") else style.marker,
     )
+
+
+def style_of(slot: int) -> Style:
+    """The first 80 differ."""
+    colours, markers, dashes = template("palette").values()
+    dash = dashes[(slot + slot // 20) % len(dashes)]
+    return Style(colours[slot % len(colours)], markers[slot % len(markers)], tuple(dash))
 
 
 @lru_cache

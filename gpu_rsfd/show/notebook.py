@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,10 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import counted, show_epsilon
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.charts import library
-from gpu_rsfd.show.rows import How, Row, tidy_rows, value_name, value_names
+from gpu_rsfd.show.rows import How, Row, as_results, tidy_rows, value_names
 
 MOST_NAMED = 6  # protocols, epsilons or data sets in a line
 PER = ("cell", "repetition", "attribute", "value")
-
-
-def _several(results: Results | Result) -> Results:
-    if isinstance(results, Results):
-        return results
-    return Results({results.title or "result": results}, spec=results.spec)
 
 
 def few(names: Sequence[str]) -> str:
@@ -43,13 +38,13 @@ def html(results: Results | Result) -> str:
     """A table for each data set and column."""
     from gpu_rsfd.show import tables
 
-    return tables.html(_several(results), named=isinstance(results, Results))
+    return tables.html(as_results(results), named=isinstance(results, Results))
 
 
 def to_dataframe(results: Results | Result, per: str, postprocess: Any, metric: Any) -> Any:
     from gpu_rsfd.show import tables
 
-    how, several = How.of(postprocess, metric), _several(results)
+    how, several = How.of(postprocess, metric), as_results(results)
     if per not in PER:
         raise InputError(f"per={per} must be one of {', '.join(PER)}")
     if per in ("cell", "repetition"):
@@ -72,7 +67,6 @@ def to_xarray(results: Results | Result) -> Any:
         return {name: to_xarray(result) for name, result in results.items()}
     xarray, result = library("xarray", "notebook"), results
     attributes = np.repeat(np.arange(len(result.domain)), result.domain)
-    labels = [value_name(result, j, v) for j, k in enumerate(result.domain) for v in range(k)]
     mechanisms = [[[m.name for m in row] for row in table] for table in result.plan.mechanisms]
     variables = {
         **{name: (result.dims(name), result[name]) for name in result.arrays},
@@ -81,7 +75,7 @@ def to_xarray(results: Results | Result) -> Any:
         "frequency": (("value",), result.frequencies),
         "value_attribute": (("value",), attributes.astype(np.int32)),
         "domain": (("attribute",), np.array(result.domain, np.int32)),
-        **({} if result.labels is None else {"label": (("value",), labels)}),
+        **({} if result.labels is None else {"label": (("value",), [*chain(*result.labels)])}),
     }
     scales = {
         "protocol": list(result.protocols),
@@ -98,4 +92,4 @@ def plot(results: Any, postprocess: Any, x: str, attribute: str | None, metric: 
     from gpu_rsfd.show import panels, plots
 
     how, on = How.of(postprocess, metric), panels.Paper.of(*paper)
-    return plots.drawn(_several(results), how, x, attribute, paper=on)
+    return plots.figure_of(as_results(results), how, x, on, attribute)

@@ -225,8 +225,6 @@ def size_ticks(axis: Any, sizes: Sequence[int]) -> None:
 
 def _ticks(axis: Any, places: Sequence[Any], name: Callable[[Any], str], scale: Callable[[Any], float]) -> None:
     """Names that would collide are left out; the first and the last are not."""
-    from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
-
     names, ordered, last = list[str](), sorted(places), -math.inf
     first, end = scale(ordered[0]), scale(ordered[-1])
     room = (end - first) * NARROWEST / inches(axis)[0]
@@ -234,12 +232,11 @@ def _ticks(axis: Any, places: Sequence[Any], name: Callable[[Any], str], scale: 
         fits = at - last >= room and (at == end or end - at >= room)
         last = at if fits else last
         names.append(name(ordered[len(names)]) if fits else "")
-    axis.xaxis.set_major_locator(FixedLocator(ordered))
-    axis.xaxis.set_major_formatter(FixedFormatter(names))
-    axis.xaxis.set_minor_locator(NullLocator())
+    axis.set_xticks(ordered, names)
+    axis.set_xticks([], minor=True)
 
 
-def log_ticks(axis: Any, values: Any) -> bool:
+def log_ticks(axis: Any, values: Any, side: str = "y") -> bool:
     """A logarithmic axis around the positive values, its ticks plain text; False if there is no such value."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
@@ -249,12 +246,12 @@ def log_ticks(axis: Any, values: Any) -> bool:
     low, high = math.log10(positive.min()), math.log10(positive.max())
     margin = max(0.05 * (high - low), 0.03)
     low, high = max(low - margin, -300.0), min(high + margin, 300.0)
-    axis.set_yscale("log")
-    axis.set_ylim(10.0**low, 10.0**high)
+    axis.set(**{f"{side}scale": "log", f"{side}lim": (10.0**low, 10.0**high)})
     named = (1, 2, 5) if math.floor(high) <= math.ceil(low) else (1,)  # one power of ten is not enough
-    axis.yaxis.set_major_locator(MaxNLocator(4) if high - low < 0.5 else LogLocator(subs=named))
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _number(value)))
-    axis.yaxis.set_minor_formatter(NullFormatter())
+    ticks = getattr(axis, f"{side}axis")
+    ticks.set_major_locator(MaxNLocator(4) if high - low < 0.5 else LogLocator(subs=named))
+    ticks.set_major_formatter(FuncFormatter(lambda value, _: _number(value)))
+    ticks.set_minor_formatter(NullFormatter())
     return True
 
 

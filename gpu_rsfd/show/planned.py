@@ -6,12 +6,11 @@ import math
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from json import dumps
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from gpu_rsfd.datasets.base import Dataset
@@ -19,7 +18,7 @@ from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.panels import Page, epsilon_ticks
 from gpu_rsfd.show.statistics import TIE
-from gpu_rsfd.show.tables import PLAIN, WIDTH, escaped, finite, plain_table
+from gpu_rsfd.show.tables import PLAIN, finite, plain_table, screen
 from gpu_rsfd.theory import expected as theory
 from gpu_rsfd.theory.decision import Planned, Question
 from gpu_rsfd.theory.needs import PlanRow
@@ -50,8 +49,11 @@ def show(plans: Sequence[PlannedData], asked: Question, guarantee: str, *, json:
     """What is recommended for each data set, and what to expect of each protocol and epsilon."""
     if json:
         print(dumps([_document(*part, plan.data, asked) for plan in plans for part in plan.parts()], indent=2))
-        return
-    console = Console(width=WIDTH, highlight=False)
+    else:
+        screen(_shown(plans, asked, guarantee))
+
+
+def _shown(plans: Sequence[PlannedData], asked: Question, guarantee: str) -> Iterator[str | Table]:
     needed = None if asked.target is None else "users for the target"
     needed = needed if asked.target_rmse is None else f"users for RMSE {asked.target_rmse:g}"
     for data, found in plans:
@@ -60,22 +62,17 @@ def show(plans: Sequence[PlannedData], asked: Question, guarantee: str, *, json:
             n = decision.users
             frequencies = "" if n == data.n else f", frequencies of its {data.n:,} users"
             source = f"; data: {data.source}" if data.source else ""
-            console.print(f"{data.name}: n = {n:,}, d = {data.d}{frequencies}{source}", markup=False)
-            for sentence in str(decision).splitlines():
-                console.print(wrapped(sentence), markup=False)
-            console.print()
-            console.print(_column_table(decision, labels))
-            about = f"expected errors from theory, postprocess={asked.postprocess}; guarantee={guarantee}{_blind(rows)}"
-            console.print(about, markup=False)
-            console.print(_plan_table(rows, labels, needed))
+            yield f"{data.name}: n = {n:,}, d = {data.d}{frequencies}{source}"
+            yield from map(wrapped, str(decision).splitlines())
+            yield ""
+            yield _column_table(decision, labels)
+            yield f"expected errors from theory, postprocess={asked.postprocess}; guarantee={guarantee}{_blind(rows)}"
+            yield _plan_table(rows, labels, needed)
     rows = [row for plan in plans for row in plan.found]
-    for line in _explained(rows, asked, any(plan.found.decisions[0].columns for plan in plans)):
-        console.print(line, markup=False)
+    yield from _explained(rows, asked, any(plan.found.decisions[0].columns for plan in plans))
     for data, found in plans:
         if found.decisions[0].command is not None:
-            console.print(
-                f"\nThe evidence:\n  {found.decisions[0].command}\n  gpu-rsfd page {data.name}.h5", markup=False
-            )
+            yield f"\nThe evidence:\n  {found.decisions[0].command}\n  gpu-rsfd page {data.name}.h5"
 
 
 def wrapped(sentence: str) -> str:
@@ -150,7 +147,7 @@ def _column_table(decision: Decision, labels: Mapping[str, str]) -> Table:
         cells.append("" if column.best == decision.protocol else labels[column.best])
         cells.append("" if column.useful else "better left out")
         style = None if column.useful else "dim"
-        table.add_row(escaped(cut(column.name)), *(f" {escaped(cell)}" for cell in cells), style=style)
+        table.add_row(cut(column.name), *(f" {cell}" for cell in cells), style=style)
     if len(decision.columns) > MOST_COLUMNS:
         table.add_row(f"… and {len(decision.columns) - MOST_COLUMNS:,} more (--json has all)")
     return table
@@ -172,7 +169,7 @@ def _plan_table(rows: Sequence[PlanRow], labels: Mapping[str, str], needed: str 
         for row in here:
             mark = "*" if row.mse <= best * (1 + TIE) else " "
             guide = "~" if row.rough else ""
-            cells = [show_epsilon(epsilon), f"{'●' if row.non_dominated else ' '}{escaped(labels[row.protocol])}"]
+            cells = [show_epsilon(epsilon), f"{'●' if row.non_dominated else ' '}{labels[row.protocol]}"]
             if math.isfinite(row.mse):
                 cells += [f" {guide}{row.mse:.3e}{mark}", f" {guide}{row.rmse:.2e}"]
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,15 +15,15 @@ from gpu_rsfd.command import Size, size_of
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.files import FIGURES, replace_file
 from gpu_rsfd.options import show_epsilon
-from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import Mechanism
 from gpu_rsfd.protocols.loss import losses
 from gpu_rsfd.results.estimate import DEFAULT, Floats
 from gpu_rsfd.results.metrics import name_of
 from gpu_rsfd.results.result import Result, Results
-from gpu_rsfd.show.charts import palette
+from gpu_rsfd.show import rows
+from gpu_rsfd.show.charts import palette, style_of
 from gpu_rsfd.show.panels import A_PAGE, Page, Paper, epsilon_ticks, fit_text, lettered, log_ticks, setting, size_ticks
-from gpu_rsfd.show.rows import Cells, How, Hows, caveats, cells_by_run, only, place_name, runs_of, unusual, withheld_of
+from gpu_rsfd.show.rows import Cells, Curve, How, Hows
 from gpu_rsfd.show.tables import values_of
 
 MANY_VALUES = 30  # more than these need a panel as wide as the page
@@ -35,10 +35,9 @@ MOST_BESIDE = 4  # panels of a data set in a line
 BESIDE: Any = ("--", ":")  # lines of what is drawn beside a column
 BOTH_COLUMNS = 6.0  # inches: from this width on, a legend has room beside the panels
 FLAT = 1e-9  # relative: numbers that differ by less are equal
+MOST_DASHES = 4  # runs that these tell apart
 AXES = {"n": "users n", "d": "attributes d", "k": "values k"}  # sizes of a data set
-
-# The numbers of each: x, mean, error, theory, published points, and others beside.
-Curves = Mapping[Look, Mapping[str, Any]]
+LOSS, WHOSE = "privacy loss", ("loss, users who differ in one attribute", "loss, any two users")
 
 # Every figure says who made it, so that no other file is ever replaced by one.
 _METADATA: dict[str, dict[str, str | None]] = {
@@ -56,26 +55,6 @@ _MARKS = {
 
 # a published point
 _CIRCLE: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "markeredgewidth": 0.8, "linestyle": "none"}
-
-
-def styles(panels: Iterable[Curves]) -> dict[Look, dict[str, Any]]:
-    """How curves are drawn in a figure.
-
-    A curve that coincides somewhere with one before it, as an adaptive choice does, has hollow, larger markers, so
-    that the other one stays visible.
-    """
-    looks, hollow = dict[Look, dict[str, Any]](), set[Look]()
-    for curves in panels:
-        before: set[Any] = set()
-        for look, curve in curves.items():
-            points = set(zip(curve["x"], curve["mean"], strict=True))
-            hollow |= {look} if points & before else set()
-            before |= points
-            looks[look] = {}
-    for look, drawn in zip(looks, palette(tuple(looks)), strict=True):
-        size = drawn.curve["markersize"]
-        looks[look] |= drawn.curve | ({"markersize": 1.6 * size, "markerfacecolor": "none"} if look in hollow else {})
-    return looks
 
 
 def beside(file: Path, infix: str = "", suffix: str = ".png") -> Path:
@@ -129,58 +108,93 @@ class Panel(NamedTuple):
     title: str
     axis: str  # the horizontal one
     cells: Cells  # the first of those drawn
-    curves: Curves
+    curves: Mapping[Curve, Mapping[str, Any]]  # of each: x, mean, error, theory, published points, and others beside
 
 
-def drawn(results: Results, how: Hows, x: str, attribute: str | None, loss: bool = False, paper: Paper = A_PAGE) -> Any:
-    """What is asked for: frequencies of an attribute's values, columns against the privacy loss, or against `x`."""
+def figure_of(results: Results, how: Hows, x: str = "auto", paper: Paper = A_PAGE, attribute: str | None = None) -> Any:
+    """Every column against epsilon or the exact privacy loss, or frequencies of an attribute's values.
+
+    Against n, d or k of the data sets, or an axis of its own, a panel per epsilon.
+    """
     if attribute is not None:
         return frequencies(results, attribute, how, paper)
-    return tradeoff(results, how, paper) if loss else figure_of(results, how, x, paper)
-
-
-def figure_of(results: Results, how: Hows, x: str = "auto", paper: Paper = A_PAGE) -> Any:
-    """Every column against epsilon; against n, d or k of the data sets, or an axis of its own, a panel per epsilon."""
     panels = _panels(results, how, {"users": "n"}.get(x, x))
-    page = _drawn(results, panels, how, paper)
+    drawn = styles(panels)
+    legend = {curve.label: style for curve, style in drawn.items()}
+    baseline: dict[str, Any] = {"color": "black", "linewidth": 0.8}
+    if any(panel.cells.column.baseline is not None for panel in panels):
+        legend["without a report"] = baseline
+    told = {label: dash for panel in panels for label, dash in zip(panel.cells.beside, BESIDE, strict=False)}
+    legend |= {label: {"color": "black", "linestyle": dash, "linewidth": 1} for label, dash in told.items()}
+    kinds = [(panel.name, panel.cells.name) for panel in panels]
+    alike = kinds.count(kinds[0]), [name for name, _ in kinds].count(panels[0].name)  # by epsilon, in a data set
+    columns = 2 * min(2, len(results)) if x == LOSS else None
+    if columns is None and (panels[0].name or alike[0] < len(panels)):
+        columns = next((number for number in alike if 1 < number <= MOST_BESIDE), None)
+    page = Page(len(panels), legend, explained(results, panels, how), columns, paper)
     for axis, panel in zip(page.axes, panels, strict=True):
-        at = sorted({place for curve in panel.curves.values() for place in curve["x"]})
+        curves(axis, panel, drawn)
+        at: Any = panel.cells.column.baseline
+        if at is not None:
+            axis.axhline(at, label="without a report", **baseline)
+        named = panel.name if len(results) > 1 or panel is panels[0] else ""
+        (title,), families = lettered([named], TITLE_LETTERS)
+        page.name(axis, f"{title}: {panel.title}" if title else panel.title, families)
+        places = sorted({place for curve in panel.curves.values() for place in curve["x"]})
         if panel.axis == "ε":
-            page.fit(epsilon_ticks, axis, at)
+            page.fit(epsilon_ticks, axis, places)
+        elif panel.axis == AXES["n"]:
+            log_ticks(axis, places, "x")
         elif panel.axis in AXES.values():
             axis.set_xscale("log")
-            if panel.axis != AXES["n"]:
-                page.fit(size_ticks, axis, at)
-        elif all(isinstance(one, int) for one in at):
+            page.fit(size_ticks, axis, places)
+        elif all(isinstance(one, int) for one in places):
             axis.xaxis.get_major_locator().set_params(integer=True)
+    page.name_axes([panel.axis for panel in panels], [panel.cells.axis for panel in panels])
     return page.figure
 
 
-def tradeoff(results: Results, how: Hows, paper: Paper = A_PAGE) -> Any:
-    """Every column against the exact privacy loss, a curve per protocol over epsilon: one attribute differs, or all."""
-    whose, notes = ("users who differ in one attribute", "any two users"), dict[str, None]()
-    panels: dict[Any, Panel] = {}
-    for dataset in results:
-        for _, result, _, some in cells_by_run(results, dataset, how):
-            notes |= dict.fromkeys(loss_notes(result))
-            for cells, (words, table) in itertools.product(some, zip(whose, exact_losses(result), strict=True)):
-                title = _title(result, cells, place_name(cells.place))
-                panel = Panel(dataset, title, f"loss, {words}", cells, {})
-                curves: Any = panels.setdefault((dataset, cells.key, words), panel).curves
-                for look, *numbers in zip(cells.looks, table, cells.mean, cells.error, strict=True):
-                    curves[look] = dict(zip(("x", "mean", "error"), numbers, strict=True))
-    return _drawn(results, [*panels.values()], how, paper, [*notes], 2 * min(2, len(results))).figure
+def styles(panels: Sequence[Panel]) -> dict[Curve, dict[str, Any]]:
+    """How curves are drawn in a figure: a protocol has a colour.
+
+    Runs of several protocols differ in dashes where these suffice, else in markers.  A curve that coincides somewhere
+    with one before it, as an adaptive choice does, has hollow, larger markers, so that the other one stays visible.
+    """
+    found, hollow = dict[Curve, Any](), set[Curve]()
+    for panel in panels:
+        before: set[Any] = set()
+        for curve, numbers in panel.curves.items():
+            points = set(zip(numbers["x"], numbers["mean"], strict=True))
+            hollow |= {curve} if points & before else set()
+            before |= points
+            found[curve] = curve.look
+    looks = {look.name: look for look in found.values()}
+    own = dict(zip(looks, palette(tuple(looks.values())), strict=True))
+    words = list(dict.fromkeys(curve.words for curve in found if curve.words))
+    dashed = len(words) <= MOST_DASHES and len({style.marker for style in own.values()}) == len(own)
+    dashed &= not any(panel.cells.beside for panel in panels)
+    for i, curve in enumerate(found):
+        style, other = own[curve.look.name], style_of(i)
+        if len(words) > 1 and len(own) == 1:
+            style = other
+        elif len(words) > 1:
+            run = style_of(words.index(curve.words) if curve.words else 0)
+            style = style._replace(dash=run.dash) if dashed else other._replace(colour=style.colour)
+        found[curve] = style.curve
+        if curve in hollow:
+            found[curve] |= {"markersize": 1.6 * style.curve["markersize"], "markerfacecolor": "none"}
+    return found
 
 
 def _found(results: Results, how: Hows, x: str) -> list[tuple[str, str, Result, Cells]]:
     """What is drawn: data set, axis, the result of a run, its cells."""
-    parts = [(name, part) for name in results for part in cells_by_run(results, name, how, whole=True)]
+    parts = [(name, part) for name in results for part in rows.cells_by_run(results, name, how, whole=x != LOSS)]
     every = [(name, result, cells) for name, (_, result, _, some) in parts for cells in some]
     if not every:
         raise InputError("nothing to plot: no finished repetitions yet, or a measurement without columns")
     own = dict.fromkeys(dim for *_, cells in every for dim, at in cells.place.items() if isinstance(at, int | float))
     varying = varying_in(sizes_of(results))
-    if x not in ("auto", "epsilon", *AXES, *own):
+    if x not in ("auto", "epsilon", LOSS, *AXES, *own):
         raise InputError(f"x={x} must be one of auto, epsilon, {', '.join([*AXES, *own])}")
     if x in AXES and x not in varying:
         raise InputError(f"x={x} needs synthetic data sets, made by size, that differ in {AXES[x]}")
@@ -188,18 +202,12 @@ def _found(results: Results, how: Hows, x: str) -> list[tuple[str, str, Result, 
     for name, result, cells in every:
         over, place = cells.column.over, cells.place
         at = next(iter(varying), cells.column.x) if x == "auto" else x
-        if at not in ("epsilon", *AXES, *place):
+        if at not in ("epsilon", LOSS, *AXES, *place):
             at = next((dim for dim in own if dim in place), "epsilon")
         last = over not in place or over == at or place[over] == result.coords[over][-1]
         if last and (x in place or x not in own) and (cells.column.x or x != "auto"):
-            found.append((name, at, result, cells))
+            found += [(name, axis, result, cells) for axis in (WHOSE if x == LOSS else [at])]
     return found
-
-
-def _title(result: Result, cells: Cells, *more: str) -> str:
-    """What a panel says beside the data set: what it has of several things, or the size of the data."""
-    column = cells.column.short or (cells.column.label if len(result.columns) > 1 else "")
-    return ", ".join(filter(None, [*more, column])) or f"n = {result.n:,}, d = {len(result.domain)}"
 
 
 def _panels(results: Results, how: Hows, x: str) -> list[Panel]:
@@ -213,64 +221,35 @@ def _panels(results: Results, how: Hows, x: str) -> list[Panel]:
         size = {dim: getattr(sizes[name], dim) for dim in AXES if axis in AXES}
         cells = cells if axis == cells.column.over else cells._replace(beside={})
         told = {dim: word for dim, word in cells.place.items() if isinstance(word, str) and dim in result.coords}
-        rest = place_name({dim: at for dim, at in cells.place.items() if dim != axis and dim not in told})
+        rest = rows.place_name({dim: at for dim, at in cells.place.items() if dim != axis and dim not in told})
         others = [f"{dim} = {value:,}" for dim, value in size.items() if value is not None and dim != axis]
-        known = {"mean": cells.mean, "error": cells.error, "theory": cells.drawn_theory, **cells.beside}
-        known |= {"published": cells.published} if axis == "epsilon" else {}
-        for (p, look), (e, epsilon) in itertools.product(enumerate(cells.looks), enumerate(cells.epsilons)):
+        known: dict[str, Any] = {"mean": cells.mean, "error": cells.error, **cells.beside}
+        known["theory"] = cells.drawn_theory if axis not in WHOSE else None
+        known["published"] = cells.published if axis == "epsilon" else None
+        losses = dict(zip(WHOSE, exact_losses(result), strict=True)) if axis in WHOSE else {}
+        column = cells.column.short or (cells.column.label if len(result.columns) > 1 else "")
+        for (p, curve), (e, epsilon) in itertools.product(enumerate(cells.curves), enumerate(cells.epsilons)):
             if x == "auto" and axis == cells.column.x != "epsilon" and e != len(cells.epsilons) // 2:
                 continue
-            title = _title(result, cells, *[f"ε = {show_epsilon(epsilon)}"][: axis != "epsilon"], *others, rest)
+            at = f"ε = {show_epsilon(epsilon)}" if axis not in ("epsilon", *WHOSE) else ""
+            title = ", ".join(filter(None, [at, *others, rest, column])) or f"n = {result.n:,}, d = {result.plan.d}"
             panel = Panel("" if size else name, title, {**AXES, "epsilon": "ε"}.get(axis, axis), cells, {})
             curves: Any = panels.setdefault((cells.name, *panel[:3]), panel).curves
-            curve = curves.setdefault(look, {}).setdefault(", ".join(told.values()), {"x": []})
-            curve["x"].append({"epsilon": epsilon, **size, **cells.place}[axis])
-            for what, numbers in known.items():
-                if numbers is not None:
-                    curve.setdefault(what, []).append(numbers[p, e])
-    by_look = [item for panel in panels.values() for item in panel.curves.items()]
-    differing = {look for look, told in by_look if len({str(curve["mean"]) for curve in told.values()}) > 1}
+            numbers = curves.setdefault(curve, {}).setdefault(tuple(told.values()), {"x": []})
+            place = {"epsilon": epsilon, **size, **cells.place, **{whose: loss[p, e] for whose, loss in losses.items()}}
+            numbers["x"].append(place[axis])
+            for what, cell in known.items():
+                if cell is not None:
+                    numbers.setdefault(what, []).append(cell[p, e])
+    by_curve = [item for panel in panels.values() for item in panel.curves.items()]
+    differing = {curve for curve, told in by_curve if len({str(one["mean"]) for one in told.values()}) > 1}
     return [panel._replace(curves=_told_apart(panel.curves, differing)) for panel in panels.values()]
 
 
-def _told_apart(by_look: Mapping[Look, Mapping[str, Any]], differing: Collection[Look]) -> Curves:
-    """A curve for each protocol, or for each of its words; the first of them looks like the protocol."""
-    curves = {}
-    for look, told in by_look.items():
-        for i, (words, curve) in enumerate(told.items()):
-            more = f", {words}" if words and look in differing else ""
-            own = look if i == 0 else Look(look.name + more, look.label, "", "")
-            if i == 0 or look in differing:
-                curves[own._replace(label=look.label + more)] = curve
-    return curves
-
-
-def _drawn(
-    results: Results, panels: Sequence[Panel], how: Hows, paper: Paper, notes: Sequence[str] = (), columns: Any = None
-) -> Page:
-    """The page with the curves of all panels, and their titles."""
-    drawn = styles(panel.curves for panel in panels)
-    legend = {look.label: style for look, style in drawn.items()}
-    baseline: dict[str, Any] = {"color": "black", "linewidth": 0.8}
-    if any(panel.cells.column.baseline is not None for panel in panels):
-        legend["without a report"] = baseline
-    told = {label: dash for panel in panels for label, dash in zip(panel.cells.beside, BESIDE, strict=False)}
-    legend |= {label: {"color": "black", "linestyle": dash, "linewidth": 1} for label, dash in told.items()}
-    kinds = [(panel.name, panel.cells.name) for panel in panels]
-    alike = kinds.count(kinds[0]), [name for name, _ in kinds].count(panels[0].name)  # by epsilon, in a data set
-    if columns is None and (panels[0].name or alike[0] < len(panels)):
-        columns = next((number for number in alike if 1 < number <= MOST_BESIDE), None)
-    page = Page(len(panels), legend, [*explained(results, panels, how), *notes], columns, paper)
-    for axis, panel in zip(page.axes, panels, strict=True):
-        curves(axis, panel, drawn)
-        at: Any = panel.cells.column.baseline
-        if at is not None:
-            axis.axhline(at, label="without a report", **baseline)
-        named = panel.name if len(results) > 1 or panel is panels[0] else ""
-        (title,), families = lettered([named], TITLE_LETTERS)
-        page.name(axis, f"{title}: {panel.title}" if title else panel.title, families)
-    page.name_axes([panel.axis for panel in panels], [panel.cells.axis for panel in panels])
-    return page
+def _told_apart(by_words: Mapping[Curve, Any], differing: Collection[Curve]) -> Mapping[Curve, Any]:
+    """A curve for each of its words, or one for all of them."""
+    each = ((curve, words, numbers) for curve, told in by_words.items() for words, numbers in told.items())
+    return {curve._replace(words=curve.words + words * (curve in differing)): numbers for curve, words, numbers in each}
 
 
 def sizes_of(results: Results) -> dict[str, Size]:
@@ -288,7 +267,7 @@ def varying_in(sizes: Mapping[str, Size]) -> list[str]:
     return sorted((axis for axis in AXES if len(values[axis] - {None}) > 1), key=lambda axis: -len(values[axis]))
 
 
-def curves(axis: Any, panel: Panel, drawn: Mapping[Look, Any]) -> None:
+def curves(axis: Any, panel: Panel, drawn: Mapping[Curve, Any]) -> None:
     """A curve with error bars for each protocol, closed forms as thin lines, published points as circles.
 
     Errors span powers of ten; a score, of which more is better, does not.
@@ -298,13 +277,13 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Look, Any]) -> None:
     ]
     log = panel.cells.column.better == "smaller" and not (np.concatenate(every) < 0).any()  # of the user's own metric
     circle = 2.2 * setting("lines.markersize", 0.5)  # larger than every marker, so that both are seen
-    for look, curve in panel.curves.items():
-        at, lines, mean, error = curve["x"], drawn[look], np.array(curve["mean"]), np.array(curve["error"])
+    for one, curve in panel.curves.items():
+        at, lines, mean, error = curve["x"], drawn[one], np.array(curve["mean"]), np.array(curve["error"])
         if not log and not np.isfinite(mean).any():
             continue
         bars = error if np.isfinite(error).any() else None  # a single repetition has no standard error
         lines = {**lines, "linestyle": "-"} if panel.cells.beside else lines
-        axis.errorbar(at, mean, bars, label=look.label, capsize=2, **lines)
+        axis.errorbar(at, mean, bars, label=one.label, capsize=2, **lines)
         every.append(mean + error)
         if "theory" in curve:
             axis.plot(at, curve["theory"], color=lines["color"], linewidth=lines["linewidth"] / 2)
@@ -314,11 +293,11 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Look, Any]) -> None:
     if known.size and 0 < np.ptp(known) < FLAT * np.abs(known).max():  # ticks would tell roundings apart
         axis.set_ylim(*sorted(known.mean() * np.array([0.95, 1.05])))
     for label, dash in zip(panel.cells.beside, BESIDE, strict=False):
-        limits, each = axis.get_ylim(), [(look, curve["x"], curve[label]) for look, curve in panel.curves.items()]
+        limits, each = axis.get_ylim(), [(one, curve["x"], curve[label]) for one, curve in panel.curves.items()]
         first = each[0][-1]
         common = all(len(y) == len(first) and np.allclose(y, first, rtol=1e-3, equal_nan=True) for *_, y in each)
-        for look, at, numbers in each[:1] if common else each:
-            axis.plot(at, numbers, linestyle=dash, color="black" if common else drawn[look]["color"], linewidth=1)
+        for one, at, numbers in each[:1] if common else each:
+            axis.plot(at, numbers, linestyle=dash, color="black" if common else drawn[one]["color"], linewidth=1)
         if common:  # one line for all makes no axis longer
             axis.set_ylim(limits)
     axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
@@ -331,9 +310,9 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Look, Any]) -> None:
 
 def explained(results: Results, panels: Sequence[Panel], how: Hows) -> list[str]:
     """What the legend says of bars, lines, circles and an unusual run."""
-    every = [run[name] for name in results for _, run, _ in runs_of(results, name)]
+    every = [run[name] for name in results for _, run, _ in rows.runs_of(results, name)]
     lines = ["error bars: one standard error"] if any(len(result.repetitions) > 1 for result in every) else []
-    lines += unusual(results, next(iter(results)))
+    lines += rows.unusual(results, next(iter(results)))
     curves = [(panel.name, curve) for panel in panels for curve in panel.curves.values()]
     if any("theory" in curve for _, curve in curves):
         lines.append("thin lines: closed form")
@@ -341,9 +320,11 @@ def explained(results: Results, panels: Sequence[Panel], how: Hows) -> list[str]
     if known:
         lines.append("open circles: the paper's points")
         if any(one.postprocess == DEFAULT for one in ([how] if isinstance(how, How) else how)):
-            lines += caveats(known, results[known[0]].plan.looks)
+            lines += rows.caveats(known, results[known[0]].plan.looks)
         if any(results[name].plan.assignment != "balanced" for name in known):
             lines.append("the paper's users are in balanced groups, these are not")
+    if panels[0].axis in WHOSE:
+        lines += dict.fromkeys(note for result in every for note in loss_notes(result))
     return lines
 
 
@@ -376,7 +357,7 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
     Error bars are 95 % prediction intervals: where the estimate of one more collection falls.  The panels of a data set
     share their vertical axis.
     """
-    how = only(results, hows, f"attribute={attribute}")
+    how = rows.only(results, hows, f"attribute={attribute}")
     having = {name: r for name, r in results.items() if attribute in r.names}
     if not having:
         names = dict.fromkeys(n for r in results.values() for n in r.names)
@@ -385,7 +366,7 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
     most = max(r.domain[r.names.index(attribute)] for r in having.values())
     wide = most > MANY_VALUES
     columns = (1 if len(panels) <= 12 else 2) if wide else min(len(panels), 3 if len(panels) <= 9 else 4)
-    hidden = {name: withheld_of(results, name)[0] for name in having}
+    hidden = {name: rows.withheld_of(results, name)[0] for name in having}
     found = {name: values_of(r, how.postprocess, hidden[name]) for name, r in having.items()}
     notes = ["error bars: 95 % prediction intervals of one collection"]
     if max(len(r.repetitions) for r in having.values()) == 1:
@@ -398,7 +379,7 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
     legend["truth"] = {"color": "black", "linewidth": 1.0}
     if paper.axes is None and paper.legend is None:
         paper = paper._replace(legend="right" if paper.width is None or paper.width >= BOTH_COLUMNS else "below")
-    notes += unusual(results, next(iter(having)))
+    notes += rows.unusual(results, next(iter(having)))
     page = Page(len(panels), legend, notes, columns, paper, (12.0 if wide else 3.9, 3.1))
     shared: dict[str, Any] = {}
     for axis, (name, result, e) in zip(page.axes, panels, strict=True):

@@ -72,6 +72,17 @@ def _each(name: str, given: Any) -> list[Any]:
     return split_list(entries(given), name) if all(isinstance(one, str) for one in entries(given)) else entries(given)
 
 
+class Curve(NamedTuple):
+    """A curve of a figure, and a line of a table: a protocol of a run."""
+
+    look: Look
+    words: tuple[str, ...] = ()  # what tells it from others of the protocol
+
+    @property
+    def label(self) -> str:
+        return ", ".join(filter(None, (self.look.label, *self.words)))
+
+
 class Cells(NamedTuple):
     """A column of a result at one place of its own axes, [protocol, epsilon] each."""
 
@@ -88,8 +99,9 @@ class Cells(NamedTuple):
     rough: Any = None  # bool: where that is no more than a guide
     published: Floats | None = None  # the paper's points
     beside: Mapping[str, Floats] = {}  # what is drawn beside it
-    looks: Sequence[Look] = ()  # of the protocols, as curves of a figure and lines of a table are named
+    curves: Sequence[Curve] = ()  # the protocols
     epsilons: Sequence[float] = ()
+    rivals: Means | None = None  # the means of all runs that it is compared with, if there are several
 
     @property
     def key(self) -> tuple[str, str, tuple[Any, ...]]:
@@ -124,9 +136,9 @@ class Cells(NamedTuple):
         """The closed form where it is more than a guide, else NaN."""
         return None if self.theory is None else np.where(self.rough, np.nan, self.theory)
 
-    def line(self, look: Look, epsilons: Sequence[float]) -> list[tuple[float, float, bool, float, bool]]:
+    def line(self, curve: Curve, epsilons: Sequence[float]) -> list[tuple[float, float, bool, float, bool]]:
         """Mean, standard error, mark, closed form and whether that is rough; NaN where a run lacks an epsilon."""
-        p, no = self.looks.index(look), np.zeros(self.mean.shape, bool)
+        p, no = self.curves.index(curve), np.zeros(self.mean.shape, bool)
         rest = (no if x is None else x for x in (self.best, self.theory, self.rough))
         each = zip(self.epsilons, *(x[p] for x in (self.mean, self.error, *rest)), strict=True)
         found: dict[float, Any] = {epsilon: numbers for epsilon, *numbers in each}
@@ -213,34 +225,35 @@ def cells_by_run(results: Results, dataset: str, how: Hows, whole: bool = False)
         for cells in (cells for name in result.columns for cells in cells_of(dataset, run, name, one, whole)):
             if cells.how is None and one is not runs[0][-1]:
                 continue  # the same after each post-processing
-            column, looks, kind = cells.column, result.plan.looks, kinds and cells.how and one.names["postprocess"]
-            if words := [word for word in (label, kind) if word]:
-                of = f" of {looks[0].label}" * alone
+            column, kind = cells.column, kinds and cells.how and one.names["postprocess"]
+            if words := tuple(word for word in (label, kind) if word):
+                of = f" of {result.plan.looks[0].label}" * alone
                 column = column._replace(label=column.label + of, axis=(column.axis or column.label) + of)
-                told = [(", ".join((look.name, *words)), ", ".join((look.label, *words)[alone:])) for look in looks]
-                looks = tuple(Look(*names, "", "") for names in told)
             column = column._replace(short=column.axis) if metrics else column
             way = How("", one.metric) if kind else cells.how
-            found.append(cells._replace(column=column, how=way, looks=looks, epsilons=result.epsilons))
+            looks = [look._replace(label="") if alone and words else look for look in result.plan.looks]
+            curves = [Curve(look, words) for look in looks]
+            found.append(cells._replace(column=column, how=way, curves=curves, epsilons=result.epsilons))
             columns.setdefault(cells.key, []).append(found[-1])
         parts.append((label, result, one, found))
-    best = {key: iter(_best(some)) for key, some in columns.items()}
-    return [(*part, [cells._replace(best=next(best[cells.key])) for cells in some]) for *part, some in parts]
+    marked = {key: iter(_marked(some)) for key, some in columns.items()}
+    return [(*part, [next(marked[cells.key]) for cells in some]) for *part, some in parts]
 
 
-def _best(some: Sequence[Cells]) -> list[Any]:
-    """Of the cells of several runs: which are among the best of them all."""
+def _marked(some: Sequence[Cells]) -> Sequence[Cells]:
+    """The cells of several runs: which are among the best of them all."""
     if len(some) == 1 or not some[0].column.better:
-        return [cells.best for cells in some]
-    looks, epsilons = [x for c in some for x in c.looks], sorted({e for c in some for e in c.epsilons})
-    at: Any = [np.ix_([looks.index(x) for x in c.looks], [epsilons.index(e) for e in c.epsilons]) for c in some]
-    mean, known = np.full((len(looks), len(epsilons)), np.nan), np.zeros((len(looks), len(epsilons)), int)
+        return some
+    curves, epsilons = [x for c in some for x in c.curves], sorted({e for c in some for e in c.epsilons})
+    at: Any = [np.ix_([curves.index(x) for x in c.curves], [epsilons.index(e) for e in c.epsilons]) for c in some]
+    mean, known = np.full((len(curves), len(epsilons)), np.nan), np.zeros((len(curves), len(epsilons)), int)
     deviation = np.zeros((*mean.shape, max(c.means.each.shape[-1] for c in some)))
     for place, cells in zip(at, some, strict=True):
         mean[place], known[place] = cells.mean, cells.means.known
         deviation[..., : cells.means.each.shape[-1]][place] = cells.means.deviation
-    found = among_best(Means(mean, mean, deviation, known, mean), some[0].column.better, some[0].column.discrete)
-    return [found[place] for place in at]
+    rivals = Means(mean, mean, deviation, known, mean)
+    best = among_best(rivals, some[0].column.better, some[0].column.discrete)
+    return [cells._replace(best=best[place], rivals=rivals) for place, cells in zip(at, some, strict=True)]
 
 
 def shown(results: Results, dataset: str, how: Hows, whole: bool = False) -> list[Cells]:
@@ -481,11 +494,15 @@ def compare(runs: Mapping[str, Any]) -> Results:
     return Results(merged, runs=found, spec=spec, complete=all(run.complete for _, run in found))
 
 
+def as_results(found: Any) -> Any:
+    """A single result as results of one data set."""
+    return Results({found.title or "result": found}, spec=found.spec) if isinstance(found, Result) else found
+
+
 def _opened(label: str, run: Any) -> Sequence[tuple[str, Results]]:
-    if isinstance(run, Result):
-        run = Results({run.title or "result": run}, spec=run.spec)
-    elif isinstance(run, (str, os.PathLike)):
-        run = open_results(run)
+    if not label.strip():
+        raise InputError(f"label={label!r} of a run is empty; its curves are named by it")
+    run = open_results(run) if isinstance(run, (str, os.PathLike)) else as_results(run)
     if not isinstance(run, Results):
         raise InputError(f"{label}={run!r} must be a Result, Results, or the path of a results file")
     return run.runs or [(label, run)]
@@ -502,7 +519,7 @@ def told_apart(files: Mapping[str, Results]) -> list[str]:
     every = [{"prior": "uniform", **RUN, **run.spec} for run in files.values()]
     keys = [key for key in dict.fromkeys(itertools.chain(*every)) if key not in EXTENT]
     keys = [key for key in keys if any(spec.get(key) != every[0].get(key) for spec in every)]
-    told = [[(key, spec.get(key)) for key in keys] for spec in every]
+    told = [[(key, spec[key]) for key in keys if spec.get(key) is not None] for spec in every]
     words = [", ".join(f"{k} {_word(x)}".replace("_", " ") for k, x in s) for s in told]
     each = zip(words, files.values(), strict=True)
     cells = [(word, name, p) for word, run in each for name, result in run.items() for p in result.protocols]

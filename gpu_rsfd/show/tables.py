@@ -19,24 +19,16 @@ import numpy as np
 from rich import box
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import counted, show_epsilon
 from gpu_rsfd.results.estimate import NOT_NEGATIVE, SUM_TO_ONE, Floats, PostprocessLike
 from gpu_rsfd.results.metrics import as_metric, name_of
 from gpu_rsfd.results.result import Result, Results
-from gpu_rsfd.show import rows
-from gpu_rsfd.show.rows import Cells, How, Hows, Row, place_name, run_of, shown, source_of
-from gpu_rsfd.show.statistics import (
-    Means,
-    advice,
-    among_best,
-    attribute_means,
-    differences,
-    enough,
-    half_width,
-    with_estimate,
-)
+from gpu_rsfd.show import rows, statistics
+from gpu_rsfd.show.rows import USUAL, Cells, Curve, How, Hows, Row, place_name, run_of, shown, source_of
+from gpu_rsfd.show.statistics import Means, among_best, attribute_means, enough
 from gpu_rsfd.theory import expected as theory
 
 WIDE = 1e4  # from this ratio of the largest to the smallest cell on, each has a power of ten of its own
@@ -90,11 +82,21 @@ def _exponent(number: float) -> int:
     return 0 if number == 0 else max(math.floor(math.log10(abs(number))), LOWEST_EXPONENT)
 
 
-def write(results: Results, form: str, found: Iterator[Row]) -> None:
-    """Rows as CSV or JSON; all have the same entries."""
+def screen(parts: Iterable[str | Table]) -> None:
+    """Print lines and tables; no text is markup, since it may be the user's."""
+    console = Console(width=WIDTH, highlight=False, markup=False, emoji=False)
+    for part in parts:
+        console.print(part)
+
+
+def write(results: Results, form: str, found: Iterator[Row], parts: Iterable[str | Table]) -> None:
+    """Print rows as CSV or JSON, all with the same entries; or the parts of a table."""
     if form == "json":
         clean = [finite(row) for row in found]
         print(dumps({"complete": results.complete, "spec": results.spec, "rows": clean}, indent=2))
+    elif form == "table":
+        unfinished = [] if results.complete else ["This run is not finished; the same command resumes it."]
+        screen(chain(unfinished, parts))
     elif (first := next(found, None)) is not None:
         writer = csv.DictWriter(sys.stdout, fieldnames=list(first), lineterminator="\n")
         writer.writeheader()
@@ -108,14 +110,6 @@ def finite(entry: Any) -> Any:
     if isinstance(entry, tuple):
         return [finite(one) for one in entry]
     return None if isinstance(entry, float) and not math.isfinite(entry) else entry
-
-
-def console_for(results: Results) -> Console:
-    """Says first if the file is not finished."""
-    console = Console(width=WIDTH, highlight=False)
-    if not results.complete:
-        console.print("This run is not finished; the same command resumes it.")
-    return console
 
 
 def heading(results: Results, name: str, *more: str, alone: bool = True) -> str:
@@ -145,12 +139,12 @@ def by_column(results: Results, dataset: str, how: Hows) -> list[list[Cells]]:
 
 def lines_of(table: Sequence[Cells], epsilons: Sequence[float]) -> Iterator[tuple[str, Sequence[Any]]]:
     """The lines of a table: each curve; under it, which is empty then, each place of the column's own axes."""
-    for look in dict.fromkeys(look for cells in table for look in cells.looks):
-        mine = [cells for cells in table if look in cells.looks]
+    for curve in dict.fromkeys(curve for cells in table for curve in cells.curves):
+        mine = [cells for cells in table if curve in cells.curves]
         alone = len(mine) == 1 and not mine[0].place
-        yield look.label, mine[0].line(look, epsilons) if alone else []
+        yield curve.label, mine[0].line(curve, epsilons) if alone else []
         for cells in () if alone else mine:
-            yield f"  {place_name(cells.place)}", cells.line(look, epsilons)
+            yield f"  {place_name(cells.place)}", cells.line(curve, epsilons)
 
 
 def label_of(table: Iterable[Cells]) -> str:
@@ -200,42 +194,42 @@ def star(repeated: bool, better: Collection[str], where: str) -> str:
 # ------------------------------------------------------------------------------------------------------ on the screen
 
 
-def show(results: Results, how: Hows, form: str = "table") -> None:
+def show(results: Results, how: Hows = USUAL, form: str = "table") -> None:
     """Print the table of each column; `form` is table, csv, json or latex."""
     if form == "latex":
         print(latex(results, how))
-        return
-    if form != "table":
-        write(results, form, rows.tidy_rows(results, how))
-        return
-    console = console_for(results)
+    else:
+        write(results, form, rows.tidy_rows(results, how), _shown(results, how))
+
+
+def _shown(results: Results, how: Hows) -> Iterator[str | Table]:
     every, hints = list[Cells](), dict[str, None]()
     for name in results:
         tables = by_column(results, name, how)
         titles = [
             label_of(t) + t[0].baseline + (f" in units of 1e{x:+03d}" if (x := unit_of(t)) else "") for t in tables
         ]
-        console.print(heading(results, name, *(titles if len(tables) == 1 else [])), markup=False)
+        yield heading(results, name, *(titles if len(tables) == 1 else []))
         for table, title in zip(tables, titles, strict=True):
             if len(tables) > 1:
-                console.print(title, markup=False)
-            console.print(_screen_table(table))
+                yield title
+            yield _screen_table(table)
             every += table
-            hints[advice(table[0].column, *(cells.means for cells in table if cells.best is not None))] = None
+            compared = [cells.rivals or cells.means for cells in table if cells.best is not None]
+            hints[statistics.advice(table[0].column, *compared)] = None
         if any(table[0].how is not None for table in tables):
             for label, run, each in rows.runs_of(results, name, how):
                 for line in (*_without_estimate(run[name]), *without_number(run[name], each)):
-                    console.print(f"{label}: {line}" if label else line, markup=False)
+                    yield f"{label}: {line}" if label else line
     stars = marked(every)
     undefined = any(cells.how is None and np.isnan(cells.mean).any() for cells in every)
     notes = [brackets(every), *([f"* {stars}"] if stars else []), *(["– not applicable"] * undefined)]
-    console.print("; ".join(filter(None, notes)))
-    for hint in filter(None, hints):
-        console.print(hint, markup=False)
+    yield "; ".join(filter(None, notes))
+    yield from filter(None, hints)
     if contents := rows.contents_of(results):
-        console.print(escaped(f"this file {contents}"))
+        yield f"this file {contents}"
     if any(cells.theory is not None and cells.rough.any() for cells in every):
-        console.print(f"~ rough: some value has fewer than {theory.ENOUGH_REPORTS} expected reports")
+        yield f"~ rough: some value has fewer than {theory.ENOUGH_REPORTS} expected reports"
 
 
 def _screen_table(table: Sequence[Cells]) -> Table:
@@ -243,7 +237,7 @@ def _screen_table(table: Sequence[Cells]) -> Table:
     number, epsilons = writer_of(unit_of(table)), epsilons_of(table)
     made = plain_table("epsilon", map(show_epsilon, epsilons))
     for label, line in lines_of(table, epsilons):
-        made.add_row(escaped(label), *starred([number(*x[:2]) for x in line], [best for _, _, best, *_ in line]))
+        made.add_row(label, *starred([number(*x[:2]) for x in line], [best for _, _, best, *_ in line]))
         if any(closed > 0 for *_, closed, _ in line):
             texts = (f"{'~' if rough else ''}{number(closed, math.nan)} " for *_, closed, rough in line)
             made.add_row("  theory", *texts, style="dim")
@@ -253,7 +247,7 @@ def _screen_table(table: Sequence[Cells]) -> Table:
 def _without_estimate(result: Result) -> Iterator[str]:
     """A line for protocols that left an attribute without any report in some repetition."""
     total = len(result.repetitions)
-    fewest, complete = (numbers.min(axis=-1).tolist() for numbers in with_estimate(result))
+    fewest, complete = (numbers.min(axis=-1).tolist() for numbers in statistics.with_estimate(result))
     for numbers in dict.fromkeys(zip(fewest, complete, strict=True)):
         if numbers != (total, total):
             each = zip(result.plan.looks, fewest, complete, strict=True)
@@ -272,9 +266,9 @@ def without_number(result: Result, how: How) -> Iterator[str]:
         yield f"{', '.join(labels)}: – where {name_of(how.postprocess)} is not defined: {reason}"
 
 
-def starred(cells: Sequence[str], best: Iterable[Any]) -> list[str]:
+def starred(cells: Sequence[str], best: Iterable[Any]) -> list[Text]:
     """The best ones bold, with a star."""
-    return [f"[bold]{cell}*[/bold]" if b else f"{cell} " for cell, b in zip(cells, best, strict=True)]
+    return [Text(f"{cell}*", "bold") if b else Text(f"{cell} ") for cell, b in zip(cells, best, strict=True)]
 
 
 def plain_table(first: str, columns: Iterable[str]) -> Table:
@@ -282,13 +276,8 @@ def plain_table(first: str, columns: Iterable[str]) -> Table:
     table = Table(**PLAIN)
     table.add_column(first, no_wrap=True)
     for column in columns:
-        table.add_column(f" {escaped(column)}", justify="right", no_wrap=True)
+        table.add_column(f" {column}", justify="right", no_wrap=True)
     return table
-
-
-def escaped(text: str) -> str:
-    """Text of the user's or a protocol's, which may have brackets."""
-    return text.replace("[", "\\[")
 
 
 # ----------------------------------------------------------------------------------------------------- LaTeX and HTML
@@ -375,40 +364,37 @@ def compare(results: Results, first: str, second: str, how: Hows, form: str = "t
         first, second = (rows.protocol_of(result, name) for name in (first, second))
     if first == second:
         raise InputError(f"compare={first},{second} names the same protocol twice; two different ones are needed")
-    if form != "table":
-        write(results, form, _compared(results, first, second, how))
-        return
-    console = console_for(results)
-    results = rows.select(results, protocols=[first, second])  # the rest is not spoken of
+    two = rows.select(results, protocols=[first, second])  # the rest is not spoken of
+    write(results, form, _compared(results, first, second, how), _comparison(two, first, second, how))
+
+
+def _comparison(results: Results, first: str, second: str, how: How) -> Iterator[str | Table]:
     for name, cells, found in _pairs(results, first, second, how):
-        console.print(heading(results, name, cells.label, place_name(cells.place)), markup=False)
+        yield heading(results, name, cells.label, place_name(cells.place))
         table = plain_table("epsilon", map(show_epsilon, cells.epsilons))
-        pair = [results[name].look(protocol) for protocol in (first, second)]
-        for look in pair:
-            table.add_row(escaped(look.label), *(f"{scientific(*x[:2])} " for x in cells.line(look, cells.epsilons)))
+        pair = [Curve(results[name].look(protocol)) for protocol in (first, second)]
+        for curve in pair:
+            table.add_row(curve.label, *(f"{scientific(*x[:2])} " for x in cells.line(curve, cells.epsilons)))
         difference, error, ratio, ratio_error, significant = found.values()
         texts = [scientific(*x) for x in zip(difference, error, strict=True)]
         table.add_row("difference", *starred(texts, significant))
         table.add_row("ratio", *(f"{concise(*x)} " for x in zip(ratio, ratio_error, strict=True)))
-        console.print(table)
+        yield table
         what = cells.column.axis or cells.column.label
-        console.print(
-            f"{what} of {pair[0].label} minus that of {pair[1].label}, repetition by repetition", markup=False
-        )
-        for line in () if cells.how is None else without_number(results[name], how):
-            console.print(line, markup=False)
+        yield f"{what} of {pair[0].label} minus that of {pair[1].label}, repetition by repetition"
+        yield from () if cells.how is None else without_number(results[name], how)
     fewest = min((len(result.repetitions) for result in results.values()), default=0)
     noise = "* significantly different from 0 (95 %)" if fewest > 1 else "a single repetition: no standard errors"
     if as_metric(how.metric).discrete and 1 < fewest < enough():
         noise = f"{name_of(how.metric)} takes few different values: no * below {enough()} repetitions"
-    console.print(f"{BRACKETS}; {noise}" if fewest > 1 else noise)
+    yield f"{BRACKETS}; {noise}" if fewest > 1 else noise
 
 
 def _pairs(results: Results, first: str, second: str, how: How) -> Iterator[tuple[str, Cells, dict[str, Any]]]:
     for name, result in results.items():
         pair = result.protocols.index(first), result.protocols.index(second)
         for cells in shown(results, name, how):
-            yield name, cells, differences(cells.means, *pair, cells.column.discrete)
+            yield name, cells, statistics.differences(cells.means, *pair, cells.column.discrete)
 
 
 def _compared(results: Results, first: str, second: str, how: How) -> Iterator[Row]:
@@ -458,7 +444,7 @@ def values_of(result: Result, postprocess: PostprocessLike, hidden: Any = False)
         squares = np.where(known, (estimates - result.frequencies) ** 2, 0).sum(axis=2) / numbers
         away = np.where(known, estimates - mean[:, :, None], 0)
         deviation = np.sqrt((away**2).sum(axis=2) / (numbers - 1))
-        half = half_width(deviation * np.sqrt(1 + 1 / numbers), numbers)
+        half = statistics.half_width(deviation * np.sqrt(1 + 1 / numbers), numbers)
     # without what a post-processing never gives: below 0, and, of frequencies that sum to 1, above 1
     low = np.maximum(mean - half, 0) if postprocess in NOT_NEGATIVE else mean - half
     high = np.minimum(mean + half, 1) if postprocess in SUM_TO_ONE else mean + half
@@ -469,20 +455,19 @@ def values_of(result: Result, postprocess: PostprocessLike, hidden: Any = False)
 def per(results: Results, what: str, how: Hows, form: str = "table") -> None:
     """The error of each attribute or of each value; `form` is table, csv or json."""
     how = rows.only(results, how, f"per={what}")
-    attributes, metric, names = what == "attribute", as_metric(how.metric), how.names
-    if not attributes and names["metric"] != "mse":
-        raise InputError(f"metric={names['metric']} is defined for a whole attribute; the error of a value is its RMSE")
-    if form != "table":
-        write(results, form, detail_rows(results, what, how))
-        return
-    console = console_for(results)
+    if what == "value" and how.names["metric"] != "mse":
+        name = how.names["metric"]
+        raise InputError(f"metric={name} is defined for a whole attribute; the error of a value is its RMSE")
+    write(results, form, detail_rows(results, what, how), _details(results, what == "attribute", how))
+
+
+def _details(results: Results, attributes: bool, how: How) -> Iterator[str | Table]:
+    metric = as_metric(how.metric)
     title = f"{metric.label.replace('_avg', ' of each attribute', 1)}, " if attributes else ""
     for name, result in results.items():
-        console.print(heading(results, name, f"{title}postprocess={names['postprocess']}"), markup=False)
-        for part in _attribute_tables(result, how) if attributes else _value_tables(results, name, how):
-            console.print(part if isinstance(part, Table) else escaped(part))
-        for line in without_number(result, how):
-            console.print(line, markup=False)
+        yield heading(results, name, f"{title}postprocess={how.names['postprocess']}")
+        yield from _attribute_tables(result, how) if attributes else _value_tables(results, name, how)
+        yield from without_number(result, how)
     repeated = any(len(result.repetitions) > 1 for result in results.values())
     explained = "root of the mean squared error; a single --protocol gives estimates with intervals"
     if attributes:
@@ -492,7 +477,7 @@ def per(results: Results, what: str, how: Hows, form: str = "table") -> None:
         )
     elif any(len(result.protocols) == 1 for result in results.values()):
         explained = "estimate: mean over repetitions; interval: 95 % prediction interval for one more collection"
-    console.print(explained, markup=False)
+    yield explained
 
 
 def _attribute_tables(result: Result, how: How) -> Iterator[Table]:
@@ -501,7 +486,7 @@ def _attribute_tables(result: Result, how: How) -> Iterator[Table]:
         table = plain_table(f"ε = {show_epsilon(epsilon)}", (look.label for look in result.plan.looks))
         for j, (name, k) in enumerate(zip(result.names, result.domain, strict=True)):
             texts = [scientific(*x) for x in zip(found.mean[:, e, j], found.error[:, e, j], strict=True)]
-            table.add_row(escaped(f"{name} (k = {k})"), *starred(texts, best[:, e, j]))
+            table.add_row(f"{name} (k = {k})", *starred(texts, best[:, e, j]))
             table.add_row("  largest", *(f"{_number(x)} " for x in largest[:, e, j]), style="dim")
         yield table
 
@@ -520,7 +505,7 @@ def _value_tables(results: Results, name: str, how: How) -> Iterator[Table | str
                     mean, low, high = (_number(numbers[0, e, v], ".4f") for numbers in found[:3])
                     cells += [mean, f"{low} … {high}"]
                 cells += [_number(x) for x in found.rmse[:, e, v]]
-                table.add_row(escaped(rows.value_name(result, j, v - columns.start)), *cells)
+                table.add_row(rows.value_name(result, j, v - columns.start), *cells)
             yield table
 
 
@@ -536,19 +521,19 @@ def detail_rows(results: Results, what: str, how: Hows) -> Iterator[Row]:
         if what == "attribute":
             means, largest, _ = attributes_of(result, how)
             numbers = {"error": means.mean, "standard_error": means.error, "largest_value_error": largest}
-            words = [{"attribute": result.names[j], "values": result.domain[j]} for j, _ in each]
         else:
             del names["metric"]
             estimates = values_of(result, how.postprocess, secret[name])
             truth = np.broadcast_to(np.where(secret[name], np.nan, result.frequencies), estimates.rmse.shape)
             numbers = {"frequency": truth, **estimates._asdict()}
-            words = [{"attribute": result.names[j], "value": rows.value_name(result, j, v)} for j, v in each]
-        for i in range(len(each)):
+        for i, (j, v) in enumerate(each):
+            word = {"values": result.domain[j]} if what == "attribute" else {"value": rows.value_name(result, j, v)}
             yield {
-                **{**result.size, "dataset": name, **words[i], "protocol": result.protocols[0]},
+                **{**result.size, "dataset": name, "attribute": result.names[j], **word},
+                "protocol": result.protocols[0],
                 **{"label": result.plan.looks[0].label, "epsilon": result.epsilons[0], **names},
                 **{"repetitions": len(result.repetitions)},
-                "repetitions_with_estimate": int(reported[0, 0, each[i][0]]),
+                "repetitions_with_estimate": int(reported[0, 0, j]),
                 **{key: float(found[0, 0, i]) for key, found in numbers.items()},
                 **run_of(result),
             }

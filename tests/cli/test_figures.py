@@ -67,6 +67,25 @@ def test_without_title_and_legend(file, monkeypatch, tmp_path):
     ]
 
 
+def test_several_outputs(file, monkeypatch, capsys, tmp_path):
+    """A list, as every option that can be repeated; quotes keep a comma in a name."""
+    monkeypatch.chdir(tmp_path)
+    assert call(monkeypatch, "plot", str(file), "--output", "b.png,c.svg", "--output", '"d,e.png"') == 0
+    assert capsys.readouterr().out.splitlines() == [f"{name} written" for name in ("b.png", "c.svg", "d,e.png")]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.png", "c.svg", "d,e.png"]
+
+
+def test_more_curves_than_can_be_told_apart(monkeypatch, capsys, tmp_path):
+    data, asked = gpu_rsfd.SyntheticDataset(90, (2, 3), name="mine"), {"epsilons": 1.0, "repetitions": 1}
+    gpu_rsfd.sweep(data, protocols="rs*", sampler="marginals", output=tmp_path / "r.h5", **asked)
+    monkeypatch.setattr(plots, "save_figure", lambda *_: None)
+    said = []
+    for words in ([], ["--protocol", "rsfd-grr,rsfd-adp"]):
+        assert call(monkeypatch, "plot", str(tmp_path / "r.h5"), *words) == 0
+        said.append(capsys.readouterr().err)
+    assert said == ["18 curves in one figure: some look alike; --protocol draws fewer\n", ""]
+
+
 @pytest.mark.parametrize("words,message", [
     (["--width", "0.1"], "width=0.1, height=None must be 1 to 50 inches"),
     (["--legend", "left"], "legend=left must be one of below, right, none"),

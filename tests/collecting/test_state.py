@@ -318,7 +318,7 @@ def test_from_a_table_to_the_estimates(people, monkeypatch, capsys):
         {"sex": ["f", "m", "other"], "age": "0:18:65:inf", "city": ["y", "x"]}, made.protocol, 3.0,
         missing={"city": "(missing)"}, title="people",
     ).text  # fmt: skip
-    assert call(monkeypatch, "rehearse", "c.json", "--dataset", "people.csv", "--json") == 0
+    assert call(monkeypatch, "rehearse", "c.json", "people.csv", "--json") == 0
     said = capsys.readouterr()
     document = json.loads(said.out)
     assert document["reports"] == 600
@@ -330,7 +330,8 @@ def test_from_a_table_to_the_estimates(people, monkeypatch, capsys):
     assert len(lines) == 600
     for words, why in [
         (["rehearse", "c.json", "--dataset", "people.csv"], "rehearsal.jsonl exists"),
-        (["rehearse", "c.json"], "Missing option"),
+        (["rehearse", "c.json"], "one table is needed, such as: gpu-rsfd rehearse collection.json people.csv"),
+        (["rehearse", "c.json", "people.csv", "--dataset", "people.csv"], "one table is needed"),
         (["rehearse", "c.json", "--dataset", "people.csv", "--output", "o", "--level", "2"], "level=2.0"),
         (["rehearse", "c.json", "--dataset", "people.csv", "--output", "o", "--page", "o.txt"], "must end in .html"),
         (["rehearse", "c.json", "--dataset", "people.csv", "--output", "o", "--csv", "--json"], "exclude each other"),

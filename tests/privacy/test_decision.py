@@ -153,7 +153,7 @@ def test_error_against_loss(tmp_path):
     results = gpu_rsfd.sweep(
         data, epsilons=[0.5, 1.0, 40.0], protocols=PROTOCOLS, repetitions=3, output=tmp_path / "r.h5", workers=1
     )
-    figure = shown.tradeoff(results, How("none"))
+    figure = shown.figure_of(results, How("none"), shown.LOSS)
     one, whole = figure.axes
     assert one.get_xlabel() == "loss, users who differ in one attribute"
     curves = {c.get_label(): c.lines[0].get_xdata() for c in whole.containers}

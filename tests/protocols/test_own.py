@@ -371,7 +371,7 @@ def test_figure_and_page_say_which_losses_are_not_exact():
     result = gpu_rsfd.simulate(data, protocols=protocols, epsilons=[1.0], repetitions=2, backend="numpy", workers=1)
     results = Results({"one": result}, spec=result.spec)
     words = "loss claimed by its author, not computed: hashed; loss of the first report alone: Smp[L-GRR]"
-    (legend,) = plots.tradeoff(results, How("none")).legends
+    (legend,) = plots.figure_of(results, How("none"), plots.LOSS).legends
     assert legend.get_title().get_text().replace("\n", " ").endswith(words)
     pytest.importorskip("vl_convert")
     notes = page.document(results, "mine")["lossNotes"]

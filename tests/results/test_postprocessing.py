@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import gpu_rsfd
-from gpu_rsfd.cli import render
 from gpu_rsfd.results.estimate import ALIASES, NOT_NEGATIVE, POSTPROCESS, SUM_TO_ONE, needs_context, postprocess
 from gpu_rsfd.results.postprocessing import Context, UndefinedError, simplex
 from gpu_rsfd.results.result import Results
+from gpu_rsfd.show import tables
+from gpu_rsfd.show.rows import How
 
 # 2,000 users, 60 of whom report the attribute of 6 values
 GRR = Context(n=2000, base=0.12, gain=0.28, variance=0.12 * 0.88 / 60 / 0.28**2, noise="keep")
@@ -197,7 +198,7 @@ def test_undefined_is_no_number_with_a_reason(result, capsys):
     assert np.isnan(errors[2]).all()
     assert np.isnan(errors[3]).all(axis=-1).tolist() == [True, False]
     results = Results({"one": result})
-    render.table(results, postprocess="MLE", metric="mae")
+    tables.show(results, How.of("MLE", "mae"))
     shown = capsys.readouterr().out
     assert "MAE_avg, postprocess=mle" in shown.splitlines()[0]
     assert (
@@ -206,17 +207,17 @@ def test_undefined_is_no_number_with_a_reason(result, capsys):
     )
     row = next(line.split() for line in shown.splitlines() if line.startswith("Smp[OUE] "))
     assert row == ["Smp[OUE]", "–", "–"]
-    render.table(results, "csv", "mle")
+    tables.show(results, How("mle"), "csv")
     lines = [line.split(",") for line in capsys.readouterr().out.splitlines()]
     place = lines[0].index("error")
     assert [line[place] == "nan" for line in lines[1:]] == [False] * 4 + [True] * 3 + [False]
-    render.table(results, "json", "mle")
+    tables.show(results, How("mle"), "json")
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["error"] is None for row in rows] == [False] * 4 + [True] * 3 + [False]
     assert not any(row["among_best"] for row in rows[4:7])
-    render.table(results, postprocess="mle", compare=("rsfd-grr", "smp-oue"))
+    tables.compare(results, "rsfd-grr", "smp-oue", How("mle"))
     assert "\nSmp[OUE]: – where mle is not defined" in capsys.readouterr().out  # of these two alone
-    render.table(results, postprocess="mle", per="attribute")
+    tables.per(results, "attribute", How("mle"))
     assert capsys.readouterr().out.count("mle is not defined") == 1
 
 
@@ -243,7 +244,7 @@ def test_the_literatures_names(result, capsys):
         assert np.array_equal(result.error("l2", alias), result.error("l2", name))
         assert np.array_equal(result.mse(alias), result.mse(name))
         assert np.array_equal(result.estimates(alias), result.estimates(name))
-    render.table(Results({"one": result}), postprocess="Raw")
+    tables.show(Results({"one": result}), How.of("Raw"))
     shown = capsys.readouterr().out
     assert "postprocess=none" in shown
     assert "theory" in shown

@@ -181,6 +181,7 @@ def test_what_cannot_be_compared(monkeypatch, capsys, folder, words, message):
 @pytest.mark.parametrize("runs,message", [
     ({}, "no run given"), (["paper.h5"], "must be results by their labels"), ({"a": "no_such.h5"}, "no_such.h5"),
     ({"a": 3}, "a=3 must be a Result, Results, or the path of a results file"),
+    ({" ": "no_such.h5"}, "label=' ' of a run is empty; its curves are named by it"),
 ])  # fmt: skip
 def test_bad_runs(runs, message):
     with pytest.raises(gpu_rsfd.InputError, match=message):
@@ -204,7 +205,45 @@ def test_figures_of_several_runs(folder):
     assert drawn[words[2]].get_xdata().tolist() == [1.0, 3.0]
     user = gpu_rsfd.open_results(folder / "user.h5")["mine"]
     assert drawn[words[2]].get_ydata() == pytest.approx(user.mse()[0].mean(axis=-1))
-    assert len({(line.get_marker(), line.get_linestyle(), line.get_color()) for line in drawn.values()}) == 5
+    assert len({look_of(line) for line in drawn.values()}) == 5
+
+
+def look_of(line):
+    return line.get_color(), line.get_marker(), str(line._unscaled_dash_pattern)
+
+
+def looks_of(figure):
+    """By the label of a curve: colour, marker, dash."""
+    return {bars.get_label(): look_of(bars[0]) for axis in figure.axes for bars in axis.containers}
+
+
+def test_a_protocol_has_its_colour_and_marker_in_each_run():
+    cells = {"epsilons": [1.0, 2.0], "repetitions": 2, "sampler": "marginals", "workers": 1}
+    runs = {name: gpu_rsfd.simulate(DATA, guarantee=name, **cells) for name in ("paper", "user", "attribute")}
+    alone, drawn = looks_of(runs["paper"].plot()), looks_of(gpu_rsfd.compare(runs).plot())
+    assert len(drawn) == len(set(drawn.values())) == 3 * 6
+    for label, look in alone.items():
+        assert {drawn[f"{label}, {run}"][:2] for run in runs} == {look[:2]}
+    assert [len({look[2] for label, look in drawn.items() if label.endswith(f", {run}")}) for run in runs] == [1] * 3
+
+
+@pytest.mark.parametrize("protocols,colours", [(["rsfd-grr", "smp-adp"], 2), ("rsfd-grr", 6)])
+def test_many_curves_of_few_protocols_differ_in_grey(protocols, colours):
+    """More than there are dashes; those of a protocol have its colour, if there is another one."""
+    kinds = ["none", "clip", "clip-normalize", "simplex", "power-ns", "base-cut"]
+    data = gpu_rsfd.simulate(DATA, **{**CELLS, "protocols": protocols, "repetitions": 2})
+    looks = looks_of(data.plot(kinds)).values()
+    assert len({look[1:] for look in looks}) == len(looks) == 6 * len(data.protocols)
+    assert len({look[0] for look in looks}) == colours
+
+
+def test_hints_are_for_all_runs_together(command, folder):
+    """Each has a single protocol, so that nothing is marked in it alone."""
+    for name in ("paper", "user"):
+        asked = {**CELLS, "protocols": "rsfd-grr", "repetitions": 2, "guarantee": name}
+        gpu_rsfd.sweep(DATA, output=folder / f"few-{name}.h5", **asked)
+    assert "all are marked" not in command("show", "few-paper.h5")
+    assert "MSE_avg of RS+FD[GRR]: all are marked; about" in command("show", "few-paper.h5", "few-user.h5")
 
 
 @pytest.mark.slow

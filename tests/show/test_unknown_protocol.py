@@ -75,7 +75,7 @@ def test_figures_and_notebook(results):
     for axis in (*results.plot(metric="max").axes, *results.plot(attribute="A1").axes):
         assert "Mine[x]" in [c.get_label() for c in axis.containers]
     assert results.plot("none", metric="max").axes[0].get_ylabel() == "max$_{avg}$"
-    assert len(plots.tradeoff(results, How(metric="l1")).axes) == 2
+    assert len(plots.figure_of(results, How(metric="l1"), plots.LOSS).axes) == 2
     assert "Mine[x]" in results._repr_html_()
     pytest.importorskip("pandas")
     assert "mine" in set(results.to_dataframe().protocol)

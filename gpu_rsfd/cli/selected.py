@@ -1,4 +1,4 @@
-"""Tables of results for the commands."""
+"""What the commands show of results files."""
 
 from __future__ import annotations
 
@@ -28,25 +28,3 @@ def selected(files: Sequence[Path], options: Mapping[str, Any]) -> Results:
     together = compare(found)
     together.runs = tuple(zip(told_apart(found), found.values(), strict=True))
     return together
-
-
-def table(
-    results: Results,
-    form: str = "table",
-    postprocess: Any = None,
-    metric: Any = None,
-    compare: Sequence[str] = (),
-    per: str | None = None,
-) -> None:
-    """Print a table; `form` is table, csv, json or latex."""
-    from gpu_rsfd.show import tables
-    from gpu_rsfd.show.rows import How, check_how
-
-    check_how(results, postprocess=postprocess, metric=metric, per=per)
-    how = How.of(postprocess, metric)
-    if compare:
-        tables.compare(results, compare[0], compare[1], how, form)
-    elif per is not None:
-        tables.per(results, per, how, form)
-    else:
-        tables.show(results, how, form)
