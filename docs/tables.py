@@ -83,7 +83,8 @@ def protocols() -> str:
 def noises() -> str:
     """Every noise, with the probabilities that a report supports a value."""
     rules = dict.fromkeys(variant.noise for entry in REGISTRY.values() for variant in entry.variants)
-    rows = [(r.name, f"${r.p_star}$", f"${r.q_star}$", r.source) for r in rules]
+    formulas = ((rule, re.sub(r", (?=\w+ = |\\)", r",\\;", rule.p_star), rule.q_star) for rule in rules)
+    rows = [(rule.name, f"${p}$", f"${q}$", rule.source) for rule, p, q in formulas]
     return markdown(("noise", "$p^*$", "$q^*$", "comes from"), rows)
 
 

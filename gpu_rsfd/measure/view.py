@@ -32,8 +32,6 @@ class View:
         The coordinates of the arrays that `measure` gives.
     data : Dataset
         The users.
-    truth : ndarray of float64
-        The frequencies of the values of all attributes, in order.
     plan : Plan
         What each protocol does at each epsilon to each attribute.
     seed : int
@@ -51,7 +49,7 @@ class View:
 
     @property
     def truth(self) -> Floats:
-        """The true frequencies, [value]."""
+        """The true frequencies of the values of all attributes, in order."""
         return self.data.frequencies
 
     def tallies(self) -> tuple[list[Counts], Counts]:

@@ -98,9 +98,9 @@ def plan(
     users : int or list of int, optional
         Numbers of users with these frequencies.  Default: the data set's own.
     target : float, str or mapping, optional
-        Margins to reach, for all columns or by name: 0.01, "1%", "sex=1%,city=0.5%" or {"sex": 0.01}.  95 % of the
-        estimated frequencies of a column are within its margin.  Without `epsilons` the smallest epsilon that reaches
-        them is looked for; rows have the users that they take.
+        Margins to reach, for all columns or by name: `0.01`, `"1%"`, `"sex=1%,city=0.5%"` or `{"sex": 0.01}`.  95 % of
+        the estimated frequencies of a column are within its margin.  Without `epsilons`, the smallest epsilon that
+        reaches them is looked for; rows have the users that they take.
     target_rmse : float, optional
         Find the users needed for this root mean square error over all columns instead.
     against : {'users', 'population'}
@@ -112,7 +112,7 @@ def plan(
     survey : float
         A column is useful if it tells as much as asking so many people without privacy, or is within 1 point.
     sensitive : str, optional
-        The value whose probability a report raises, as "HIV=yes".  Default: the rarest one that has a label.
+        The value whose probability a report raises, as `"HIV=yes"`.  Default: the rarest one that has a label.
     rounds : int, optional
         Say what users have spent after so many rounds of a longitudinal protocol, and what an attacker then guesses.
     change : float, optional
