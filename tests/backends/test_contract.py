@@ -174,7 +174,7 @@ def test_the_docs_say_which_backend_knows_which_noise():
     for name, form in forms.items():
         rules = dict.fromkeys(w.noise.name for e in REGISTRY.values() for w in e.variants if w.noise.form is form)
         cells = ["yes" if form in noises else "no" for noises in known.values()]
-        assert f"| {name} | {', '.join(rules)} | {' | '.join(cells)} |" in text
+        assert f"| {name} | {', '.join(f'`{rule}`' for rule in rules)} | {' | '.join(cells)} |" in text
     assert f"| form | noises | {' | '.join(known)} |" in text
     assert known["numpy"] | {Chain} == known["sampler counts"] == known["sampler marginals"] == {*forms.values(), Chain}
 

@@ -75,7 +75,7 @@ def test_the_does_not_use_up_its_budget(guarantee):
     settings = PrivacySettings(guarantee=guarantee)
     assert losses(mechanisms("smp-the", 1.0, (5, 5), settings))[0] == pytest.approx(0.896, abs=5e-4)
     assert losses(mechanisms("smp-oue", 1.0, (5, 5), settings))[0] == pytest.approx(1.0, abs=1e-5)
-    assert "(.896 at $\\varepsilon' = 1$)" in docs("protocols.md")
+    assert "(0.896 at $\\varepsilon' = 1$)" in docs("protocols.md")
 
 
 def test_no_loss_grows_without_bound():
