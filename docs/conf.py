@@ -17,7 +17,7 @@ from pygments.formatters import HtmlFormatter
 from sphinx import addnodes
 from sphinx.highlighting import PygmentsBridge
 
-from gpu_rsfd import __version__
+from gpu_rsfd import PAPER, __version__
 
 HERE = Path(__file__).parent
 MADE = HERE / "_generated"
@@ -50,7 +50,11 @@ autodoc_default_options = {"members": True}
 DOCUMENTED = {
     name.rpartition(".")[2]: name for name in re.findall(r":: ([\w.]+)", (HERE / "api.md").read_text("utf-8"))
 }
+# Methods for the package itself, whose arguments are types that are not public.
+INTERNAL = {"Aggregate.of", "Context.of", "Context.of_mechanism", "Measurement.layout", "Measurement.prepared",
+            "Measurement.recorded", "Result.made", "Spec.of_command", "View.tallies"}  # fmt: skip
 SEPARATOR = "\u2063"  # instead of a blank, at which Sphinx would cut "n, d" into a type and a name
+SPACE = r"\,"  # a thin one, in a formula
 MOVED = {  # links of files outside docs/ that are pages here
     "](docs/": "](",
     "![The page in dark](page-dark.png)": "",
@@ -61,10 +65,11 @@ MOVED = {  # links of files outside docs/ that are pages here
 }
 
 
-def take_in(_app: Any, _page: str, source: list[str]) -> None:
+def take_in(app: Any, _page: str, source: list[str]) -> None:
     """`<<README.md>>` in a page stands for that file of the repository, its links as they are here."""
 
     def text(place: re.Match[str]) -> str:
+        app.env.note_dependency(str(HERE.parent / place[1]))  # read again when it changes
         found = (HERE.parent / place[1]).read_text("utf-8")
         for old, new in MOVED.items():
             found = found.replace(old, new)
@@ -111,16 +116,18 @@ def signature(
     """Without the default values that are long, or no code."""
     if not text:
         return None
-    if "<factory>" in text:
+    if "<factory>" in text or text == "(iterable=(), /)":
         return "", returns
     text = re.sub(r"PrivacySettings\([^)]+\)", "PrivacySettings()", text)
-    text = re.sub(r"epsilons=\([\d., ]+\)", "epsilons=(ln2, ..., ln7)", text)
+    text = text.replace(f"protocols={PAPER}", "protocols=PAPER").replace("os.PathLike", "PathLike")
+    text = re.sub(r"epsilons=\([\d., ]+\)", "epsilons=PAPER_EPSILONS", text)
     return re.sub(r"<built-in function (\w+)>", r"\1", text), returns
 
 
 def left_out(_app: Any, _what: str, _name: str, member: Any, _skip: bool, _options: Any) -> bool | None:
-    """The fields of named tuples, whose docstrings only number them."""
-    return True if (getattr(member, "__doc__", None) or "").startswith("Alias for field number") else None
+    """The fields of named tuples, whose docstrings only number them, and what is internal."""
+    numbered = (getattr(member, "__doc__", None) or "").startswith("Alias for field number")
+    return True if numbered or getattr(member, "__qualname__", None) in INTERNAL else None
 
 
 def linked(_app: Any, document: Any) -> None:
@@ -142,6 +149,7 @@ def linked(_app: Any, document: Any) -> None:
         text = re.sub(r"_Buffer \| .*?bytes \| str\]", "array_like", old)
         text = re.sub(r"ndarray\[tuple\[Any, \.\.\.\], dtype\[(\w+)\]\]", r"array of \1", text)
         text = re.sub(r"npt\.NDArray\[(?:np\.)?(\w+)\]", r"array of \1", text)
+        text = text.replace("unsignedinteger", "unsigned int")
         if text != old:
             node.children = [nodes.Text(text)]
     for fields in document.findall(nodes.field_list):
@@ -151,18 +159,30 @@ def linked(_app: Any, document: Any) -> None:
     for node in document.findall(nodes.literal):
         if len(node.astext()) <= (16 if _within(node, nodes.entry) else 40):
             node["classes"].append("whole")
+        if len(node.astext()) > 16 and max(map(len, node.astext().split())) <= 24:
+            node["classes"].append("words")  # broken at blanks only, if at all
 
 
 def unbroken(_app: Any, document: Any) -> None:
-    """Stay on one line: a number and its % sign, its ± or the letter that equals it; a formula and its full stop."""
+    """Stay on one line: a number and its unit, a letter and what it equals, a label, a formula and its full stop."""
+    blanks = (
+        r"(?<=\d) (?=%|[kMG]i?B\b)|(?<=[=±]) (?=\d)|(?<=[≤≥]) (?=\w)|(?<=\b\w) (?== \d|/ \w\b)|(?<=\bversion) (?=\d)"
+    )
+    labels = r"(\d[\d.]*e-\d+|(?:\w+\+)?\w+\[\w+-\w+\]|\b[A-Z]+-\w+\b)"
     for node in list(document.findall(nodes.Text)):
-        if not isinstance(node.parent, (nodes.literal, nodes.FixedTextElement)):
-            text = re.sub(r"(?<=\d) (?=%)|(?<=[=±]) (?=\d)|(?<=\b\w) (?== \d)", "\N{NO-BREAK SPACE}", node)
-            if text != node:
-                node.parent.replace(node, nodes.Text(text))
+        if isinstance(node.parent, (nodes.literal, nodes.math, nodes.FixedTextElement)):
+            continue
+        text = re.sub(blanks, "\N{NO-BREAK SPACE}", node)
+        plain = isinstance(node.parent, nodes.title) or _within(node, addnodes.desc_signature)
+        parts = [text] if plain else re.split(labels, text)
+        if parts != [node]:
+            new = (
+                nodes.inline("", part, classes=["kept"]) if i % 2 else nodes.Text(part) for i, part in enumerate(parts)
+            )
+            node.parent.replace(node, [part for part in new if part.astext()])
     for node in list(document.findall(nodes.math)):
         after = node.next_node(descend=False, siblings=True)
-        if isinstance(after, nodes.Text) and (mark := re.match("[.,;:)]+", after)):
+        if isinstance(after, nodes.Text) and (mark := re.match(r"[.,;:)]+|\s=\s\S+", after)):
             place = next(i for i, child in enumerate(node.parent) if child is after)  # others may have the same text
             node.parent[place] = nodes.Text(after[mark.end() :])
             node.replace_self(nodes.inline("", "", node.deepcopy(), nodes.Text(mark[0]), classes=["kept"]))
@@ -192,6 +212,8 @@ def mathml(translator: Any, node: Any) -> None:
     """A formula as MathML, made when the site is built."""
     block = not isinstance(node, nodes.math)
     text = re.sub(r"\\math(?:rm|it)\{(\w+)\}", r"\\text{\1}", node.astext())  # else slanted, or spaced
+    text = re.sub(r"(\))?\\(min|max)\b *(\\left)?", _named, text)
+    text = re.sub(r"(?<!\\), ", r",\\,", text)  # which browsers forget
     text = re.sub(r"(?<=\w) \\ln", r"\\,\\ln", re.sub(r"\\ln (?=\w)", r"\\ln\\,", text))  # w ln k, not wlnk
     if _within(node, nodes.entry):
         text = text.replace(r"\frac", r"\dfrac")  # there is room in a table
@@ -199,6 +221,11 @@ def mathml(translator: Any, node: Any) -> None:
     formula = formula.replace("<msup><mi>&#x003B5;</mi><mi>&#x02032;</mi></msup>", "<mi>&#x1D700;&#x02032;</mi>")
     translator.body.append(f'<div class="math">{formula}</div>' if block else formula)
     raise nodes.SkipNode
+
+
+def _named(place: re.Match[str]) -> str:
+    """The name of a function, with a thin space before or after it where there is no bracket."""
+    return rf"{place[1] or ''}{SPACE * bool(place[1])}\text{{{place[2]}}}{place[3] or SPACE}"
 
 
 def made(name: str, text: str) -> None:

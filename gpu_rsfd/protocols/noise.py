@@ -261,7 +261,7 @@ SS = NoiseRule(
     ss_ideal,
     ss_thresholds,
     ss_bits,
-    r"\frac{w E}{w E + k - w}, w = \max\left(1, \text{round}\frac{k}{E + 1}\right)",
+    r"\frac{w E}{w E + k - w}, w = \max\left(1, \text{round}\,\frac{k}{E + 1}\right)",
     r"\frac{w - p^*}{k - 1}",
     "Ye, Barg, IEEE Transactions on Information Theory 2018",
     ss_loss,
