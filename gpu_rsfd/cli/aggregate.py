@@ -112,7 +112,7 @@ def tell(counted: Any, against: str, level: float, postprocess: str | None, page
 def rehearse(
     file: Annotated[Path, typer.Argument(help="Collection.", show_default=False, metavar="FILE")],
     table: Annotated[Path | None, typer.Argument(help="Table.", show_default=False, metavar="TABLE")] = None,
-    dataset: Annotated[Path | None, option("--dataset", "The same.  --dataset people.csv", None, "FILE")] = None,
+    dataset: Annotated[Path | None, option("--dataset", "The table.  --dataset people.csv", None, "FILE")] = None,
     output: Annotated[Path, option("--output", "The reports.  (default: rehearsal.jsonl)")] = Path("rehearsal.jsonl"),
     **options: Any,
 ) -> None:

@@ -623,7 +623,7 @@ class State(Tally):
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts, and the collection that they are of; nobody's report or identifier."""
+        """Write the counts and their collection, but no report and no identifier."""
         document = {
             "schema": STATE, "identity": "0" * 64, "reports": self.n, "bad": self.bad, "runs": self.runs,
             "counts": [column.astype(int).tolist() for column in self._counts], "collection": self.collection.text,

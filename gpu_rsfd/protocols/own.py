@@ -57,25 +57,26 @@ def protocol(
     Parameters
     ----------
     name : str
-        Its name in results: letters, digits and . _ + - only, and not a name of `PROTOCOLS`.
+        Its name in results: letters, digits and ``. _ + -`` only, and not a name of `PROTOCOLS`.
     solution : {'spl', 'smp', 'rsfd-z', 'rsfd-r'}
         What a user sends: every attribute (`spl`); the sampled one alone (`smp`); the sampled one hidden among noise on
         the empty encoding (`rsfd-z`) or among fake values (`rsfd-r`; with `keep` they are sent as they are, with `sets`
         they are uniform messages).
     bits : callable, (e, k) -> (p, q)
-        A bit for each of the k values is sent: 1 with probability p for the user's own value and q for any other.
+        At the attribute's budget e, a bit for each of its k values is sent: 1 with probability p for the user's own
+        value and q for any other.
     keep : callable, (e, k) -> probability
         A value is sent: the user's own with this probability, else a uniform one of all k values.
     sets : table, or callable, (e, k) -> table
         A message is sent; row v of the table has the messages (0, 1, …) that support value v.  All rows have equally
-        many, and any two share equally many.  A message is exp(e) times as likely for a value that it supports as for
-        any other.  If the table has more than k rows, the first k are used.
+        many, and any two share equally many.  A message is ``exp(e)`` times as likely for a value that it supports as
+        for any other.  If the table has more than k rows, the first k are used.
     adaptive : pair of str or Protocol
         Instead of `solution` and `bits`, `keep` or `sets`: two protocols of the same solution and budget.  For each
         attribute, the one with the smaller variance at f = 0 is used; ties go to the second.
     budget : callable, (epsilon, d) -> e, optional
         What one attribute may spend under the guarantee `paper`.  Default: epsilon / d for `spl`, epsilon for `smp`,
-        ln(d (exp(epsilon) - 1) + 1) for `rsfd-z` and `rsfd-r`.  The budgets of `user` and `attribute` follow from
+        ``ln(d (exp(epsilon) - 1) + 1)`` for `rsfd-z` and `rsfd-r`.  The budgets of `user` and `attribute` follow from
         the exact loss.
     loss : callable, (e, k) -> float, optional
         For `bits` that are computed from another message, as in local hashing: the loss of that message.  It can't be

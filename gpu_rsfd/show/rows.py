@@ -456,7 +456,7 @@ def compare(runs: Mapping[str, Any]) -> Results:
     Parameters
     ----------
     runs : mapping of str to Results, Result or path
-        Runs of the same measurement, by what they are to be called.
+        Runs of the same measurement, keyed by their labels.
 
     Returns
     -------
