@@ -170,7 +170,8 @@ def styles(panels: Sequence[Panel]) -> dict[Curve, dict[str, Any]]:
             found[curve] = curve.look
     looks = {look.name: look for look in found.values()}
     own = dict(zip(looks, palette(tuple(looks.values())), strict=True))
-    words = list(dict.fromkeys(curve.words for curve in found if curve.words))
+    several = {curve.look.name for curve in found if curve.words}
+    words = list(dict.fromkeys(curve.words for curve in found if curve.look.name in several))
     dashed = len(words) <= MOST_DASHES and len({style.marker for style in own.values()}) == len(own)
     dashed &= not any(panel.cells.beside for panel in panels)
     for i, curve in enumerate(found):
@@ -178,7 +179,7 @@ def styles(panels: Sequence[Panel]) -> dict[Curve, dict[str, Any]]:
         if len(words) > 1 and len(own) == 1:
             style = other
         elif len(words) > 1:
-            run = style_of(words.index(curve.words) if curve.words else 0)
+            run = style_of(words.index(curve.words) if curve.words in words else 0)
             style = style._replace(dash=run.dash) if dashed else other._replace(colour=style.colour)
         found[curve] = style.curve
         if curve in hollow:
