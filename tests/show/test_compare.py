@@ -275,6 +275,12 @@ def test_collections_of_several_lengths(monkeypatch, capsys, tmp_path):
     assert lengths == {2, 4}
 
 
+def test_what_holds_of_each_metric_is_said_once(command, folder):
+    gpu_rsfd.sweep(DATA, output=folder / "oue.h5", **{**CELLS, "protocols": "smp-oue"})
+    said = command("show", "oue.h5", "--postprocess", "mle", "--metric", "mse,mae")
+    assert said.count("– where mle is not defined") == 1
+
+
 def test_a_dollar_in_a_label_starts_no_formula(folder):
     odd = gpu_rsfd.protocol("odd", solution="smp", keep=lambda e, k: 0.5, label="a$_{$")
     result = gpu_rsfd.simulate(DATA, **{**CELLS, "protocols": [odd], "repetitions": 2})
