@@ -36,7 +36,7 @@ BOTH_COLUMNS = 6.0  # inches: from this width on, a legend has room beside the p
 FLAT = 1e-9  # relative: numbers that differ by less are equal
 MOST_DASHES = 4  # runs that these tell apart
 AXES = {"n": "users n", "d": "attributes d", "k": "values k"}  # sizes of a data set
-LOSS, WHOSE = "privacy loss", ("loss, users who differ in one attribute", "loss, any two users")
+LOSS, WHOSE = object(), ("loss, users who differ in one attribute", "loss, any two users")  # no words for --x
 
 # Every figure says who made it, so that no other file is ever replaced by one.
 _METADATA: dict[str, dict[str, str | None]] = {
@@ -110,7 +110,7 @@ class Panel(NamedTuple):
     curves: Mapping[Curve, Mapping[str, Any]]  # of each: x, mean, error, theory, published points, and others beside
 
 
-def figure_of(results: Results, how: Hows, x: str = "auto", paper: Paper = A_PAGE, attribute: str | None = None) -> Any:
+def figure_of(results: Results, how: Hows, x: Any = "auto", paper: Paper = A_PAGE, attribute: str | None = None) -> Any:
     """Every column against epsilon or the exact privacy loss, or frequencies of an attribute's values.
 
     Against n, d or k of the data sets, or an axis of its own, a panel per epsilon.
@@ -167,7 +167,8 @@ def styles(panels: Sequence[Panel]) -> dict[Curve, dict[str, Any]]:
             found[curve] = curve.look
     looks = {look.name: look for look in found.values()}
     own = dict(zip(looks, palette(tuple(looks.values())), strict=True))
-    words = list(dict.fromkeys(curve.words for curve in found if curve.words))
+    several = {curve.look.name for curve in found if curve.words}
+    words = list(dict.fromkeys(curve.words for curve in found if curve.look.name in several))
     dashed = len(words) <= MOST_DASHES and len({style.marker for style in own.values()}) == len(own)
     dashed &= not any(panel.cells.beside for panel in panels)
     for i, curve in enumerate(found):
@@ -175,11 +176,10 @@ def styles(panels: Sequence[Panel]) -> dict[Curve, dict[str, Any]]:
         if len(words) > 1 and len(own) == 1:
             style = other
         elif len(words) > 1:
-            run = style_of(words.index(curve.words) if curve.words else 0)
+            run = style_of(words.index(curve.words) if curve.words in words else 0)
             style = style._replace(dash=run.dash) if dashed else other._replace(colour=style.colour)
-        found[curve] = style.curve
-        if curve in hollow:
-            found[curve] |= {"markersize": 1.6 * style.curve["markersize"], "markerfacecolor": "none"}
+        large = {"markersize": 1.6 * style.curve["markersize"], "markerfacecolor": "none"} if curve in hollow else {}
+        found[curve] = style.curve | large
     return found
 
 

@@ -280,6 +280,11 @@ def plain_table(first: str, columns: Iterable[str]) -> Table:
     return table
 
 
+def sent_by(noise: str) -> str:
+    """What randomises a column, spelled as in labels of protocols: GRR, OUE-z."""
+    return noise.upper().replace("-R", "-r").replace("-Z", "-z")
+
+
 # ----------------------------------------------------------------------------------------------------- LaTeX and HTML
 
 

@@ -38,6 +38,13 @@ def test_any_size_is_answered(tmp_path, monkeypatch, capsys, sampler):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("more", [["--change", "0.2", "--attack"], ["--sampler", "marginals"]])
+def test_rounds_of_more_users_than_are_tried(tmp_path, monkeypatch, capsys, more):
+    monkeypatch.chdir(tmp_path)
+    size = ["--users", "5000", "--domain", "3", "--epsilon", "1", "--rounds", "2", "--workers", "1"]
+    assert "3 protocols x 1 epsilons x 10 repetitions" in told(monkeypatch, capsys, "rounds", *size, *more)[1]
+
+
 @pytest.mark.slow
 def test_time_and_disk_are_about_right(tmp_path, monkeypatch, capsys):
     """Within a factor of five of what a run then takes of the processor; the file is no larger than said."""

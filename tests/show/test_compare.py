@@ -227,6 +227,18 @@ def test_a_protocol_has_its_colour_and_marker_in_each_run():
     assert [len({look[2] for label, look in drawn.items() if label.endswith(f", {run}")}) for run in runs] == [1] * 3
 
 
+def test_a_run_without_words_looks_unlike_others(command, monkeypatch, folder):
+    """Only protocols with two steps have a first report, so that a run of others has nothing to be told by."""
+    figures, asked = [], {**CELLS, "protocols": ["rsfd-grr", "smp-l-grr"], "repetitions": 2}
+    gpu_rsfd.sweep(DATA, output=folder / "long.h5", **asked)
+    monkeypatch.setattr(plots, "save_figure", lambda figure, *_: figures.append(figure))
+    command("plot", "long.h5", "paper.h5")
+    drawn = looks_of(figures[0])
+    assert [*drawn] == ["RS+FD[GRR], first report 0.5", "Smp[L-GRR], first report 0.5", "RS+FD[GRR]", "Smp[ADP]"]
+    assert len({*drawn.values()}) == 4
+    assert drawn["RS+FD[GRR]"][0] == drawn["RS+FD[GRR], first report 0.5"][0]
+
+
 @pytest.mark.parametrize("protocols,colours", [(["rsfd-grr", "smp-adp"], 2), ("rsfd-grr", 6)])
 def test_many_curves_of_few_protocols_differ_in_grey(protocols, colours):
     """More than there are dashes; those of a protocol have its colour, if there is another one."""
