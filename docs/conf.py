@@ -157,24 +157,31 @@ def linked(_app: Any, document: Any) -> None:
             text = node.replace(SEPARATOR, " ").replace(" -- ", " – ")
             node.parent.replace(node, nodes.Text("Attributes" if text == "Variables" else text))
     for node in document.findall(nodes.literal):
-        if len(node.astext()) <= (16 if _within(node, nodes.entry) else 40):
-            node["classes"].append("whole")
-        if len(node.astext()) > 16 and max(map(len, node.astext().split())) <= 24:
-            node["classes"].append("words")  # broken at blanks only, if at all
+        text, cell = node.astext(), _within(node, nodes.entry)
+        if len(text) <= (29 if cell else 40):
+            node["classes"].append("whole-if-wide" if cell and len(text) > 16 else "whole")
+        if not cell and len(text) > 24 and max(map(len, text.split())) <= 40:
+            node["classes"].append("whole-words")
+
+
+def _kept(text: str) -> str:
+    """Numbers on one line with their unit, their ±, ≤ or ln, and the letters that equal them: d = k = 10."""
+    return re.sub(
+        r"(?<=\d) (?=%|[kMG]i?B\b)|(?<=[=±≤≥]) (?=\d|\w = )|(?<=[≤≥]) (?=\w)|(?<=\b\w) (?== (?:\d|\w = )|/ \w\b)"
+        r"|(?<=\bln) (?=\d)|(?<=\bversion) (?=\d)",
+        "\N{NO-BREAK SPACE}",
+        text,
+    )
 
 
 def unbroken(_app: Any, document: Any) -> None:
-    """Stay on one line: a number and its unit, a letter and what it equals, a label, a formula and its full stop."""
-    blanks = (
-        r"(?<=\d) (?=%|[kMG]i?B\b)|(?<=[=±]) (?=\d)|(?<=[≤≥]) (?=\w)|(?<=\b\w) (?== \d|/ \w\b)|(?<=\bversion) (?=\d)"
-    )
+    """What stays on one line: numbers with what belongs to them, a label, and a formula with its full stop."""
     labels = r"(\d[\d.]*e-\d+|(?:\w+\+)?\w+\[\w+-\w+\]|\b[A-Z]+-\w+\b)"
     for node in list(document.findall(nodes.Text)):
         if isinstance(node.parent, (nodes.literal, nodes.math, nodes.FixedTextElement)):
             continue
-        text = re.sub(blanks, "\N{NO-BREAK SPACE}", node)
         plain = isinstance(node.parent, nodes.title) or _within(node, addnodes.desc_signature)
-        parts = [text] if plain else re.split(labels, text)
+        parts = [_kept(node)] if plain else re.split(labels, _kept(node))
         if parts != [node]:
             new = (
                 nodes.inline("", part, classes=["kept"]) if i % 2 else nodes.Text(part) for i, part in enumerate(parts)
@@ -204,7 +211,9 @@ class Lines(HtmlFormatter):  # type: ignore[type-arg]
     def _line(self, text: str) -> str:
         plain = re.sub("<[^>]*>", "", text)
         hang = len(plain) - len(plain.lstrip(" ")) + 4
-        text = re.sub(r"(?<![\w-])--\w[\w-]*", r'<span class="option">\g<0></span>', text)  # not broken after a hyphen
+        # an option is broken neither after a hyphen nor from its value
+        option = r"(?<![\w-])--\w[\w-]*(?: (?!-)[^\s<]{1,40}(?![^\s<]))?"
+        text = re.sub(option, r'<span class="option">\g<0></span>', text)
         return f'<span class="line" style="--hang: {hang}ch">{text}</span>'
 
 
@@ -252,7 +261,7 @@ def write_plan(_app: Any) -> None:
     """What `plan` says of the table of the examples, but for its last table, of all protocols and epsilons."""
     words = [sys.executable, "-m", "gpu_rsfd", "plan", "--dataset", "examples/people.csv", "--bins", "age=8"]
     done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=HERE.parent)
-    made("plan.txt", done.stdout.partition("\nexpected errors")[0] + "\n")
+    made("plan.txt", _kept(done.stdout.partition("\nexpected errors")[0]) + "\n")
 
 
 def write_tables(_app: Any) -> None:

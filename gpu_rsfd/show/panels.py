@@ -23,11 +23,13 @@ from gpu_rsfd.options import show_epsilon
 SIZES = {1: (5.6, 3.8), 2: (4.4, 3.35), 3: (4.15, 3.25)}  # of so many panels with their labels: inches, as all of these
 SIZE = (3.75, 3.05)  # of more
 LETTER = 0.0084  # the width of a letter, for each point of its size
-HANDLE, LINE, ASIDE = 13.5, 2.4, 26  # of a legend, in letters: a sample, the height of a line, the text beside panels
+# of a legend, in letters: a sample, the height of a line, the text beside panels; longer names are cut
+HANDLE, LINE, ASIDE, LEGEND_LETTERS = 13.5, 2.4, 26, 60
 LEGENDS = ("below", "right", "none")
 # both sides of the marker have room for a dash, a gap and a dot
 LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 4.4, "columnspacing": 1.2, "labelspacing": 0.3}
 LABELS = 0.8  # inches of a panel that its labels take
+LABEL, LABEL_LETTER, LABEL_LETTERS = 0.13, 0.066, 20  # of a value: inches when turned, of a letter; longer ones are cut
 NARROWEST_PANEL = 2.2  # of a figure whose size is the user's
 NARROWEST = 0.3  # between the middles of two tick labels that don't collide
 PLAIN_POWERS = range(3)  # of ten: 1, 10 and 100 are written as they are
@@ -66,12 +68,14 @@ class Paper(NamedTuple):
         from matplotlib.axes import Axes
 
         paper = cls(None if axes is None else [*np.ravel(np.asarray(axes, object))], *options)
-        if not all(isinstance(axis, Axes) for axis in paper.axes or ()):
-            raise InputError(f"ax={axes!r} must be an Axes of Matplotlib, or an array of them")
+        own = paper.axes or []
+        if len({*map(id, own)}) < len(own) or not all(isinstance(a, Axes) and a.name == "rectilinear" for a in own):
+            raise InputError(f"ax={axes!r} must be an Axes of Matplotlib, or an array of them: x by y, none twice")
         if paper.legend not in (None, *LEGENDS):
             raise InputError(f"legend={paper.legend} must be one of {', '.join(LEGENDS)}")
-        if not all(1 <= side <= 50 for side in paper[-2:] if side is not None):
-            raise InputError(f"width={paper.width}, height={paper.height} must be 1 to 50 inches")
+        for name, side in zip(("width", "height"), paper[-2:], strict=True):
+            if side is not None and not 1 <= side <= 50:
+                raise InputError(f"{name}={side} must be 1 to 50 inches")
         return paper
 
 
@@ -116,9 +120,11 @@ class Page:
         from matplotlib.font_manager import FontProperties
         from matplotlib.lines import Line2D
 
-        self.legend = {name.replace("$", r"\$"): Line2D([], [], **style) for name, style in legend.items()}
+        self.legend, families = lettered(legend, LEGEND_LETTERS)
+        self.handles = [Line2D([], [], **style) for style in legend.values()]
         self.explained, self.paper, self.fitted = "; ".join(explained), paper, list[Any]()
-        self.points = FontProperties(size=setting("legend.fontsize", 0.8)).get_size_in_points()
+        self.font = FontProperties(family=families, size=setting("legend.fontsize", 0.8))
+        self.points = self.font.get_size_in_points()
         self.columns = columns or columns_of(count)
         if paper.axes is None:
             width, height = setting("figure.figsize", (None, None))
@@ -163,14 +169,13 @@ class Page:
             sides[place] = min((width - aside) / self.columns - LABELS, (height - below) / lines - LABELS)
         place = "below" if sides["right"] < 1.5 * sides["below"] else "right"
         place = self.paper.legend or (place if own else "inside")
-        handles = self.legend.values(), self.legend.keys()
         if place == "inside":
-            self.axes[0].legend(*handles, fontsize=self.points, **LEGEND | {"frameon": True})
+            self.axes[0].legend(self.handles, self.legend, prop=self.font, **LEGEND | {"frameon": True})
         elif place != "none":
             for old in [*self.figure.legends] if own else ():
                 old.remove()
             look, aside, _ = self._legend(place, width)
-            drawn = self.figure.legend(*handles, fontsize=self.points, **LEGEND, **look)
+            drawn = self.figure.legend(self.handles, self.legend, prop=self.font, **LEGEND, **look)
             drawn.get_title().set_multialignment("center")
             self.figure.aside = aside
         for draw in self.fitted:
@@ -192,10 +197,23 @@ class Page:
         for i, axis in enumerate(self.axes):
             name, below = y[i % len(y)], i + self.columns
             if i % self.columns == 0 or name != y[(i - 1) % len(y)]:
-                axis.set_ylabel(name)
                 self.fit(fit_text, axis.yaxis.label, name, axis, 1)
             if below >= len(self.axes) or x[i % len(x)] != x[below % len(x)]:
                 axis.set_xlabel(x[i % len(x)])
+
+    def name_values(self, axis: Any, labels: Sequence[str] | None, k: int) -> str:
+        """Labels under the values, or under every so manyth; what the axis must say about them."""
+        width = inches(axis)[0]
+        step = next(s * 10**e for e in range(6) for s in (1, 2, 5) if s * 10**e * width >= LABEL * k)
+        shown = range(0, k, step)
+        texts, families = lettered([str(v) if labels is None else labels[v] for v in shown], LABEL_LETTERS)
+        turned: dict[str, Any] = {}
+        if max(map(len, texts)) * len(texts) * LABEL_LETTER > width:
+            turned = {"rotation": 90} if len(texts) * 2 * LABEL > width else {"rotation": 45, "ha": "right"}
+        axis.set_xticks(list(shown), texts, fontsize=7, fontfamily=families, **turned)
+        if labels is None:
+            return f" (number of the value, 0 … {k - 1})"
+        return "" if step == 1 else f" ({k} values, every {step}{'nd' if step == 2 else 'th'} named)"
 
 
 def inches(axis: Any) -> tuple[float, float]:
@@ -207,7 +225,7 @@ def inches(axis: Any) -> tuple[float, float]:
 
 def fit_text(artist: Any, text: str, axis: Any, side: int) -> None:
     """In lines no longer than a side of a panel; none begins or ends with an equals sign."""
-    letters = max(8, int(inches(axis)[side] / LETTER / artist.get_fontsize()))
+    letters = max(12, int(inches(axis)[side] / LETTER / artist.get_fontsize()))
     lines = textwrap.wrap(text.replace(" = ", "\xa0=\xa0"), letters, break_on_hyphens=False)
     artist.set_text("\n".join(lines).replace("\xa0", " "))
 
@@ -219,8 +237,8 @@ def epsilon_ticks(axis: Any, epsilons: Sequence[float]) -> None:
 
 
 def size_ticks(axis: Any, sizes: Sequence[int]) -> None:
-    """A tick for each size on a logarithmic axis."""
-    _ticks(axis, sizes, str, math.log)
+    """A tick for each size on a logarithmic axis; round ones of four digits or more as 2·10⁴."""
+    _ticks(axis, sizes, lambda size: str(size) if size < 1000 or size % 100 else _number(size), math.log)
 
 
 def _ticks(axis: Any, places: Sequence[Any], name: Callable[[Any], str], scale: Callable[[Any], float]) -> None:
@@ -236,7 +254,7 @@ def _ticks(axis: Any, places: Sequence[Any], name: Callable[[Any], str], scale: 
     axis.set_xticks([], minor=True)
 
 
-def log_ticks(axis: Any, values: Any, side: str = "y") -> bool:
+def log_ticks(axis: Any, values: Any) -> bool:
     """A logarithmic axis around the positive values, its ticks plain text; False if there is no such value."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
@@ -246,12 +264,11 @@ def log_ticks(axis: Any, values: Any, side: str = "y") -> bool:
     low, high = math.log10(positive.min()), math.log10(positive.max())
     margin = max(0.05 * (high - low), 0.03)
     low, high = max(low - margin, -300.0), min(high + margin, 300.0)
-    axis.set(**{f"{side}scale": "log", f"{side}lim": (10.0**low, 10.0**high)})
+    axis.set(yscale="log", ylim=(10.0**low, 10.0**high))
     named = (1, 2, 5) if math.floor(high) <= math.ceil(low) else (1,)  # one power of ten is not enough
-    ticks = getattr(axis, f"{side}axis")
-    ticks.set_major_locator(MaxNLocator(4) if high - low < 0.5 else LogLocator(subs=named))
-    ticks.set_major_formatter(FuncFormatter(lambda value, _: _number(value)))
-    ticks.set_minor_formatter(NullFormatter())
+    axis.yaxis.set_major_locator(MaxNLocator(4) if high - low < 0.5 else LogLocator(subs=named))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _number(value)))
+    axis.yaxis.set_minor_formatter(NullFormatter())
     return True
 
 

@@ -27,8 +27,7 @@ from gpu_rsfd.show.rows import Cells, Curve, How, Hows
 from gpu_rsfd.show.tables import values_of
 
 MANY_VALUES = 30  # more than these need a panel as wide as the page
-MOST_LABELS, MOST_LABELS_WIDE = 20, 60  # of values, under a panel; more can't be read
-LABEL_LETTERS, TITLE_LETTERS = 20, 40  # longer ones are cut
+TITLE_LETTERS = 40  # longer ones are cut
 RESULTS = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")  # how a results file's name may end
 PAGES = (".html",)
 MOST_BESIDE = 4  # panels of a data set in a line
@@ -37,7 +36,7 @@ BOTH_COLUMNS = 6.0  # inches: from this width on, a legend has room beside the p
 FLAT = 1e-9  # relative: numbers that differ by less are equal
 MOST_DASHES = 4  # runs that these tell apart
 AXES = {"n": "users n", "d": "attributes d", "k": "values k"}  # sizes of a data set
-LOSS, WHOSE = "privacy loss", ("loss, users who differ in one attribute", "loss, any two users")
+LOSS, WHOSE = object(), ("loss, users who differ in one attribute", "loss, any two users")  # no words for --x
 
 # Every figure says who made it, so that no other file is ever replaced by one.
 _METADATA: dict[str, dict[str, str | None]] = {
@@ -111,7 +110,7 @@ class Panel(NamedTuple):
     curves: Mapping[Curve, Mapping[str, Any]]  # of each: x, mean, error, theory, published points, and others beside
 
 
-def figure_of(results: Results, how: Hows, x: str = "auto", paper: Paper = A_PAGE, attribute: str | None = None) -> Any:
+def figure_of(results: Results, how: Hows, x: Any = "auto", paper: Paper = A_PAGE, attribute: str | None = None) -> Any:
     """Every column against epsilon or the exact privacy loss, or frequencies of an attribute's values.
 
     Against n, d or k of the data sets, or an axis of its own, a panel per epsilon.
@@ -143,12 +142,10 @@ def figure_of(results: Results, how: Hows, x: str = "auto", paper: Paper = A_PAG
         places = sorted({place for curve in panel.curves.values() for place in curve["x"]})
         if panel.axis == "ε":
             page.fit(epsilon_ticks, axis, places)
-        elif panel.axis == AXES["n"]:
-            log_ticks(axis, places, "x")
         elif panel.axis in AXES.values():
             axis.set_xscale("log")
             page.fit(size_ticks, axis, places)
-        elif all(isinstance(one, int) for one in places):
+        elif axis.get_xscale() == "linear" and all(isinstance(one, int) for one in places):
             axis.xaxis.get_major_locator().set_params(integer=True)
     page.name_axes([panel.axis for panel in panels], [panel.cells.axis for panel in panels])
     return page.figure
@@ -170,7 +167,8 @@ def styles(panels: Sequence[Panel]) -> dict[Curve, dict[str, Any]]:
             found[curve] = curve.look
     looks = {look.name: look for look in found.values()}
     own = dict(zip(looks, palette(tuple(looks.values())), strict=True))
-    words = list(dict.fromkeys(curve.words for curve in found if curve.words))
+    several = {curve.look.name for curve in found if curve.words}
+    words = list(dict.fromkeys(curve.words for curve in found if curve.look.name in several))
     dashed = len(words) <= MOST_DASHES and len({style.marker for style in own.values()}) == len(own)
     dashed &= not any(panel.cells.beside for panel in panels)
     for i, curve in enumerate(found):
@@ -178,11 +176,10 @@ def styles(panels: Sequence[Panel]) -> dict[Curve, dict[str, Any]]:
         if len(words) > 1 and len(own) == 1:
             style = other
         elif len(words) > 1:
-            run = style_of(words.index(curve.words) if curve.words else 0)
+            run = style_of(words.index(curve.words) if curve.words in words else 0)
             style = style._replace(dash=run.dash) if dashed else other._replace(colour=style.colour)
-        found[curve] = style.curve
-        if curve in hollow:
-            found[curve] |= {"markersize": 1.6 * style.curve["markersize"], "markerfacecolor": "none"}
+        large = {"markersize": 1.6 * style.curve["markersize"], "markerfacecolor": "none"} if curve in hollow else {}
+        found[curve] = style.curve | large
     return found
 
 
@@ -228,6 +225,7 @@ def _panels(results: Results, how: Hows, x: str) -> list[Panel]:
         known["published"] = cells.published if axis == "epsilon" else None
         losses = dict(zip(WHOSE, exact_losses(result), strict=True)) if axis in WHOSE else {}
         column = cells.column.short or (cells.column.label if len(result.columns) > 1 else "")
+        column = column.replace("_avg", "$_{avg}$")
         for (p, curve), (e, epsilon) in itertools.product(enumerate(cells.curves), enumerate(cells.epsilons)):
             if x == "auto" and axis == cells.column.x != "epsilon" and e != len(cells.epsilons) // 2:
                 continue
@@ -284,7 +282,7 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Curve, Any]) -> None:
         bars = error if np.isfinite(error).any() else None  # a single repetition has no standard error
         lines = {**lines, "linestyle": "-"} if panel.cells.beside else lines
         axis.errorbar(at, mean, bars, label=one.label, capsize=2, **lines)
-        every.append(mean + error)
+        every += [mean + error, np.maximum(mean - error, mean / 2)]  # a longer bar is cut
         if "theory" in curve:
             axis.plot(at, curve["theory"], color=lines["color"], linewidth=lines["linewidth"] / 2)
         if np.isfinite(curve.get("published", np.nan)).any():
@@ -363,8 +361,7 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
         names = dict.fromkeys(n for r in results.values() for n in r.names)
         raise InputError(f"no attribute {attribute!r} in the results; attributes: {', '.join(names)}")
     panels = [(name, r, e) for name, r in having.items() for e in range(len(r.epsilons))]
-    most = max(r.domain[r.names.index(attribute)] for r in having.values())
-    wide = most > MANY_VALUES
+    wide = max(r.domain[r.names.index(attribute)] for r in having.values()) > MANY_VALUES
     columns = (1 if len(panels) <= 12 else 2) if wide else min(len(panels), 3 if len(panels) <= 9 else 4)
     hidden = {name: rows.withheld_of(results, name)[0] for name in having}
     found = {name: values_of(r, how.postprocess, hidden[name]) for name, r in having.items()}
@@ -401,29 +398,13 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
         axis.stairs(truth, edges, color="black", linewidth=1.0, zorder=3, label="truth")
         (title, words), families = lettered([name, attribute], TITLE_LETTERS)
         page.name(axis, f"{title}, ε = {show_epsilon(result.epsilons[e])}", families)
-        note = _name_values(axis, result.labels[a.index] if result.labels else None, a.k, wide)
+        note = page.name_values(axis, result.labels[a.index] if result.labels else None, a.k)
         axis.set_xlabel(f"{words}{note}", fontfamily=families)
         axis.set_xlim(-0.5 - 0.02 * a.k, a.k - 0.5 + 0.02 * a.k)
         what = "frequency" + ("" if how.postprocess == "none" else f" ({name_of(how.postprocess)})")
-        axis.set_ylabel(what)
         page.fit(fit_text, axis.yaxis.label, what, axis, 1)
         axis.tick_params(axis="y", labelsize="small")
     return page.figure
-
-
-def _name_values(axis: Any, labels: Sequence[str] | None, k: int, wide: bool) -> str:
-    """Labels under the values, or under every so manyth; what the axis must say about them."""
-    most = MOST_LABELS_WIDE if wide else MOST_LABELS
-    step = next(s * 10**e for e in range(6) for s in (1, 2, 5) if s * 10**e * most >= k)
-    shown = range(0, k, step)
-    texts, families = lettered([str(v) if labels is None else labels[v] for v in shown], LABEL_LETTERS)
-    turned: dict[str, Any] = {}
-    if max(map(len, texts)) * len(texts) > (120 if wide else 40):  # letters in a line
-        turned = {"rotation": 90} if len(texts) > most / 2 else {"rotation": 45, "ha": "right"}
-    axis.set_xticks(list(shown), texts, fontsize=7, fontfamily=families, **turned)
-    if labels is None:
-        return f" (number of the value, 0 … {k - 1})"
-    return "" if step == 1 else f" ({k} values, every {step}{'nd' if step == 2 else 'th'} named)"
 
 
 def outdated(figure: Path, file: Path) -> bool:
