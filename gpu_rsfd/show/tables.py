@@ -54,7 +54,7 @@ SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {  # of LaTeX
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    "–": "--",
+    **{"–": "--", "|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}"},
 }
 
 
