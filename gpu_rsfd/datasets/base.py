@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -127,11 +128,15 @@ class Dataset:
     @cached_property
     def counts(self) -> npt.NDArray[np.int64]:
         """How many users hold each value, over all attributes' values in order."""
-        total = np.zeros(self.domain.total, np.int64)
-        for j, (k, columns) in enumerate(zip(self.domain, self.domain.slices, strict=True)):
-            for start in range(0, self.n, _COUNT_CHUNK):
-                codes = self.column(j, start, min(start + _COUNT_CHUNK, self.n))
-                total[columns] += np.bincount(codes, minlength=k)
+        return self._counted(1)[0]
+
+    def _counted(self, rounds: int) -> npt.NDArray[np.int64]:
+        """The same of each of several rounds."""
+        total = np.zeros((rounds, self.domain.total), np.int64)
+        for (j, k), start in product(enumerate(self.domain), range(0, self.n, _COUNT_CHUNK)):
+            for r, found in enumerate(total):
+                codes = self.column(j, start, min(start + _COUNT_CHUNK, self.n), *([r] if r else []))
+                found[self.domain.slices[j]] += np.bincount(codes, minlength=k)
         total.flags.writeable = False
         return total
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import KEEP_ONE, Codes, Tape, Words, keep_draw
 
 MOST_ROUNDS = 65_536
-_COUNT_CHUNK = 1 << 18  # users per step when counting
 
 
 class EvolvingDataset(Dataset):
@@ -59,16 +57,7 @@ class EvolvingDataset(Dataset):
     @cached_property
     def counts_of_rounds(self) -> npt.NDArray[np.int64]:
         """How many users hold each value in each round, [round, value]; the values of all attributes, in order."""
-        found = np.zeros((self.rounds, self.domain.total), np.int64)
-        for (j, k), start in product(enumerate(self.domain), range(0, self.n, _COUNT_CHUNK)):
-            for r, total in enumerate(found):
-                codes = self.column(j, start, min(start + _COUNT_CHUNK, self.n), r)
-                total[self.domain.slices[j]] += np.bincount(codes, minlength=k)
-        return found
-
-    def frequencies_at(self, round: int) -> npt.NDArray[np.float64]:
-        """What a protocol estimates in a round."""
-        return self.counts_of_rounds[round] / self.n
+        return self._counted(self.rounds)
 
     def counted_at(self, round: int) -> Dataset:
         """A round as a data set of which only the counts are known."""
@@ -101,15 +90,9 @@ class ChangingDataset(EvolvingDataset):
         self.data, self.rounds, self.change = data, integer("rounds", rounds, 1, MOST_ROUNDS), change
         self._last: tuple[Any, int, Codes] = None, 0, np.empty(0, np.uint8)  # of some users, the round before
 
-    @cached_property
-    def counts(self) -> npt.NDArray[np.int64]:
-        """How many users hold each value in round 0, over all attributes' values in order."""
-        return self.data.counts
-
-    @cached_property
-    def counts_of_rounds(self) -> npt.NDArray[np.int64]:
-        """[round, value]: how many users hold each value; expected counts stay as they are."""
-        return super().counts_of_rounds if self.has_rows else np.tile(self.counts, (self.rounds, 1))
+    def _counted(self, rounds: int) -> npt.NDArray[np.int64]:
+        """Expected counts stay as they are."""
+        return super()._counted(rounds) if self.has_rows else np.tile(self.data.counts, (rounds, 1))
 
     @cached_property
     def _thresholds(self) -> list[Words | None]:
