@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.checks import integer
-from gpu_rsfd.datasets.base import Dataset, Names, check_unmasked, checked_column
+from gpu_rsfd.datasets.base import Dataset, Names, checked_column, checked_table
 from gpu_rsfd.datasets.counted import CountedDataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset, values_of
-from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import KEEP_ONE, Codes, Tape, Words, keep_draw
 
 MOST_ROUNDS = 65_536
@@ -41,14 +40,11 @@ class EvolvingDataset(Dataset):
         self, codes: npt.ArrayLike, domain: Iterable[int], names: Names = None, name: str = "data",
         labels: Iterable[Sequence[str]] | None = None, source: str = "in memory",
     ) -> None:  # fmt: skip
-        table: Any = np.ma.asanyarray(codes)
-        if table.ndim != 3 or not 0 < table.shape[2] <= MOST_ROUNDS:
-            raise InputError(f"codes has shape {table.shape}; an array [users, attributes, rounds] is needed")
-        check_unmasked("codes", table)
+        table = checked_table(codes, "an array [users, attributes, rounds]", 3)
+        self.rounds = integer("rounds", table.shape[2], 1, MOST_ROUNDS)
         super().__init__(table[:, :, 0], domain, names, name, labels, source)
-        self.rounds: int = table.shape[2]
         sizes = list(enumerate(self.domain))
-        self._columns = [checked_column(table.data[:, j, r], j, k, r) for r in range(self.rounds) for j, k in sizes]
+        self._columns = [checked_column(table[:, j, r], j, k, r) for r in range(self.rounds) for j, k in sizes]
 
     def column(self, j: int, start: int, stop: int, round: int = 0) -> Codes:
         """The codes of attribute j of users start … stop - 1 in a round."""

@@ -70,7 +70,7 @@ class Rounds(Measurement):
         default="fixed", known=SAMPLING, type_text="{'fixed', 'fresh'}, optional")  # fmt: skip
     attack: bool = option_field(
         "", "Simulate the attacker who knows the marginals, all reports so far and when values change.", "",
-        default=False, default_text="", kind=bool, read=lambda on: on, type_text="bool, optional")  # fmt: skip
+        default=False, default_text="", kind=bool, check=bool, read=bool, type_text="bool, optional")  # fmt: skip
     keep: str = option_field(
         "NAME", "What the results file stores: counts of each round, too, or only the errors (mse).", "counts",
         default="mse", known=("counts", "mse"), panel=OUTPUT, type_text="{'counts', 'mse'}, optional")  # fmt: skip
@@ -150,15 +150,14 @@ class Rounds(Measurement):
 
     def measure(self, view: View) -> Mapping[str, Any]:
         data: Any = view.data
-        drawn, ways, truth = self.spec.sampler == "marginals", len(self.fakes), data.counts_of_rounds / data.n
-        truth = truth[: self.rounds]
+        drawn, ways = self.spec.sampler == "marginals", len(self.fakes)
+        truth = data.counts_of_rounds[: self.rounds] / data.n
         counts, reporters, made = self._drawn(view, data) if drawn else self._simulated(view, truth)
         m = reporters[:, :, :, None]  # however fakes are made
         each = [errors_of(view.plan, truth[r], counts[..., r, :], m[..., r, :]) for r in range(self.rounds)]
         made |= {"counts": counts, "mse": np.stack(each, axis=4)}
-        made["mse_mean"] = errors_of(view.plan, truth.mean(axis=0), counts.mean(axis=4), m.mean(axis=4))
-        if drawn:  # rounds are independent of each other: not in truth
-            made["mse_mean"][:] = np.nan
+        mean = errors_of(view.plan, truth.mean(axis=0), counts.mean(axis=4), m.mean(axis=4))
+        made["mse_mean"] = np.where(drawn, np.nan, mean)  # drawn rounds are independent of each other: not in truth
         ledgers = np.array([self._ledger(view, *cell) for cell in np.ndindex(*counts.shape[:2], ways)])
         ledgers = ledgers.reshape(*counts.shape[:2], 1, ways, *ledgers.shape[1:]).repeat(counts.shape[2], axis=2)
         made |= {name: ledgers[..., i, :, :] for i, name in enumerate(LEDGER)}

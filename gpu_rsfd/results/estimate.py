@@ -30,8 +30,7 @@ def estimates(plan: Plan, counts: Counts, reporters: Counts) -> Floats:
             for e, cell in enumerate(row):
                 m = np.where(reporters[p, e] > 0, reporters[p, e], np.nan)
                 for a, recipe in zip(plan.attributes, cell, strict=False):  # no recipes: the cell is not asked for
-                    found = a.estimate(recipe, counts[p, e, ..., a.columns], m[..., a.index, None])
-                    out[p, e, ..., a.columns] = found
+                    out[p, e, ..., a.columns] = a.estimate(recipe, counts[p, e, ..., a.columns], m[..., a.index, None])
     return out
 
 
