@@ -149,7 +149,7 @@ class Rounds(Measurement):
         return found._replace(columns=columns, about=about)
 
     def measure(self, view: View) -> Mapping[str, Any]:
-        data: Any = view.data
+        data = view.data = self._evolving(view.data)  # the first users alone, in a dry run
         drawn, ways = self.spec.sampler == "marginals", len(self.fakes)
         truth = data.counts_of_rounds[: self.rounds] / data.n
         counts, reporters, made = self._drawn(view, data) if drawn else self._simulated(view, truth)

@@ -487,5 +487,5 @@ def test_the_docs_page(capsys):
 
 @pytest.mark.parametrize("word", ["channel", "client"])
 def test_what_is_no_protocol_is_a_measurement(word):
-    with pytest.raises(gpu_rsfd.InputError, match=f"has no {word}; other mechanisms: gpu_rsfd.Measurement"):
+    with pytest.raises(gpu_rsfd.InputError, match=f"has no {word}; write other mechanisms as gpu_rsfd.Measurement"):
         gpu_rsfd.protocol("mine", solution="smp", **{word: lambda e, k: None})
