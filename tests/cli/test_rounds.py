@@ -127,6 +127,8 @@ def test_values_change_as_often_as_asked():
     (["--sampler", "counts"], "sampler='counts' can't be used in rounds; available: users, marginals"),
     (["--sampler", "marginals", "--attack"], "attack=True needs sampler=users"),
     (["--backend", "native"], "backend=native can't be used in rounds; available: auto, numpy"),
+    (["--device", "0"], "backend=cupy can't be used in rounds; available: auto, numpy"),
+    (["--device", "0", "--backend", "numpy"], "devices=[0] cannot be used with backend 'numpy'; available: auto, cupy"),
     (["--fakes", "memo,new"], "unknown fakes 'new'; available: memo, independent, fixed, fresh"),
     (["--fakes", "memo,memo"], "fakes 'memo' is given twice"),
     (["--memo", "off", "--fakes", "fixed"], "fakes=fixed needs --memo on"),
