@@ -167,8 +167,8 @@ def linked(_app: Any, document: Any) -> None:
 def _kept(text: str) -> str:
     """Numbers on one line with their unit, their ±, ≤ or ln, and the letters that equal them: d = k = 10."""
     return re.sub(
-        r"(?<=\d) (?=%|[kMG]i?B\b)|(?<=[=±≤≥]) (?=\d|\w = )|(?<=[≤≥]) (?=\w)|(?<=\b\w) (?== (?:\d|\w = )|/ \w\b)"
-        r"|(?<=\bln) (?=\d)|(?<=\bversion) (?=\d)",
+        r"(?<=\d) (?=%|[kMG]i?B\b)|(?<=[=±≤≥]) (?=\d|\w = |ln \d)|(?<=[≤≥]) (?=\w)|(?<=\b\w) (?== (?:\d|\w = )|/ \w\b)"
+        r"|(?<=\w) (?== ln \d)|(?<=\bln) (?=\d)|(?<=\bversion) (?=\d)",
         "\N{NO-BREAK SPACE}",
         text,
     )

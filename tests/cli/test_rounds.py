@@ -165,5 +165,9 @@ def test_bad_arrays_are_one_line():
         gpu_rsfd.EvolvingDataset(codes, (3,))
     with pytest.raises(gpu_rsfd.InputError, match=r"an array \[users, attributes, rounds\] is needed"):
         gpu_rsfd.EvolvingDataset(codes[:, :, 0], (3,))
+    with pytest.raises(gpu_rsfd.InputError, match=r"codes is not an array \[users, attributes, rounds\]: "):
+        gpu_rsfd.EvolvingDataset([[[0, 1], [0]]], (3, 3))
+    with pytest.raises(gpu_rsfd.InputError, match="rounds=0 must be a whole number from 1 to 65,536"):
+        gpu_rsfd.EvolvingDataset(codes[:, :, :0], (3,))
     with pytest.raises(gpu_rsfd.InputError, match="masked"):
         gpu_rsfd.EvolvingDataset(np.ma.masked_equal(codes, 5), (3,))
