@@ -149,17 +149,28 @@ def linked(_app: Any, document: Any) -> None:
             text = node.replace(SEPARATOR, " ").replace(" -- ", " – ")
             node.parent.replace(node, nodes.Text("Attributes" if text == "Variables" else text))
     for node in document.findall(nodes.literal):
-        if len(node.astext()) <= (16 if _within(node, nodes.entry) else 40):
-            node["classes"].append("whole")
+        text, cell = node.astext(), _within(node, nodes.entry)
+        if len(text) <= (29 if cell else 40):
+            node["classes"].append("whole-if-wide" if cell and len(text) > 16 else "whole")
+        elif not cell and max(map(len, text.split())) <= 40:
+            node["classes"].append("whole-words")
+
+
+def _kept(text: str) -> str:
+    """Numbers on one line with their % sign, their ± or ln, and the letters that equal them: d = k = 10."""
+    return re.sub(
+        r"(?<=\d) (?=%)|(?<=[=±]) (?=\d|\w = )|(?<=\b\w) (?== (?:\d|\w = ))|(?<=\bln) (?=\d)",
+        "\N{NO-BREAK SPACE}",
+        text,
+    )
 
 
 def unbroken(_app: Any, document: Any) -> None:
-    """Stay on one line: a number and its % sign, its ± or the letter that equals it; a formula and its full stop."""
+    """What stays on one line: numbers with what belongs to them, and a formula with its full stop."""
     for node in list(document.findall(nodes.Text)):
-        if not isinstance(node.parent, (nodes.literal, nodes.FixedTextElement)):
-            text = re.sub(r"(?<=\d) (?=%)|(?<=[=±]) (?=\d)|(?<=\b\w) (?== \d)", "\N{NO-BREAK SPACE}", node)
-            if text != node:
-                node.parent.replace(node, nodes.Text(text))
+        code = isinstance(node.parent, (nodes.literal, nodes.FixedTextElement))
+        if not code and (text := _kept(node)) != node:
+            node.parent.replace(node, nodes.Text(text))
     for node in list(document.findall(nodes.math)):
         after = node.next_node(descend=False, siblings=True)
         if isinstance(after, nodes.Text) and (mark := re.match("[.,;:)]+", after)):
@@ -184,7 +195,9 @@ class Lines(HtmlFormatter):  # type: ignore[type-arg]
     def _line(self, text: str) -> str:
         plain = re.sub("<[^>]*>", "", text)
         hang = len(plain) - len(plain.lstrip(" ")) + 4
-        text = re.sub(r"(?<![\w-])--\w[\w-]*", r'<span class="option">\g<0></span>', text)  # not broken after a hyphen
+        # an option is broken neither after a hyphen nor from its value
+        option = r"(?<![\w-])--\w[\w-]*(?: (?!-)[^\s<]{1,40}(?![^\s<]))?"
+        text = re.sub(option, r'<span class="option">\g<0></span>', text)
         return f'<span class="line" style="--hang: {hang}ch">{text}</span>'
 
 
@@ -225,7 +238,7 @@ def write_plan(_app: Any) -> None:
     """What `plan` says of the table of the examples, but for its last table, of all protocols and epsilons."""
     words = [sys.executable, "-m", "gpu_rsfd", "plan", "--dataset", "examples/people.csv", "--bins", "age=8"]
     done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=HERE.parent)
-    made("plan.txt", done.stdout.partition("\nexpected errors")[0] + "\n")
+    made("plan.txt", _kept(done.stdout.partition("\nexpected errors")[0]) + "\n")
 
 
 def write_tables(_app: Any) -> None:

@@ -149,8 +149,8 @@ def figure() -> Any:
             size_ticks(axes, [int(x) for x in xs])
         axes.grid(True, which="major", linewidth=0.4, alpha=0.6)
         axes.tick_params(which="both", labelsize=8)
-        axes.set_title(f"{AXES[axis][0]}: {GUARANTEES[guarantee]}", fontsize=9)
-    page.name_axes([""], ["expected RMSE"])
+        axes.set_title(GUARANTEES[guarantee], fontsize=9)
+    page.name_axes([AXES[axis][0] for _, axis in panels], ["expected RMSE"])
     return page.figure
 
 

@@ -2,10 +2,12 @@
 function place(column, value) {
   const known = column.labels.indexOf(String(value));
   if (value !== null && value !== undefined && known >= 0) return known;
-  const edges = (column.bins ?? "").split(":").map(text => text.endsWith("inf") ? parseFloat(text.replace("inf", "Infinity")) : Number(text));
+  const edges = (column.bins ?? "").split(":").map(text =>
+    text.endsWith("inf") ? parseFloat(text.replace("inf", "Infinity")) : Number(text));
   if (column.bins && typeof value === "number" && edges[0] <= value && value <= edges.at(-1))
     return edges.slice(1, -1).filter(edge => edge <= value).length;
-  if (column.missing === undefined) throw new Error(`column ${column.name} has no value that is known`);
+  if (column.missing === undefined)
+    throw new Error(`column ${column.name} has no value that is known`);
   return column.labels.indexOf(column.missing);
 }
 function report(collection, record, words) {
@@ -24,6 +26,7 @@ function randomise(collection, record) {
 function check(collection) {
   for (const { record, words, report: expected } of collection.vectors) {
     const drawn = words.match(/.{8}/g).map(word => parseInt(word, 16));
-    if (JSON.stringify(report(collection, record, drawn)) !== JSON.stringify(expected)) throw new Error("wrong report");
+    if (JSON.stringify(report(collection, record, drawn)) !== JSON.stringify(expected))
+      throw new Error("wrong report");
   }
 }

@@ -19,7 +19,12 @@ class Linked(gpu_rsfd.Measurement):
     rounds: int = 5
     targets: int = 200
     arrays = {"found": ("round",)}
-    columns = {"found": gpu_rsfd.Column("share of users re-identified", baseline=lambda header: 1 / header.n)}
+    columns = {
+        "found": gpu_rsfd.Column(
+            "share of users re-identified",
+            baseline=lambda header: 1 / header.n,
+        ),
+    }
 
     def coords(self):
         return {"round": range(1, self.rounds + 1)}
@@ -27,14 +32,18 @@ class Linked(gpu_rsfd.Measurement):
     def measure(self, view):
         data, targets = view.data, min(self.targets, view.data.n)
         known = [data.column(j, 0, data.n) for j in range(data.d)]
-        found = np.empty((len(view.protocols), len(view.epsilons), len(view.repetitions), self.rounds))
-        for p, e, r in np.ndindex(found.shape[:3]):
+        cells = len(view.protocols), len(view.epsilons), len(view.repetitions)
+        found = np.empty((*cells, self.rounds))
+        for p, e, r in np.ndindex(cells):
             cell, repetition = (view.protocols[p], view.epsilons[e]), view.repetitions[r]
-            support = np.tile(view.rng(*cell, repetition).random(data.n), (targets, 1))  # ties are broken at random
+            ties = view.rng(*cell, repetition).random(data.n)  # broken at random
+            support = np.tile(ties, (targets, 1))
             for t in range(self.rounds):
-                reports = view.reports(*cell, repetition * self.rounds + t, (0, targets))  # fresh randomness
+                again = repetition * self.rounds + t  # another repetition: fresh randomness
+                reports = view.reports(*cell, again, (0, targets))
                 for codes, values, users in zip(known, reports.values, reports.users, strict=True):
-                    support[users] += values[:, codes] if values.ndim == 2 else values[:, None] == codes
+                    bits = values.ndim == 2
+                    support[users] += values[:, codes] if bits else values[:, None] == codes
                 found[p, e, r, t] = np.mean(support.argmax(axis=1) == np.arange(targets))
         return {"found": found}
 
@@ -42,6 +51,10 @@ class Linked(gpu_rsfd.Measurement):
 if __name__ == "__main__":
     data = gpu_rsfd.SyntheticDataset(1000, (8,) * 5, name="people")
     results = gpu_rsfd.run(
-        Linked(rounds=8), data, protocols=["smp-grr", "rsfd-grr"], epsilons=[1.0, 4.0], repetitions=4
+        Linked(rounds=8),
+        data,
+        protocols=["smp-grr", "rsfd-grr"],
+        epsilons=[1.0, 4.0],
+        repetitions=4,
     )
     print(results["people"].found.mean(axis=2))  # [protocol, epsilon, round]

@@ -29,7 +29,8 @@ class SquareWave(gpu_rsfd.Measurement):
             epsilon = view.epsilons[e]
             rng = view.rng(view.protocols[p], epsilon, view.repetitions[r])
             reports = sent((codes + 0.5) / k, epsilon, rng)
-            distance[p, e, r] = np.abs(np.cumsum(estimated(reports, epsilon, k, self.iterations) - truth)).mean()
+            found = estimated(reports, epsilon, k, self.iterations)
+            distance[p, e, r] = np.abs(np.cumsum(found - truth)).mean()
         return {"distance": distance}
 
 
@@ -67,5 +68,6 @@ def estimated(reports, epsilon, k, iterations):
 
 if __name__ == "__main__":
     data = gpu_rsfd.SyntheticDataset(20_000, (16,), "zipf:1.2", name="numbers")
-    results = gpu_rsfd.run(SquareWave(), data, protocols="smp-grr", epsilons=[0.5, 2.0], repetitions=5)
+    budgets = {"epsilons": [0.5, 2.0], "repetitions": 5}
+    results = gpu_rsfd.run(SquareWave(), data, protocols="smp-grr", **budgets)
     print(results["numbers"].distance.mean(axis=-1))

@@ -160,8 +160,7 @@ def options_in(kind: Any) -> tuple[Option, ...]:
 def unknown_name(name: str, known: Iterable[str], what: str = "option", where: str = "") -> str:
     """What is said of a name that nobody knows: the nearest one that somebody does, and all of them."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, 1)
-    hint = f"did you mean {near[0]}? " if near else ""
+    hint = "".join(f"did you mean {near}? " for near in difflib.get_close_matches(name, names, 1))
     return f"unknown {what} {name!r}{where}; {hint}available: {', '.join(names)}"
 
 

@@ -48,7 +48,8 @@ def _check_protocols(values: Any) -> tuple[Protocol, ...]:
 
 
 def _check_epsilons(values: Any) -> tuple[float, ...]:
-    return distinct("epsilon", (check_epsilon(value) for value in entries(values)))
+    each = (read_epsilons(e) if isinstance(e, str) else [check_epsilon(e)] for e in entries(values))
+    return distinct("epsilon", (epsilon for some in each for epsilon in some))
 
 
 def _check_prior(value: Any) -> Prior:
@@ -107,7 +108,7 @@ class Spec:
         default_text="ln2,…,ln7",
         plain=list,
         shared=False,
-        type_text="float or list of float, optional",
+        type_text="float, str, or list of them, optional",
     )
     repetitions: range = option_field(
         "N",

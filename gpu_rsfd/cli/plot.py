@@ -88,7 +88,7 @@ def plot(
             figure = plots.figure_of(results.only(part), how, plots.LOSS if tradeoff else x, paper, attribute)
         curves = {bars.get_label() for axis in figure.axes for bars in axis.containers}
         if len(curves) > MOST_CURVES:
-            print(f"{len(curves)} curves in one figure: some look alike; --protocol draws fewer", file=sys.stderr)
+            print(f"{len(curves)} curves in one figure are hard to tell apart; --protocol draws fewer", file=sys.stderr)
         for path in paths[infix]:
             plots.save_figure(figure, path, overwrite)
     print("\n".join(f"{path} written" for path in written))

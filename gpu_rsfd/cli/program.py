@@ -121,7 +121,7 @@ def _no_such_option(error: Any) -> str:
     """What is said of an option that a command lacks: the nearest that it has, and the commands that have it."""
     name, near = error.option_name, difflib.get_close_matches(error.option_name, error.possibilities or [], 1)
     having = [f"gpu-rsfd {c}" for c in COMMANDS if any(name in (*p.opts, *p.secondary_opts) for p in load(c).params)]
-    hints = [f"did you mean {one}?" for one in near]
+    hints = [f"did you mean {one}?" for one in near if not having]
     hints += [f"{name} is an option of {', '.join(having)}"] if having else []
     return f"no such option: {name}; {' '.join(hints) or _see()}"
 

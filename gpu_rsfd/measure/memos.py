@@ -90,7 +90,7 @@ class Attribute:
         step = at_once or max(1, AT_ONCE // len(users))
         for r in range(rounds):
             codes = chunk.codes(self.j, r).astype(np.int64)
-            mine = chunk.sampled_at(r if self.sampling == "fresh" else 0) == self.j
+            mine = (chunk.sampled_at(r) if self.sampling == "fresh" else chunk.sampled) == self.j
             own = {g: self.cells[g][codes, users] if g else codes for _, g in self.held}
             for (style, g), held in self.held.items():
                 held.hold(np.where(mine, own[g], own[g] if style == "held" else ONCE + r * (style == "fresh")))

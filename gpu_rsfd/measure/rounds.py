@@ -93,7 +93,7 @@ class Rounds(Measurement):
     backends = ("numpy",)
     examples = (
         "gpu-rsfd rounds --users 1e4 --domain 10x5 --rounds 24 --change 0.05",
-        "gpu-rsfd rounds --users 2e3 --domain 5x3 --protocol rsfd-l-grr --epsilon 2 --first-report 0.3 --fakes memo,fresh --attack",
+        "gpu-rsfd rounds --users 2e3 --domain 5x3 --protocol rsfd-l-grr --epsilon 2 --fakes memo,fresh --attack",
     )
 
     spec: ClassVar[Spec]  # of the run
@@ -150,7 +150,7 @@ class Rounds(Measurement):
         return found._replace(columns=columns, about=about)
 
     def measure(self, view: View) -> Mapping[str, Any]:
-        data: Any = view.data
+        data = view.data = self._evolving(view.data)  # the first users alone, in a dry run
         drawn, ways = self.spec.sampler == "marginals", range(len(self.fakes))
         counts, reporters, made = self._drawn(view, data) if drawn else self._simulated(view, data)
 

@@ -117,7 +117,7 @@ def protocol(
     """
     _check_name(name)
     if unknown:
-        raise InputError(f"protocol {name!r} has no {min(unknown)}; other mechanisms: gpu_rsfd.Measurement")
+        raise InputError(f"protocol {name!r} has no {min(unknown)}; write other mechanisms as gpu_rsfd.Measurement")
     label, *looks = _looks(name, label, colour, marker)
     if adaptive is not None:
         given = {"solution": solution, "bits": bits, "keep": keep, "sets": sets, "budget": budget, "loss": loss}

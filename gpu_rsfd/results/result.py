@@ -144,7 +144,8 @@ class Viewed:
             Draws true and estimated frequencies of this attribute's values instead of errors, without those of values
             of one's own table that fewer than 10 users hold.
         ax : Axes, or array of Axes, optional
-            Matplotlib's, to draw in: one for each panel.  Default: a new figure.
+            Matplotlib's, to draw in: one for each panel.  Default: a new figure, with TrueType fonts; yours has them
+            with ``rcParams["pdf.fonttype"] = 42``.
         title : bool
             Whether panels have titles.
         legend : {"below", "right", "none"}, optional
@@ -166,7 +167,7 @@ class Header:
 
     @classmethod
     def of(cls, data: Dataset, plan: Plan) -> Header:
-        return Header(data.n, data.domain, data.names, data.frequencies, plan, data.labels)
+        return Header(data.n, data.domain, data.names, read_only(data.frequencies), plan, data.labels)
 
     @property
     def protocols(self) -> tuple[str, ...]:

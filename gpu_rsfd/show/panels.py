@@ -23,7 +23,8 @@ from gpu_rsfd.options import show_epsilon
 SIZES = {1: (5.6, 3.8), 2: (4.4, 3.35), 3: (4.15, 3.25)}  # of so many panels with their labels: inches, as all of these
 SIZE = (3.75, 3.05)  # of more
 LETTER = 0.0084  # the width of a letter, for each point of its size
-HANDLE, LINE, ASIDE = 13.5, 2.4, 26  # of a legend, in letters: a sample, the height of a line, the text beside panels
+# of a legend, in letters: a sample, the height of a line, the text beside panels; longer names are cut
+HANDLE, LINE, ASIDE, LEGEND_LETTERS = 13.5, 2.4, 26, 60
 LEGENDS = ("below", "right", "none")
 # both sides of the marker have room for a dash, a gap and a dot
 LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 4.4, "columnspacing": 1.2, "labelspacing": 0.3}
@@ -66,12 +67,14 @@ class Paper(NamedTuple):
         from matplotlib.axes import Axes
 
         paper = cls(None if axes is None else [*np.ravel(np.asarray(axes, object))], *options)
-        if not all(isinstance(axis, Axes) for axis in paper.axes or ()):
-            raise InputError(f"ax={axes!r} must be an Axes of Matplotlib, or an array of them")
+        own = paper.axes or []
+        if len({*map(id, own)}) < len(own) or not all(isinstance(a, Axes) and a.name == "rectilinear" for a in own):
+            raise InputError(f"ax={axes!r} must be an Axes of Matplotlib, or an array of them: x by y, none twice")
         if paper.legend not in (None, *LEGENDS):
             raise InputError(f"legend={paper.legend} must be one of {', '.join(LEGENDS)}")
-        if not all(1 <= side <= 50 for side in paper[-2:] if side is not None):
-            raise InputError(f"width={paper.width}, height={paper.height} must be 1 to 50 inches")
+        for name, side in zip(("width", "height"), paper[-2:], strict=True):
+            if side is not None and not 1 <= side <= 50:
+                raise InputError(f"{name}={side} must be 1 to 50 inches")
         return paper
 
 
@@ -116,9 +119,11 @@ class Page:
         from matplotlib.font_manager import FontProperties
         from matplotlib.lines import Line2D
 
-        self.legend = {name.replace("$", r"\$"): Line2D([], [], **style) for name, style in legend.items()}
+        self.legend, families = lettered(legend, LEGEND_LETTERS)
+        self.handles = [Line2D([], [], **style) for style in legend.values()]
         self.explained, self.paper, self.fitted = "; ".join(explained), paper, list[Any]()
-        self.points = FontProperties(size=setting("legend.fontsize", 0.8)).get_size_in_points()
+        self.font = FontProperties(family=families, size=setting("legend.fontsize", 0.8))
+        self.points = self.font.get_size_in_points()
         self.columns = columns or columns_of(count)
         if paper.axes is None:
             width, height = setting("figure.figsize", (None, None))
@@ -163,14 +168,13 @@ class Page:
             sides[place] = min((width - aside) / self.columns - LABELS, (height - below) / lines - LABELS)
         place = "below" if sides["right"] < 1.5 * sides["below"] else "right"
         place = self.paper.legend or (place if own else "inside")
-        handles = self.legend.values(), self.legend.keys()
         if place == "inside":
-            self.axes[0].legend(*handles, fontsize=self.points, **LEGEND | {"frameon": True})
+            self.axes[0].legend(self.handles, self.legend, prop=self.font, **LEGEND | {"frameon": True})
         elif place != "none":
             for old in [*self.figure.legends] if own else ():
                 old.remove()
             look, aside, _ = self._legend(place, width)
-            drawn = self.figure.legend(*handles, fontsize=self.points, **LEGEND, **look)
+            drawn = self.figure.legend(self.handles, self.legend, prop=self.font, **LEGEND, **look)
             drawn.get_title().set_multialignment("center")
             self.figure.aside = aside
         for draw in self.fitted:
@@ -192,7 +196,6 @@ class Page:
         for i, axis in enumerate(self.axes):
             name, below = y[i % len(y)], i + self.columns
             if i % self.columns == 0 or name != y[(i - 1) % len(y)]:
-                axis.set_ylabel(name)
                 self.fit(fit_text, axis.yaxis.label, name, axis, 1)
             if below >= len(self.axes) or x[i % len(x)] != x[below % len(x)]:
                 axis.set_xlabel(x[i % len(x)])
@@ -207,7 +210,7 @@ def inches(axis: Any) -> tuple[float, float]:
 
 def fit_text(artist: Any, text: str, axis: Any, side: int) -> None:
     """In lines no longer than a side of a panel; none begins or ends with an equals sign."""
-    letters = max(8, int(inches(axis)[side] / LETTER / artist.get_fontsize()))
+    letters = max(12, int(inches(axis)[side] / LETTER / artist.get_fontsize()))
     lines = textwrap.wrap(text.replace(" = ", "\xa0=\xa0"), letters, break_on_hyphens=False)
     artist.set_text("\n".join(lines).replace("\xa0", " "))
 

@@ -37,7 +37,7 @@ BOTH_COLUMNS = 6.0  # inches: from this width on, a legend has room beside the p
 FLAT = 1e-9  # relative: numbers that differ by less are equal
 MOST_DASHES = 4  # runs that these tell apart
 AXES = {"n": "users n", "d": "attributes d", "k": "values k"}  # sizes of a data set
-LOSS, WHOSE = "privacy loss", ("loss, users who differ in one attribute", "loss, any two users")
+LOSS, WHOSE = object(), ("loss, users who differ in one attribute", "loss, any two users")  # no words for --x
 
 # Every figure says who made it, so that no other file is ever replaced by one.
 _METADATA: dict[str, dict[str, str | None]] = {
@@ -111,7 +111,7 @@ class Panel(NamedTuple):
     curves: Mapping[Curve, Mapping[str, Any]]  # of each: x, mean, error, theory, published points, and others beside
 
 
-def figure_of(results: Results, how: Hows, x: str = "auto", paper: Paper = A_PAGE, attribute: str | None = None) -> Any:
+def figure_of(results: Results, how: Hows, x: Any = "auto", paper: Paper = A_PAGE, attribute: str | None = None) -> Any:
     """Every column against epsilon or the exact privacy loss, or frequencies of an attribute's values.
 
     Against n, d or k of the data sets, or an axis of its own, a panel per epsilon.
@@ -148,7 +148,7 @@ def figure_of(results: Results, how: Hows, x: str = "auto", paper: Paper = A_PAG
         elif panel.axis in AXES.values():
             axis.set_xscale("log")
             page.fit(size_ticks, axis, places)
-        elif all(isinstance(one, int) for one in places):
+        elif axis.get_xscale() == "linear" and all(isinstance(one, int) for one in places):
             axis.xaxis.get_major_locator().set_params(integer=True)
     page.name_axes([panel.axis for panel in panels], [panel.cells.axis for panel in panels])
     return page.figure
@@ -170,7 +170,8 @@ def styles(panels: Sequence[Panel]) -> dict[Curve, dict[str, Any]]:
             found[curve] = curve.look
     looks = {look.name: look for look in found.values()}
     own = dict(zip(looks, palette(tuple(looks.values())), strict=True))
-    words = list(dict.fromkeys(curve.words for curve in found if curve.words))
+    several = {curve.look.name for curve in found if curve.words}
+    words = list(dict.fromkeys(curve.words for curve in found if curve.look.name in several))
     dashed = len(words) <= MOST_DASHES and len({style.marker for style in own.values()}) == len(own)
     dashed &= not any(panel.cells.beside for panel in panels)
     for i, curve in enumerate(found):
@@ -178,11 +179,10 @@ def styles(panels: Sequence[Panel]) -> dict[Curve, dict[str, Any]]:
         if len(words) > 1 and len(own) == 1:
             style = other
         elif len(words) > 1:
-            run = style_of(words.index(curve.words) if curve.words else 0)
+            run = style_of(words.index(curve.words) if curve.words in words else 0)
             style = style._replace(dash=run.dash) if dashed else other._replace(colour=style.colour)
-        found[curve] = style.curve
-        if curve in hollow:
-            found[curve] |= {"markersize": 1.6 * style.curve["markersize"], "markerfacecolor": "none"}
+        large = {"markersize": 1.6 * style.curve["markersize"], "markerfacecolor": "none"} if curve in hollow else {}
+        found[curve] = style.curve | large
     return found
 
 
@@ -284,7 +284,7 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Curve, Any]) -> None:
         bars = error if np.isfinite(error).any() else None  # a single repetition has no standard error
         lines = {**lines, "linestyle": "-"} if panel.cells.beside else lines
         axis.errorbar(at, mean, bars, label=one.label, capsize=2, **lines)
-        every.append(mean + error)
+        every += [mean + error, np.maximum(mean - error, mean / 2)]  # a longer bar is cut
         if "theory" in curve:
             axis.plot(at, curve["theory"], color=lines["color"], linewidth=lines["linewidth"] / 2)
         if np.isfinite(curve.get("published", np.nan)).any():
@@ -363,8 +363,7 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
         names = dict.fromkeys(n for r in results.values() for n in r.names)
         raise InputError(f"no attribute {attribute!r} in the results; attributes: {', '.join(names)}")
     panels = [(name, r, e) for name, r in having.items() for e in range(len(r.epsilons))]
-    most = max(r.domain[r.names.index(attribute)] for r in having.values())
-    wide = most > MANY_VALUES
+    wide = max(r.domain[r.names.index(attribute)] for r in having.values()) > MANY_VALUES
     columns = (1 if len(panels) <= 12 else 2) if wide else min(len(panels), 3 if len(panels) <= 9 else 4)
     hidden = {name: rows.withheld_of(results, name)[0] for name in having}
     found = {name: values_of(r, how.postprocess, hidden[name]) for name, r in having.items()}
@@ -405,7 +404,6 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
         axis.set_xlabel(f"{words}{note}", fontfamily=families)
         axis.set_xlim(-0.5 - 0.02 * a.k, a.k - 0.5 + 0.02 * a.k)
         what = "frequency" + ("" if how.postprocess == "none" else f" ({name_of(how.postprocess)})")
-        axis.set_ylabel(what)
         page.fit(fit_text, axis.yaxis.label, what, axis, 1)
         axis.tick_params(axis="y", labelsize="small")
     return page.figure

@@ -218,9 +218,9 @@ def _shown(results: Results, how: Hows) -> Iterator[str | Table]:
             compared = [cells.rivals or cells.means for cells in table if cells.best is not None]
             hints[statistics.advice(table[0].column, *compared)] = None
         if any(table[0].how is not None for table in tables):
-            for label, run, each in rows.runs_of(results, name, how):
-                for line in (*_without_estimate(run[name]), *without_number(run[name], each)):
-                    yield f"{label}: {line}" if label else line
+            runs = ((label, run[name], each) for label, run, each in rows.runs_of(results, name, how))
+            said = ((label, [*_without_estimate(run), *without_number(run, each)]) for label, run, each in runs)
+            yield from dict.fromkeys(f"{label}: {line}" if label else line for label, lines in said for line in lines)
     stars = marked(every)
     undefined = any(cells.how is None and np.isnan(cells.mean).any() for cells in every)
     notes = [brackets(every), *([f"* {stars}"] if stars else []), *(["– not applicable"] * undefined)]

@@ -27,7 +27,7 @@ from gpu_rsfd.errors import InputError, heed_signals
 from gpu_rsfd.files import FIGURES, StoreError, open_regular, replaced
 from gpu_rsfd.measure import MEASUREMENTS
 from gpu_rsfd.planning import Flags
-from gpu_rsfd.results.result import CELL, Result, Results
+from gpu_rsfd.results.result import CELL, Result, Results, read_only
 from gpu_rsfd.store import hdf5
 from gpu_rsfd.store.hdf5 import FORMAT, Described, attribute, described, member, stored_fault
 from gpu_rsfd.store.identity import conflicts, digest_of, key_of
@@ -398,7 +398,7 @@ def results_of(contents: Contents, path: Path) -> Results:
         own = layout._replace(columns=columns)
         result = results[name] = Result.made(header, range(*spec["repetitions"])[:end], spec, own, late, name)
         if sum(8 * math.prod(contents.empty(name, array, end)[0]) for array in layout.arrays) <= AT_ONCE:
-            result.__dict__["_read"] = {array: contents.read(name, array, end) for array in layout.arrays}
+            result.__dict__["_read"] = {a: read_only(contents.read(name, a, end)) for a in layout.arrays}
             with refusing(path):
                 if measurement is not None and (wrong := measurement.check(result)) is not None:
                     raise ValueError(f"{name}/{wrong[0]} {wrong[1]}")

@@ -27,7 +27,7 @@ from gpu_rsfd.domain import Domain
 from gpu_rsfd.planning import Look, Plan, Rates
 from gpu_rsfd.protocols import Mechanism, Recipe, Unsampled
 from gpu_rsfd.protocols.form import noise_of
-from gpu_rsfd.results.result import CELL, Column, Header, Layout
+from gpu_rsfd.results.result import CELL, Column, Header, Layout, read_only
 from gpu_rsfd.store.identity import digest_of
 from gpu_rsfd.tape import ASSIGNMENTS, KEEP_ONE, STREAM_VERSION
 from gpu_rsfd.version import __version__
@@ -112,7 +112,7 @@ def header_of(document: Mapping[str, Any]) -> Header:
     assignment = str(document["assignment"])
     plan = Plan.compiled(domain, looks, epsilons, recipes, assignment, lambda *recipe: rates[recipe])
     plan.__dict__["mechanisms"] = tuple(tuple(tuple(m for _, _, m in row) for row in rows) for rows in cells)
-    frequencies = np.array(document["frequencies"], np.float64)
+    frequencies = read_only(np.array(document["frequencies"], np.float64))
     sums = np.add.reduceat(frequencies, domain.offsets)
     valid = (frequencies >= 0).all() and np.abs(sums - 1).max() < SUM_TOLERANCE
     if frequencies.shape != (domain.total,) or not valid:

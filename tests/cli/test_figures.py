@@ -83,11 +83,12 @@ def test_more_curves_than_can_be_told_apart(monkeypatch, capsys, tmp_path):
     for words in ([], ["--protocol", "rsfd-grr,rsfd-adp"]):
         assert call(monkeypatch, "plot", str(tmp_path / "r.h5"), *words) == 0
         said.append(capsys.readouterr().err)
-    assert said == ["18 curves in one figure: some look alike; --protocol draws fewer\n", ""]
+    assert said == ["18 curves in one figure are hard to tell apart; --protocol draws fewer\n", ""]
 
 
 @pytest.mark.parametrize("words,message", [
-    (["--width", "0.1"], "width=0.1, height=None must be 1 to 50 inches"),
+    (["--width", "0.1"], "width=0.1 must be 1 to 50 inches"),
+    (["--width", "3", "--height", "90"], "height=90.0 must be 1 to 50 inches"),
     (["--legend", "left"], "legend=left must be one of below, right, none"),
 ])  # fmt: skip
 def test_what_no_figure_can_have(monkeypatch, capsys, tmp_path, words, message):

@@ -13,7 +13,7 @@ DATA = gpu_rsfd.Dataset([[0, 1], [1, 2]], (2, 3))
     ({"epsilons": 0}, r"epsilon=0.0 must be finite and > 0"),
     ({"epsilons": [1.0, float("nan")]}, r"epsilon=nan must be finite and > 0"),
     ({"epsilons": float("inf")}, r"epsilon=inf must be finite and > 0"),
-    ({"epsilons": "two"}, r"epsilon='two' must be a number > 0"),
+    ({"epsilons": "two"}, r"epsilon=two must be a number > 0 or a logarithm"),
     ({"epsilons": []}, r"no epsilon given"),
     ({"epsilons": [1.0, 1.0]}, r"epsilon 1.0 is given twice"),
     ({"epsilons": 1e-15}, r"epsilon=1e-15 is too small for rsfd-grr with d=2 and k=2"),

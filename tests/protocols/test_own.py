@@ -463,5 +463,5 @@ def test_a_sampler_with_another_distribution_is_found(monkeypatch):
 
 @pytest.mark.parametrize("word", ["channel", "client"])
 def test_what_is_no_protocol_is_a_measurement(word):
-    with pytest.raises(gpu_rsfd.InputError, match=f"has no {word}; other mechanisms: gpu_rsfd.Measurement"):
+    with pytest.raises(gpu_rsfd.InputError, match=f"has no {word}; write other mechanisms as gpu_rsfd.Measurement"):
         gpu_rsfd.protocol("mine", solution="smp", **{word: lambda e, k: None})

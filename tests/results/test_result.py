@@ -34,10 +34,12 @@ def test_it_knows_its_data_set(result, tmp_path):
     assert results["two"].to_xarray().attrs == {"dataset": "two", "users": 90, "d": 2}
 
 
-def test_it_can_not_be_changed(result):
-    for array in (result.counts, result.reporters, result.mse(), result["mse"]):
-        with pytest.raises(ValueError, match="read-only"):
-            array[...] = 0
+def test_it_can_not_be_changed(result, tmp_path):
+    gpu_rsfd.sweep(ONE, output=tmp_path / "r.h5", **OPTIONS)
+    for one in (result, gpu_rsfd.open_results(tmp_path / "r.h5")["one"]):
+        for array in (one.counts, one.reporters, one.frequencies, one.mse(), one["mse"]):
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = 0
     copy = result.counts.copy()
     copy[...] = 0
     assert result.counts.any()
@@ -66,6 +68,7 @@ def test_a_range_of_epsilons(text, found, monkeypatch, tmp_path):
     assert call(monkeypatch, *SWEEP, "--users", "50", "--domain", "2", "--eps", text, "--output", "r.h5") == 0
     (one,) = gpu_rsfd.open_results("r.h5").values()
     assert list(one.epsilons) == found
+    assert list(gpu_rsfd.simulate(ONE, **{**OPTIONS, "epsilons": [text]}).epsilons) == found
 
 
 @pytest.mark.parametrize("text", ["1:2", "2:1:0.5", "1:2:3:4", "1:1e9:1", "1:x:2"])
@@ -90,6 +93,7 @@ def test_named_and_synthetic_data_in_one_sweep(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("words,said", [
     (["sweep", "--tradeoff"], "no such option: --tradeoff; --tradeoff is an option of gpu-rsfd plot"),
+    (["sweep", "--legend", "none"], "no such option: --legend; --legend is an option of gpu-rsfd plot"),
     (["doctor", "--eps", "1"], "--epsilon is an option of gpu-rsfd sweep"),
     (["show", "--targe"], "did you mean"),
 ])  # fmt: skip

@@ -225,6 +225,18 @@ def test_a_protocol_has_its_colour_and_marker_in_each_run():
     assert [len({look[2] for label, look in drawn.items() if label.endswith(f", {run}")}) for run in runs] == [1] * 3
 
 
+def test_a_run_without_words_looks_unlike_others(command, monkeypatch, folder):
+    """Only protocols with two steps have a first report, so that a run of others has nothing to be told by."""
+    figures, asked = [], {**CELLS, "protocols": ["rsfd-grr", "smp-l-grr"], "repetitions": 2}
+    gpu_rsfd.sweep(DATA, output=folder / "long.h5", **asked)
+    monkeypatch.setattr(plots, "save_figure", lambda figure, *_: figures.append(figure))
+    command("plot", "long.h5", "paper.h5")
+    drawn = looks_of(figures[0])
+    assert [*drawn] == ["RS+FD[GRR], first report 0.5", "Smp[L-GRR], first report 0.5", "RS+FD[GRR]", "Smp[ADP]"]
+    assert len({*drawn.values()}) == 4
+    assert drawn["RS+FD[GRR]"][0] == drawn["RS+FD[GRR], first report 0.5"][0]
+
+
 @pytest.mark.parametrize("protocols,colours", [(["rsfd-grr", "smp-adp"], 2), ("rsfd-grr", 6)])
 def test_many_curves_of_few_protocols_differ_in_grey(protocols, colours):
     """More than there are dashes; those of a protocol have its colour, if there is another one."""
@@ -259,6 +271,12 @@ def test_collections_of_several_lengths(monkeypatch, capsys, tmp_path):
     figure = gpu_rsfd.compare(runs).plot(x="round")
     lengths = {len(line.get_xdata()) for axis in figure.axes for line in axis.lines if line.get_marker() != "None"}
     assert lengths == {2, 4}
+
+
+def test_what_holds_of_each_metric_is_said_once(command, folder):
+    gpu_rsfd.sweep(DATA, output=folder / "oue.h5", **{**CELLS, "protocols": "smp-oue"})
+    said = command("show", "oue.h5", "--postprocess", "mle", "--metric", "mse,mae")
+    assert said.count("– where mle is not defined") == 1
 
 
 def test_a_dollar_in_a_label_starts_no_formula(folder):

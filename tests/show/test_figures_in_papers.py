@@ -129,6 +129,54 @@ def test_what_can_not_be_drawn_in(rounds, options, message):
         rounds.plot(**options)
 
 
+def test_axes_of_another_kind(rounds):
+    figure = Figure()
+    for axes in (
+        figure.add_subplot(projection="polar"),
+        figure.add_subplot(projection="3d"),
+        [figure.add_subplot()] * 3,
+    ):
+        with pytest.raises(
+            gpu_rsfd.InputError, match=r"must be an Axes of Matplotlib, or an array of them: x by y, none"
+        ):
+            rounds.plot(ax=axes)
+
+
+def test_logarithmic_axes_stay_so(rounds):
+    axes = Figure().subplots(3, 5, subplot_kw={"xscale": "log"})
+    rounds.plot(ax=axes, x="round")
+    axes[0, 0].figure.draw_without_rendering()
+    assert axes[0, 0].get_xscale() == "log"
+
+
+def test_error_bars_are_not_cut(rounds):
+    """But for those longer than half of the mean: on a logarithmic axis they have no end."""
+    axis = rounds.plot().axes[0]
+    low, high = axis.get_ylim()
+    for bars in axis.containers:
+        (segments,) = (lines.get_segments() for lines in bars.lines[2])
+        means = bars.lines[0].get_ydata()
+        for mean, ((_, first), (_, last)) in zip(means, segments, strict=True):
+            assert low < max(first, mean / 2)
+            assert last < high
+
+
+def test_long_and_foreign_names_in_a_legend(sweep):
+    """They are cut in the middle; what no font has is spelled out."""
+    runs = {"a long name " * 9 + "1": sweep, "a long name " * 9 + "\U00012345": sweep}
+    figure = gpu_rsfd.compare(runs).plot()
+    assert overlapping(figure) == []
+    ends = {text.get_text()[-11:] for text in figure.legends[0].get_texts()}
+    assert ends == {"long name 1", r" \U00012345"}
+
+
+def test_no_word_of_a_title_is_cut(sweep):
+    figure = Figure(figsize=(3, 3))
+    axis = figure.subplots(1, 3)[0]
+    sweep.plot(ax=axis, legend="none")
+    assert axis.get_title().split("\n") == ["nursery:", "n = 12,960,", "d = 9"]
+
+
 def test_too_few_axes(rounds):
     axes = Figure().subplots(1, 2)
     with pytest.raises(gpu_rsfd.InputError, match=r"^ax has 2 Axes; this figure has 3 panels, and each needs one$"):

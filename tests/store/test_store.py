@@ -142,6 +142,7 @@ def test_concise_numbers(mean, error, text):
     (["plot", "r.h5", "--output", "no/f.png"], "figure=no/f.png: the folder no does not exist"),
     (["plot", "r.h5", "--x", "users"], "x=n needs synthetic data sets, made by size, that differ in users n"),
     (["plot", "r.h5", "--x", "time"], "x=time must be one of auto, epsilon, n, d, k"),
+    (["plot", "r.h5", "--x", "privacy loss"], "x=privacy loss must be one of auto, epsilon, n, d, k"),
     (["plot", "r.h5", "--attribute", "A1", "--x", "users"], "--attribute and --x exclude each other"),
     (["plot", "r.h5", "--attribute", "A9"], "no attribute 'A9' in the results; attributes: A1, A2"),
 ])  # fmt: skip
