@@ -112,7 +112,7 @@ class Page:
 
     def run(self, until: str | None = None) -> None:
         """Runs what is left, or what comes before a snippet that begins so."""
-        while self.left and not (until and (self.left[0][1] or self.left[0][0]).startswith(until)):
+        while self.left and not (until and any(part.startswith(until) for part in self.left[0])):
             self._one(*self.left.pop(0))
         assert self.left or not until, f"there is no snippet {until!r}"
 

@@ -4,6 +4,7 @@ import doctest
 import importlib
 import json
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from unittest import mock
 
@@ -15,7 +16,10 @@ from snippets import NOT_HERE, Page, snippets
 import gpu_rsfd
 from gpu_rsfd.cli.commands import COMMANDS, SEPARATOR, load
 
-PAGES = {path.stem: path.read_text("utf-8") for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))}
+PAGES = {
+    path.stem: path.read_text("utf-8")
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"))
+}
 PACKAGE = Path(gpu_rsfd.__file__).parent
 DOCTESTS = [path for path in PACKAGE.rglob("*.py") if ">>>" in path.read_text("utf-8")]
 SMALL = "gpu-rsfd {} --users 300 --domain 4x2 --epsilon ln2,1 --repetitions 3 --no-plot --output {}"
@@ -87,7 +91,7 @@ def clusters(page):
     for start in ("gpu-rsfd sweep --cluster tcp", "gpu-rsfd sweep --cluster scheduler.json"):
         Path("results.h5").unlink()
         page.shell(page.take(start))
-        assert "tcp://127.0.0.1" in page.errors
+        assert "Dask cluster of 2 threads" in page.errors
     page.run(until="CUDA_VISIBLE_DEVICES=0")
     page.start(page.take("CUDA_VISIBLE_DEVICES=0"))  # that it counts on a GPU: tests/backends/test_cluster.py
     page.shell(
@@ -150,8 +154,8 @@ def privacy(page):
 
 def pypi(page):
     """Without what is needed, which is here already; the commands then are those that were installed."""
-    pytest.importorskip("pip")
-    pytest.importorskip("setuptools", minversion="77")
+    if not find_spec("pip") or not find_spec("setuptools"):
+        pytest.skip("needs pip and setuptools")
     for name in ("gpu_rsfd", "docs/pypi.md", "LICENSE", "README.md"):
         page.shell(f"mkdir -p docs && cp -r {ROOT}/{name} {name}")
     page.environment |= {"PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_NO_INDEX": "1"}
@@ -257,9 +261,9 @@ mine = gpu_rsfd.protocol("mine", solution="smp", bits=lambda e, k: (0.5, 1 / (ma
 RESULTS = [SMALL.format("sweep", "results.h5"), "cp results.h5 paper.h5"]
 RESULTS += [SMALL.format("sweep --guarantee user", "user.h5"), SMALL.format("attack", "attack.h5")]
 PEOPLE = "gpu-rsfd {0} people.csv --bins age=8 --epsilon 1 --repetitions 3 --no-plot --guarantee user --output {1}.h5"
+NUMBERED = r"""awk '{ sub(/}$/, ", \"user\": " NR "}"); print }' rehearsal.jsonl | gzip >monday.jsonl.gz"""
 BEFORE = {  # what there is already
-    "aggregate": [*ASKED, "gzip <rehearsal.jsonl >monday.jsonl.gz",
-                  "gpu-rsfd aggregate collection.json rehearsal.jsonl --state tuesday.state"],
+    "aggregate": [*ASKED, NUMBERED, "gpu-rsfd aggregate collection.json rehearsal.jsonl --state tuesday.state"],
     "data": ["sed 's/^/7,100,/; 1s/.*/id,pay,sex,age,city,smokes/' people.csv >wide.csv && mv wide.csv people.csv",
              r"printf 'rhesus,city\n+,Besan\xe7on\n-,n.a.\n' | gzip >export.csv.gz"],
     "merge": ["mkdir other", *(SMALL.format("sweep", f"results.h5 --part {i}/2") for i in (1, 2)),
@@ -267,6 +271,7 @@ BEFORE = {  # what there is already
     "page": [*RESULTS[:1], PEOPLE.format("sweep", "people"), PEOPLE.format("attack", "attack")],
     "plot": RESULTS,
     "rehearse": ASKED[:1],
+    "run": ["cp examples/growing.py mine.py"],
     "show": RESULTS[:-1],
 }  # fmt: skip
 
