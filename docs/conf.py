@@ -159,7 +159,7 @@ def linked(_app: Any, document: Any) -> None:
 def _kept(text: str) -> str:
     """Numbers on one line with their % sign, their ± or ln, and the letters that equal them: d = k = 10."""
     return re.sub(
-        r"(?<=\d) (?=%)|(?<=[=±]) (?=\d|\w = )|(?<=\b\w) (?== (?:\d|\w = ))|(?<=\bln) (?=\d)",
+        r"(?<=\d) (?=%)|(?<=[=±]) (?=\d|\w = |ln \d)|(?<=\b\w) (?== (?:\d|\w = ))|(?<=\w) (?== ln \d)|(?<=\bln) (?=\d)",
         "\N{NO-BREAK SPACE}",
         text,
     )

@@ -246,14 +246,13 @@ class Plan:
         return self._digests[protocol][epsilon]
 
     def expand(self, counts: Sequence[Counts]) -> Counts:
-        """Per attribute [recipe, repetition, value] -> [protocol, epsilon, repetition, value of all attributes]."""
-        repetitions = counts[0].shape[1]
-        out = np.zeros((len(self.looks), len(self.epsilons), repetitions, self.values), np.int64)
+        """Per attribute [recipe, repetition, …, value] -> [protocol, epsilon, repetition, …, value] of all of them."""
+        out = np.zeros((*self.asked.shape, *counts[0].shape[1:-1], self.values), np.int64)
         for attribute, table in zip(self.attributes, counts, strict=True):
             for p, row in enumerate(self.cells):
                 for e, cell in enumerate(row):
                     if cell:
-                        out[p, e, :, attribute.columns] = table[cell[attribute.index]]
+                        out[p, e, ..., attribute.columns] = table[cell[attribute.index]]
         return out
 
     def zeros(self, repetitions: range) -> tuple[list[Counts], Counts]:

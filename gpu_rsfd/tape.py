@@ -164,14 +164,10 @@ class Tape:
         """[row, count]: the first words at many addresses, each with a column and a place of its own."""
         if count > SHORT_ROWS:
             rows = zip(columns.tolist(), places.tolist(), strict=True)
-            out = np.empty((len(columns), count), np.uint64)
-            for row, (column, place) in zip(out, rows, strict=True):
-                row[:] = self.words(stream, column, repetition, 0, count, place)
-            return out
-        shape = (len(columns), -(-count // 4))
-        each = np.arange(1, shape[1] + 1, dtype=np.uint64), columns[:, None], np.uint64(repetition), places[:, None]
-        counter = [np.broadcast_to(x, shape) for x in each]
-        return _blocks(counter, (self._seed, stream)).reshape(len(columns), -1)[:, :count]
+            return np.array([self.words(stream, column, repetition, 0, count, place) for column, place in rows])
+        first, rep = np.arange(1, -(-count // 4) + 1, dtype=np.uint64), np.array([repetition], np.uint64)
+        found = _blocks([first, columns[:, None], rep, places[:, None]], (self._seed, stream))
+        return found.reshape(len(columns), -1)[:, :count]
 
     def data(self, attribute: int, start: int, stop: int, round: int = 0) -> Words:
         """The word behind each user's synthetic value; this tape's seed is the data set's own.

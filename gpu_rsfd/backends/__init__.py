@@ -28,17 +28,11 @@ def open_backend(
     `workers` means one of the latter two, for `devices` CuPy.  NumPy counts the `noises` that it does not know.
     `sampler`: every user's report, or the distribution of the counts, which has backends of its own.
     """
-    check_backend(name, sampler, devices)
+    check_backend(name, sampler, workers, devices)
     if sampler != "users":
         from gpu_rsfd.backends.exact.samplers import SAMPLERS
 
         return SAMPLERS[sampler](workers), f"sampler={sampler} draws the counts without users"
-    if name == "cupy" and workers is not None:
-        raise InputError(f"workers={workers} cannot be used with backend 'cupy'; available: auto, native, numpy")
-    if workers is not None and devices is not None:
-        raise InputError(f"workers={workers} are for native and numpy, devices={list(devices)} for cupy; give one")
-    if name in ("native", "numpy") and devices is not None:
-        raise InputError(f"devices={list(devices)} cannot be used with backend {name!r}; available: auto, cupy")
     if name == "cupy" or (name == "auto" and devices is not None):
         from gpu_rsfd.backends.cuda.backend import CupyBackend
 
@@ -72,11 +66,17 @@ def _split(backend: Backend, noises: Collection[type], workers: int | None, reas
     return backend, f"{backend.name}, since {reason}"
 
 
-def check_backend(name: str, sampler: str, devices: Sequence[int] | None = None) -> None:
-    """Refuses a backend that does not exist, or that the sampler does not have."""
+def check_backend(name: str, sampler: str, workers: int | None, devices: Sequence[int] | None) -> None:
+    """Refuses a backend that does not exist, or that the sampler, the workers or the devices exclude."""
     one_of("backend", name, BACKENDS)
     if sampler != "users" and (name == "cupy" or devices is not None):
         raise InputError(f"sampler={sampler!r} runs on the CPU only; leave out cupy and devices")
+    if name == "cupy" and workers is not None:
+        raise InputError(f"workers={workers} cannot be used with backend 'cupy'; available: auto, native, numpy")
+    if workers is not None and devices is not None:
+        raise InputError(f"workers={workers} are for native and numpy, devices={list(devices)} for cupy; give one")
+    if name in ("native", "numpy") and devices is not None:
+        raise InputError(f"devices={list(devices)} cannot be used with backend {name!r}; available: auto, cupy")
 
 
 def host_backend(noises: Collection[type] = ()) -> tuple[str, str]:

@@ -48,7 +48,7 @@ class Local(Engine):
         self.reason = "single reports are made in NumPy, whatever counts them"
         self.say: Callable[[str], None] = lambda line: None
         if isinstance(backend, str):
-            check_backend(backend, sampler, devices)
+            check_backend(backend, sampler, workers, devices)
         else:
             self._opened, self.reason = backend, "it was given"
 

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +93,7 @@ class Dataset:
         labels: Iterable[Sequence[str]] | None = None,
         source: str = "in memory",
     ) -> None:
-        check_unmasked("codes", codes)
-        try:
-            table = np.asarray(codes)
-        except ValueError as error:  # rows of different lengths
-            raise InputError(f"codes is not a table [users, attributes]: {error}") from None
-        if table.ndim != 2:
-            raise InputError(f"codes has shape {table.shape}; a table [users, attributes] is needed")
+        table = checked_table(codes, "a table [users, attributes]", 2)
         self._describe_shape(name, table.shape[0], domain, names)
         if table.shape[1] != self.d:
             raise InputError(f"codes has {table.shape[1]} columns, but domain has {self.d} sizes")
@@ -127,11 +122,15 @@ class Dataset:
     @cached_property
     def counts(self) -> npt.NDArray[np.int64]:
         """How many users hold each value, over all attributes' values in order."""
-        total = np.zeros(self.domain.total, np.int64)
-        for j, (k, columns) in enumerate(zip(self.domain, self.domain.slices, strict=True)):
-            for start in range(0, self.n, _COUNT_CHUNK):
-                codes = self.column(j, start, min(start + _COUNT_CHUNK, self.n))
-                total[columns] += np.bincount(codes, minlength=k)
+        return self._counted(1)[0]
+
+    def _counted(self, rounds: int) -> npt.NDArray[np.int64]:
+        """The same of each of several rounds."""
+        total = np.zeros((rounds, self.domain.total), np.int64)
+        for (j, k), start in product(enumerate(self.domain), range(0, self.n, _COUNT_CHUNK)):
+            for r, found in enumerate(total):
+                codes = self.column(j, start, min(start + _COUNT_CHUNK, self.n), *([r] if r else []))
+                found[self.domain.slices[j]] += np.bincount(codes, minlength=k)
         total.flags.writeable = False
         return total
 
@@ -165,6 +164,18 @@ def check_rows(data: Dataset, sampler: str) -> None:
     if sampler != "marginals" and not data.has_rows:
         known = f"data set {data.name!r} is known only by its counts, not user by user"
         raise InputError(f"{known}: sampler={sampler!r} cannot be used; available: marginals")
+
+
+def checked_table(codes: npt.ArrayLike, what: str, dimensions: int) -> npt.NDArray[Any]:
+    """Codes as an array with so many dimensions, and entries."""
+    check_unmasked("codes", codes)
+    try:
+        table = np.asarray(codes)
+    except ValueError as error:  # rows of different lengths
+        raise InputError(f"codes is not {what}: {error}") from None
+    if table.ndim != dimensions:
+        raise InputError(f"codes has shape {table.shape}; {what} is needed")
+    return table
 
 
 def checked_column(column: npt.NDArray[Any], j: int, k: int, round: int | None = None) -> Codes:

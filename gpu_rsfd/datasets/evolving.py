@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.checks import integer
-from gpu_rsfd.datasets.base import Dataset, Names, check_unmasked, checked_column
+from gpu_rsfd.datasets.base import Dataset, Names, checked_column, checked_table
 from gpu_rsfd.datasets.counted import CountedDataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset, values_of
-from gpu_rsfd.errors import InputError
 from gpu_rsfd.tape import KEEP_ONE, Codes, Tape, Words, keep_draw
 
 MOST_ROUNDS = 65_536
-_COUNT_CHUNK = 1 << 18  # users per step when counting
 
 
 class EvolvingDataset(Dataset):
@@ -43,14 +40,11 @@ class EvolvingDataset(Dataset):
         self, codes: npt.ArrayLike, domain: Iterable[int], names: Names = None, name: str = "data",
         labels: Iterable[Sequence[str]] | None = None, source: str = "in memory",
     ) -> None:  # fmt: skip
-        table: Any = np.ma.asanyarray(codes)
-        if table.ndim != 3 or not 0 < table.shape[2] <= MOST_ROUNDS:
-            raise InputError(f"codes has shape {table.shape}; an array [users, attributes, rounds] is needed")
-        check_unmasked("codes", table)
+        table = checked_table(codes, "an array [users, attributes, rounds]", 3)
+        self.rounds = integer("rounds", table.shape[2], 1, MOST_ROUNDS)
         super().__init__(table[:, :, 0], domain, names, name, labels, source)
-        self.rounds: int = table.shape[2]
         sizes = list(enumerate(self.domain))
-        self._columns = [checked_column(table.data[:, j, r], j, k, r) for r in range(self.rounds) for j, k in sizes]
+        self._columns = [checked_column(table[:, j, r], j, k, r) for r in range(self.rounds) for j, k in sizes]
 
     def column(self, j: int, start: int, stop: int, round: int = 0) -> Codes:
         """The codes of attribute j of users start … stop - 1 in a round."""
@@ -59,16 +53,7 @@ class EvolvingDataset(Dataset):
     @cached_property
     def counts_of_rounds(self) -> npt.NDArray[np.int64]:
         """How many users hold each value in each round, [round, value]; the values of all attributes, in order."""
-        found = np.zeros((self.rounds, self.domain.total), np.int64)
-        for (j, k), start in product(enumerate(self.domain), range(0, self.n, _COUNT_CHUNK)):
-            for r, total in enumerate(found):
-                codes = self.column(j, start, min(start + _COUNT_CHUNK, self.n), r)
-                total[self.domain.slices[j]] += np.bincount(codes, minlength=k)
-        return found
-
-    def frequencies_at(self, round: int) -> npt.NDArray[np.float64]:
-        """What a protocol estimates in a round."""
-        return self.counts_of_rounds[round] / self.n
+        return self._counted(self.rounds)
 
     def counted_at(self, round: int) -> Dataset:
         """A round as a data set of which only the counts are known."""
@@ -101,15 +86,9 @@ class ChangingDataset(EvolvingDataset):
         self.data, self.rounds, self.change = data, integer("rounds", rounds, 1, MOST_ROUNDS), change
         self._last: tuple[Any, int, Codes] = None, 0, np.empty(0, np.uint8)  # of some users, the round before
 
-    @cached_property
-    def counts(self) -> npt.NDArray[np.int64]:
-        """How many users hold each value in round 0, over all attributes' values in order."""
-        return self.data.counts
-
-    @cached_property
-    def counts_of_rounds(self) -> npt.NDArray[np.int64]:
-        """[round, value]: how many users hold each value; expected counts stay as they are."""
-        return super().counts_of_rounds if self.has_rows else np.tile(self.counts, (self.rounds, 1))
+    def _counted(self, rounds: int) -> npt.NDArray[np.int64]:
+        """Expected counts stay as they are."""
+        return super()._counted(rounds) if self.has_rows else np.tile(self.data.counts, (rounds, 1))
 
     @cached_property
     def _thresholds(self) -> list[Words | None]:

@@ -567,15 +567,13 @@ def _chosen(what: str, options: Mapping[str, Any], owners: Iterable[str], names:
     for name in (*(wanted or ()), *excluded, *options["bins"], *owners):
         if name not in there and name not in options["rounds_in"]:
             raise InputError(f"{what} has no column {name!r}; columns: {shorten(there)}")
-    if options["rounds_in"]:
-        patterns = options["rounds_in"].values()
+    if patterns := options["rounds_in"].values():
         wanted = [n for n in (there if wanted is None else wanted) if any(fnmatchcase(n, p) for p in patterns)]
     chosen = [name for name in (there if wanted is None else dict.fromkeys(wanted)) if name not in excluded]
     if twice := [name for name in chosen if there[name] > 1]:
         raise InputError(f"{_unusable(twice[0], f'is twice in {what}')}, or rename it")
     if not chosen:
-        how = " by rounds_in" if options["rounds_in"] else ""
-        raise InputError(f"no columns chosen of {what}{how}; columns: {shorten(there)}")
+        raise InputError(f"no columns chosen of {what}{' by rounds_in' * bool(patterns)}; columns: {shorten(there)}")
     place = {name: j for j, name in enumerate(names)}
     return [place[name] for name in chosen]
 

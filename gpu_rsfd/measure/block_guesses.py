@@ -46,9 +46,8 @@ class Seen:
         self.chain, self.size, self.everyone = chain, chain.cells or k, np.arange(users)
         self.counts = np.zeros((users, rounds, self.size), np.min_scalar_type(rounds))
         self.length = np.zeros((users, rounds), np.int64)
-        self.real = np.zeros((users, rounds))  # log P(block | sampled)
-        self.fake = np.zeros((users, rounds))  # log P(block | not sampled)
-        _, _, p2, q2 = chain.steps(k)
+        self.real, self.fake = np.zeros((2, users, rounds))  # log P(block | sampled), and if not
+        self.p1, self.q1, p2, q2 = chain.steps(k)
         self.ratio = math.log(p2) - log(q2)
         if chain.memo.unary:
             m, n = np.ogrid[: rounds + 1, : rounds + 1]
@@ -84,11 +83,10 @@ class Seen:
         if self.chain.memo.unary:  # odds of each value against none; P(block | none)
             at = m[:, None] * self.own.shape[1] + counts
             return self.own.take(at), self.other.take(at).sum(axis=1)
-        p1, q1, _, _ = self.chain.steps(self.k)
         n = counts * self.ratio
         most = n.max(axis=1, keepdims=True)
         w = np.exp(n - most)
-        return log(q1 * w.sum(axis=1, keepdims=True) + (p1 - q1) * w), most[:, 0]
+        return log(self.q1 * w.sum(axis=1, keepdims=True) + (self.p1 - self.q1) * w), most[:, 0]
 
     def _faked(self, counts: Any, m: Any) -> Floats:
         """log P(block | the memo of a fake)."""
@@ -104,11 +102,10 @@ class Seen:
         value exclude each other, so the mean is a sum over s of e_s(sums of r of equal tops) (k - s)! / k!; that of
         independent fakes is a product of 1 + r / k.
         """
-        p1, q1, _, _ = self.chain.steps(self.k)
         n = self.counts[:, self.length.any(axis=0)] * self.ratio
         share = np.exp(n.max(axis=2) - _total(n))  # P(the likeliest memo is the memo)
-        rest = (1 - share) / (self.k - 1)
-        r = (p1 - q1) * (share - rest) / np.maximum(q1 + (p1 - q1) * rest, LEAST) / self.k
+        rest, kept = (1 - share) / (self.k - 1), self.p1 - self.q1
+        r = kept * (share - rest) / np.maximum(self.q1 + kept * rest, LEAST) / self.k
         tops = np.zeros((self.k, len(r)))
         np.add.at(tops, (n.argmax(axis=2), self.everyone[:, None]), r)
         sums = np.zeros((r.shape[1] + 1, len(r)))  # e_s of r / k

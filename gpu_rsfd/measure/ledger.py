@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.protocols import Chain, Mechanism, Unsampled, prior_frequencies
+from gpu_rsfd.protocols import Mechanism, Unsampled, prior_frequencies
 from gpu_rsfd.protocols.chains import Floats, log, loss, odds, of_bit
-from gpu_rsfd.protocols.form import Bits
 
 Counts = npt.NDArray[np.integer[Any]]
 
@@ -52,26 +52,24 @@ def spent(
     ones where values don't change; where they do, and for randomised fakes, it is an upper bound.
     """
     rounds = np.arange(1, held[0].shape[1] + 1)
-    everything = guarantee == "user"
-    others = ms[0].recipe.unsampled
-    chains: list[Any] = [m.recipe.noise for m in ms]
-    each = np.stack([_summed(c, m.k, h) for c, m, h in zip(chains, ms, held, strict=True)])
+    everything, others = guarantee == "user", ms[0].recipe.unsampled
+    each = [_summed(m.recipe.noise, m.k, h) for m, h in zip(ms, held, strict=True)]
     values = [np.cumsum(h == 1, axis=1) for h in held]
-    published = np.stack([_published(m, v, rounds, everything) for m, v in zip(ms, values, strict=True)])
-    bounds = np.array([_bound(c, m.k) for c, m in zip(chains, ms, strict=True)])
+    published = [_published(m, v, rounds, everything) for m, v in zip(ms, values, strict=True)]
+    bounds = [_bound(m.recipe.noise, m.k) for m in ms]
     sums = others is Unsampled.OWN or sampling == "fresh"
     together: Any = np.sum if everything and sums else np.max
     exact = together(each, axis=0)
     if others.hides and not everything and not sums:
         exact = np.minimum(exact, _hidden(ms, held, fakes))
         if fakes == "fixed":  # a fake stays where a value changes, and shows
-            exact = np.where(np.max(values, axis=0) > 1, each.max(axis=0), exact)
+            exact = np.where(np.max(values, axis=0) > 1, np.max(each, axis=0), exact)
     shown = others.hides and fakes in ("memo", "independent")  # the memos of all attributes change with the values
-    most = bounds.sum() if shown or (everything and sums) else bounds.max()
+    most = sum(bounds) if shown or (everything and sums) else max(bounds)
     return Spent(exact, together(published, axis=0), np.broadcast_to(most * rounds, exact.shape))
 
 
-def _summed(chain: Chain, k: int, held: Counts) -> Floats:
+def _summed(chain: Any, k: int, held: Counts) -> Floats:
     """The sum of L(m) over the values held, or over their cells, whose hash is random."""
     most = held.shape[1]
     losses = loss(chain, k, np.arange(most + 1))
@@ -100,21 +98,19 @@ def _published(m: Mechanism, values: Counts, rounds: Counts, everything: bool) -
     return (g * (1 - (1 - 1 / g) ** values) if g else values) * budget
 
 
-def _bound(chain: Chain, k: int) -> float:
+def _bound(chain: Any, k: int) -> float:
     """What one more round may lose, whatever the values were."""
     _, q1, p2, q2 = chain.steps(k)
-    if q1 == 0:
-        return float(loss(chain, k))
-    if not isinstance(chain.memo, Bits):
-        return math.log(p2 / q2) if q2 > 0 else math.inf
-    return k * math.log(max(p2 / q2, (1 - q2) / (1 - p2))) if q2 > 0 and p2 < 1 else math.inf
+    with np.errstate(divide="ignore"):  # where a second step changes nothing
+        one, none = float(np.log(p2) - np.log(q2)), float(np.log1p(-q2) - np.log1p(-p2))
+    if not chain.memo.unary:
+        return one
+    return k * max(one, none) if q1 > 0 else one + none  # two bits differ if no memo does
 
 
 def _hidden(ms: Sequence[Mechanism], held: Sequence[Counts], fakes: str) -> Floats:
     """RS+FD, one attribute differs: ln (h_j + rest) / (l_j + rest), products over the values held, for the worst j."""
-    high, low, shared = (
-        np.stack(x) for x in zip(*[_products(m, h, fakes) for m, h in zip(ms, held, strict=True)], strict=True)
-    )
+    high, low, shared = np.stack([_products(m, h, fakes) for m, h in zip(ms, held, strict=True)], axis=1)
     before = np.logaddexp.accumulate(np.concatenate([np.full_like(shared[:1], -np.inf), shared[:-1]]), axis=0)
     after = np.logaddexp.accumulate(np.concatenate([np.full_like(shared[:1], -np.inf), shared[:0:-1]]), axis=0)[::-1]
     rest = np.logaddexp(before, after)
@@ -142,25 +138,16 @@ def _products(m: Mechanism, held: Counts, fakes: str) -> list[Floats]:
 def _fresh(m: Mechanism, reports: Counts) -> tuple[Any, Any]:
     """Of fakes drawn anew in each round.  Randomised ones count as if every user knew which are fakes."""
     noise: Any = m.recipe.noise
-    k, (p1, q1, p2, q2) = m.k, noise.steps(m.k)
+    k, (p1, q1, p2, q2), q = m.k, noise.steps(m.k), noise.q(m.k)
     if q2 == 0 or (m.recipe.unary and m.recipe.unsampled is Unsampled.FAKE):
         return 0.0 * reports, log(0.0) * reports
-    if not m.recipe.unary:
-        rho, scale = math.log(p2 / q2), reports * math.log(k * q2)
-        shared = np.array([_evenly(int(n), rho, p1, q1, k) for n in reports])
-        return math.log(k) - np.logaddexp(reports * rho, math.log(k - 1)) - scale, shared + scale
-    fake, shared, q = *np.zeros((2, len(reports))), noise.q(k)
-    for n in reports[1:]:
-        ones = np.arange(n + 1)
-        own, other = of_bit(noise, k, ones, n) - ones * math.log(q) - (n - ones) * math.log(1 - q)
-        fake[n] = -other[n] - other[0] - (k - 2) * other.max()
-        shared[n] = own.min() + (k - 1) * other.min()
-    return fake, shared
-
-
-def _evenly(n: int, rho: float, p1: float, q1: float, k: int) -> float:
-    """The log of the least likelihood of a value: s reports of it, the others spread evenly over the other values."""
-    s = np.arange(n + 1)
-    times, more = np.divmod(n - s, k - 1)
+    n, s = reports[:, None], reports  # of n reports, s are of the value, or have its bit set
+    least = partial(np.min, axis=1, where=s <= n, initial=np.inf)
+    if m.recipe.unary:
+        own, other = of_bit(noise, k, s, n) - s * math.log(q) - (n - s) * math.log(1 - q)
+        return (k - 2) * least(-other) - other[:, 0] - np.diag(other), least(own) + (k - 1) * least(other)
+    rho, scale = math.log(p2 / q2), reports * math.log(k * q2)
+    times, more = np.divmod(n - s, k - 1)  # the others are spread evenly over the other values
     others = np.logaddexp(log(more) + (times + 1) * rho, log(k - 1 - more) + times * rho)
-    return float(np.logaddexp(np.log(q1) + np.logaddexp(others, s * rho), np.log(p1 - q1) + s * rho).min())
+    shared = least(np.logaddexp(np.log(q1) + np.logaddexp(others, s * rho), np.log(p1 - q1) + s * rho))
+    return math.log(k) - np.logaddexp(reports * rho, math.log(k - 1)) - scale, shared + scale

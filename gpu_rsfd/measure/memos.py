@@ -44,11 +44,6 @@ class Sender(NamedTuple):
         return self.recipe.noise
 
     @property
-    def permutes(self) -> bool:
-        """Whether a fake is what a permutation of the values makes of the value held."""
-        return self.fakes == "memo" and self.recipe.prior is None and self.recipe.unsampled is Unsampled.FAKE
-
-    @property
     def rows(self) -> tuple[str, int]:
         """What the rows of MEMO depend on."""
         return ("held" if self.fakes in ("memo", "independent") else self.fakes), self.noise.cells
@@ -100,7 +95,7 @@ class Attribute:
                 if sender.noise.memo.unary:
                     unary.append((sender, encoded))
                 else:
-                    yield r, sender, mine, slice(0, self.k), self._value(sender, encoded, mine, words)
+                    yield r, sender, mine, slice(0, self.k), self._value(sender, encoded, words)
             for start in range(0, self.k if unary else 0, step):
                 some = range(start, min(start + step, self.k))
                 columns = range(self.offset + some.start, self.offset + some.stop)
@@ -110,22 +105,20 @@ class Attribute:
 
     def _encoded(self, sender: Sender, own: Codes, mine: Flags) -> Codes:
         """The value or cell that each user encodes; -1 for none."""
-        recipe, size = sender.recipe, sender.noise.cells or self.k
-        if not recipe.unsampled.hides:
+        others, prior = sender.recipe.unsampled, sender.recipe.prior
+        fake: Any = -1
+        if not others.hides:
             return own
-        if recipe.unsampled is Unsampled.ZERO:
-            return np.where(mine, own, -1)
-        if sender.permutes:
-            return np.where(mine, own, self.permuted[np.arange(len(own)), own])
-        return np.where(mine, own, fake_values(self.held[sender.rows].word, size, recipe.prior))
+        if others is Unsampled.FAKE and sender.fakes == "memo" and prior is None:
+            fake = self.permuted[np.arange(len(own)), own]
+        elif others is Unsampled.FAKE:
+            fake = fake_values(self.held[sender.rows].word, self.k, prior)
+        return np.where(mine, own, fake)
 
-    def _value(self, sender: Sender, encoded: Codes, mine: Flags, words: Words) -> Any:
+    def _value(self, sender: Sender, encoded: Codes, words: Words) -> Any:
         noise, word = sender.noise, self.held[sender.rows].word
         size = noise.cells or self.k
-        kept = keep_draw(word) < np.uint64(noise.memo.threshold)
-        if sender.recipe.unsampled.hides and not sender.permutes:
-            kept |= ~mine  # whose fake is the uniform value, or that of the prior
-        memo = np.where(kept, encoded, scale(word, size))
+        memo = np.where(keep_draw(word) < np.uint64(noise.memo.threshold), encoded, scale(word, size))
         return np.where(keep_draw(words) < np.uint64(noise.second.threshold), memo, scale(words, size))
 
     def _bits(self, sender: Sender, encoded: Codes, values: range, now: Uniforms) -> Flags:

@@ -70,7 +70,7 @@ class Rounds(Measurement):
         default="fixed", known=SAMPLING, type_text="{'fixed', 'fresh'}, optional")  # fmt: skip
     attack: bool = option_field(
         "", "Simulate the attacker who knows the marginals, all reports so far and when values change.", "",
-        default=False, default_text="", kind=bool, read=lambda on: on, type_text="bool, optional")  # fmt: skip
+        default=False, default_text="", kind=bool, check=bool, read=bool, type_text="bool, optional")  # fmt: skip
     keep: str = option_field(
         "NAME", "What the results file stores: counts of each round, too, or only the errors (mse).", "counts",
         default="mse", known=("counts", "mse"), panel=OUTPUT, type_text="{'counts', 'mse'}, optional")  # fmt: skip
@@ -136,8 +136,7 @@ class Rounds(Measurement):
         return {"reporters": ("round", "attribute"), **{name: (*each, *dims) for name, dims in arrays.items()}}
 
     def coords(self) -> Mapping[str, Sequence[Any]]:
-        own = {"postprocess": STORED, "statistic": STATISTICS, "fakes": self.fakes}
-        return {"round": range(1, self.rounds + 1), **own}
+        return {"round": range(1, self.rounds + 1), "postprocess": STORED, "statistic": STATISTICS, "fakes": self.fakes}
 
     def layout(self, header: Header) -> Layout:
         found = super().layout(header)
@@ -151,22 +150,18 @@ class Rounds(Measurement):
 
     def measure(self, view: View) -> Mapping[str, Any]:
         data = view.data = self._evolving(view.data)  # the first users alone, in a dry run
-        drawn, ways = self.spec.sampler == "marginals", range(len(self.fakes))
-        counts, reporters, made = self._drawn(view, data) if drawn else self._simulated(view, data)
-
-        def errors(truth: Any, counts: Any, reporters: Any) -> Any:
-            return np.stack([errors_of(view.plan, truth, counts[:, :, :, f], reporters) for f in ways], axis=3)
-
+        drawn, ways = self.spec.sampler == "marginals", len(self.fakes)
         truth = data.counts_of_rounds[: self.rounds] / data.n
-        each = [errors(truth[r], counts[..., r, :], reporters[..., r, :]) for r in range(self.rounds)]
+        counts, reporters, made = self._drawn(view, data) if drawn else self._simulated(view, truth)
+        m = reporters[:, :, :, None]  # however fakes are made
+        each = [errors_of(view.plan, truth[r], counts[..., r, :], m[..., r, :]) for r in range(self.rounds)]
         made |= {"counts": counts, "mse": np.stack(each, axis=4)}
-        made["mse_mean"] = errors(truth.mean(axis=0), counts.mean(axis=4), reporters.mean(axis=3))
-        if drawn:  # rounds are independent of each other: not in truth
-            made["mse_mean"][:] = np.nan
-        ledgers = np.array([self._ledger(view, *cell) for cell in np.ndindex(*counts.shape[:2], len(ways))])
-        ledgers = ledgers.reshape(*counts.shape[:2], 1, len(ways), *ledgers.shape[1:]).repeat(counts.shape[2], axis=2)
+        mean = errors_of(view.plan, truth.mean(axis=0), counts.mean(axis=4), m.mean(axis=4))
+        made["mse_mean"] = np.where(drawn, np.nan, mean)  # drawn rounds are independent of each other: not in truth
+        ledgers = np.array([self._ledger(view, *cell) for cell in np.ndindex(*counts.shape[:2], ways)])
+        ledgers = ledgers.reshape(*counts.shape[:2], 1, ways, *ledgers.shape[1:]).repeat(counts.shape[2], axis=2)
         made |= {name: ledgers[..., i, :, :] for i, name in enumerate(LEDGER)}
-        if len(ways) == 1:
+        if ways == 1:
             made = {name: array[:, :, :, 0] for name, array in made.items()}
         made["reporters"] = reporters
         return {name: made[name] for name in self.recorded()}
@@ -192,21 +187,18 @@ class Rounds(Measurement):
         counts, reporters = (np.stack(arrays, axis=3) for arrays in zip(*each, strict=True))
         return np.repeat(counts[:, :, :, None], len(self.fakes), axis=3), reporters, {}
 
-    def _simulated(self, view: View, data: EvolvingDataset) -> tuple[Any, Any, dict[str, Any]]:
+    def _simulated(self, view: View, truth: Any) -> tuple[Any, Any, dict[str, Any]]:
         """The same from every user's reports, and the shares of right guesses."""
-        plan, known = view.plan, [data.frequencies_at(r) for r in range(self.rounds)]
-        sampled, *tables, hits = view.sums(partial(_counted, self.sampling, self.faking, self.attack, known))
-        shape = len(view.repetitions), len(self.faking), self.rounds
-        flat = [np.moveaxis(table, 0, 1).reshape(table.shape[1], -1, table.shape[-1]) for table in tables]
-        counts = plan.expand(flat).reshape(len(plan.looks), len(plan.epsilons), *shape, plan.values)
-        shares = hits.reshape(shape[0], *counts.shape[:2], -1, self.rounds, 3) / (data.n * np.array([1, data.d, 1]))
-        shares = np.moveaxis(shares, 0, 2)
+        plan, n = view.plan, view.data.n
+        sampled, *tables, hits = view.sums(partial(_counted, self.sampling, self.faking, self.attack, truth))
+        counts = plan.expand([np.moveaxis(table, 0, 1) for table in tables])
+        shares = np.moveaxis(hits, 0, 2) / (n * np.array([1, plan.d, 1]))
         shares[~np.array(plan.samples), ..., 0] = np.nan
         guesses = {name: shares[..., i] for i, name in enumerate(HITS if self.attack else ())}
-        return counts, plan.reporters(data.n, sampled), guesses
+        return counts, plan.reporters(n, sampled), guesses
 
 
-def _counted(sampling: str, fakes: Sequence[str], attack: bool, known: list[Any], chunk: Chunk) -> Any:
+def _counted(sampling: str, fakes: Sequence[str], attack: bool, known: Any, chunk: Chunk) -> Any:
     """Who sampled what, [round, attribute]; each attribute's counts, [recipe, fakes, round, value]; right guesses."""
     rounds, tables, sampled = len(known), [], np.zeros((len(known), chunk.plan.d), np.int64)
     for a in chunk.plan.attributes:
@@ -227,27 +219,25 @@ def _counted(sampling: str, fakes: Sequence[str], attack: bool, known: list[Any]
     return sampled, *tables, _attacked(fakes if attack else (), known, chunk)
 
 
-def _attacked(fakes: Sequence[str], known: list[Any], chunk: Chunk) -> Any:
-    """Right guesses of the sampled attribute, of values and of the safest one, [cell and fakes, round, guess]."""
+def _attacked(fakes: Sequence[str], known: Any, chunk: Chunk) -> Any:
+    """Right guesses: the sampled attribute, values, the safest one; [protocol, epsilon, fakes, round, what]."""
     plan, rounds = chunk.plan, len(known)
-    cells = [(cell, one) for row in plan.cells for cell in row for one in fakes]
-    hits = np.zeros((len(cells), rounds, 3), np.int64)
+    hits = np.zeros((*plan.asked.shape, len(fakes), rounds, 3), np.int64)
     step = max(LANES, SEEN_BYTES // (rounds * plan.values) // LANES * LANES)
-    for start in range(chunk.start, chunk.stop, step) if cells else ():
+    for start in range(chunk.start, chunk.stop, step) if fakes else ():
         users = chunk.part(start, min(start + step, chunk.stop))
         codes = [np.stack([users.codes(j, r) for r in range(rounds)]) for j in range(plan.d)]
         began = [[(held[: r + 1] == held[r]).argmax(axis=0) for r in range(rounds)] for held in codes]
-        for found, (cell, one) in zip(hits, cells, strict=True):
-            each = [
-                Attribute(users, "fixed", a, [Sender.of(a.recipes[i], one)])
-                for a, i in zip(plan.attributes, cell, strict=True)
-            ]
+        for p, e, way in np.ndindex(hits.shape[:3]):
+            senders = [Sender.of(plan.recipe(p, e, j), fakes[way]) for j in range(plan.d)]
+            each = [Attribute(users, "fixed", a, [s]) for a, s in zip(plan.attributes, senders, strict=True)]
             seen = [Seen(*a.senders[0], a.k, users.stop - start, rounds, *a.cells.values()) for a in each]
             for reports in zip(*(a.reports(rounds, a.k) for a in each), strict=True):
                 r = reports[0][0]
                 f = [known[r][a.columns] for a in plan.attributes]
                 looks = [seen[j].add(f[j], began[j][r], sent) for j, (*_, sent) in enumerate(reports)]
-                found[r] += right(looks, f, seen[0].recipe.unsampled, users.sampled, [held[r] for held in codes])
+                truth = users.sampled, [held[r] for held in codes]
+                hits[p, e, way, r] += right(looks, f, senders[0].recipe.unsampled, *truth)
     return hits
 
 

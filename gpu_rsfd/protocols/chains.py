@@ -75,14 +75,13 @@ def built(rule: NoiseRule, e: float, e1: float, k: int, memo: bool | None) -> tu
     if not chain.informative or memo:
         return chain, float(loss(chain, k)) if chain.informative else 0.0, bits
     # one report as a noise of its own, of the value, its bits or its cell, rounded towards privacy
-    everything: Any = Keep(KEEP_ONE) if isinstance(chain.memo, Keep) else Bits(ONE, 0)
+    everything: Any = Bits(ONE, 0)
     one: Any = Bits(math.floor(ONE * chain.p(k)), math.ceil(ONE * chain.q(k)))
-    if isinstance(chain.memo, Keep):
-        one = Keep(chain.memo.threshold * chain.second.integers[0] // KEEP_ONE)
-    afresh = Chain(everything, one, chain.cells)
     if memo is None and chain.cells:
-        cell = Bits(math.floor(ONE * chain.p(k)), math.ceil(ONE / chain.cells))
-        return cell, math.log(cell.tp / (ONE - cell.tp) * (chain.cells - 1)), bits
+        return one, math.log(one.tp / (ONE - one.tp) * (chain.cells - 1)), bits
+    if isinstance(chain.memo, Keep):
+        everything, one = Keep(KEEP_ONE), Keep(chain.memo.threshold * chain.second.integers[0] // KEEP_ONE)
+    afresh = Chain(everything, one, chain.cells)
     return one if memo is None else afresh, float(loss(afresh, k)), bits
 
 

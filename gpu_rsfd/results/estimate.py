@@ -23,21 +23,21 @@ Contexts: TypeAlias = Callable[[int, int, int], Context]  # of a protocol, epsil
 
 
 def estimates(plan: Plan, counts: Counts, reporters: Counts) -> Floats:
-    """Unbiased estimates, [protocol, epsilon, repetition, value].  NaN where nobody reported an attribute (Smp)."""
-    if counts.ndim != 4:  # of rounds, whose estimates are not kept
-        raise InputError("the counts of several rounds give no estimates; result['mse'] has the errors of each round")
+    """Unbiased estimates, [protocol, epsilon, repetition, …, value].  NaN where nobody reported an attribute (Smp)."""
     out = np.full(counts.shape, np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         for p, row in enumerate(plan.cells):
             for e, cell in enumerate(row):
                 m = np.where(reporters[p, e] > 0, reporters[p, e], np.nan)
                 for a, recipe in zip(plan.attributes, cell, strict=False):  # no recipes: the cell is not asked for
-                    out[p, e, :, a.columns] = a.estimate(recipe, counts[p, e, :, a.columns], m[:, a.index, None])
+                    out[p, e, ..., a.columns] = a.estimate(recipe, counts[p, e, ..., a.columns], m[..., a.index, None])
     return out
 
 
 def processed(plan: Plan, n: int, counts: Counts, reporters: Counts, how: PostprocessLike) -> Floats:
     """Estimates after a post-processing, [protocol, epsilon, repetition, value]."""
+    if counts.ndim != 4:  # of rounds, whose estimates are not kept
+        raise InputError("the counts of several rounds give no estimates; result['mse'] has the errors of each round")
     raw = estimates(plan, counts, reporters)
     return postprocess(how, raw, plan.domain, lambda p, e, j: Context.of(plan, n, p, e, j))
 
@@ -62,7 +62,7 @@ def errors(
 
 
 def errors_of(plan: Plan, frequencies: Floats, counts: Counts, reporters: Counts) -> Floats:
-    """MSE_avg after each post-processing that a file keeps, [protocol, epsilon, repetition, postprocess]."""
+    """MSE_avg after each post-processing that a file keeps, [protocol, epsilon, repetition, …, postprocess]."""
     raw = estimates(plan, counts, reporters)
     each = [average(MSE, frequencies, postprocess(name, raw, plan.domain), plan.domain) for name in STORED]
     return np.stack(each, axis=-1)

@@ -55,10 +55,10 @@ def engine_for(
     """What does the work: this machine, or a Dask cluster."""
     noises = noises_of(attribute for plan in run.plans for attribute in plan.attributes)
     what, asked = run.measurement, getattr(backend, "name", backend)
+    asked = "cupy" if asked == "auto" and devices is not None else asked
     if what.backends and asked not in ("auto", *what.backends):
-        raise InputError(
-            f"backend={asked} can't be used in {what.command}; available: auto, {', '.join(what.backends)}"
-        )
+        known = ", ".join(what.backends)
+        raise InputError(f"backend={asked} can't be used in {what.command}; available: auto, {known}")
     if cluster is None:
         engine = Local(backend, workers, devices, run.spec.sampler, noises)
         engine.say = say

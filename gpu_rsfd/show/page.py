@@ -29,7 +29,7 @@ from gpu_rsfd.show import charts, rows, statistics
 from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.plots import AXES, check_target, exact_losses, loss_notes, sizes_of, varying_in
 from gpu_rsfd.show.rows import Cells, How, is_error, part_of, run_of, shown, source_of
-from gpu_rsfd.show.tables import values_of, without_number
+from gpu_rsfd.show.tables import sent_by, values_of, without_number
 from gpu_rsfd.theory.decision import recommended
 from gpu_rsfd.theory.words import Decision, Forecast, people, points
 from gpu_rsfd.version import __version__
@@ -247,7 +247,7 @@ def decision_of(results: Results, name: str) -> dict[str, Any] | None:
 
 def _forecast(column: Forecast) -> dict[str, Any]:
     margin, asked = points(column.margin), people(column.survey)
-    numbers = [f"{column.values:,}", column.noise, margin, points(column.rmse), asked.removesuffix(" people")]
+    numbers = [f"{column.values:,}", sent_by(column.noise), margin, points(column.rmse), asked.removesuffix(" people")]
     numbers += [f"{column.hidden:,} of {column.held:,}", "" if column.useful else "better left out"]
     about = {"name": column.name, "useful": column.useful, "margin": _short(100 * column.margin)}
     return {**about, "said": f"± {margin}", "asked": asked, "numbers": numbers}

@@ -29,6 +29,7 @@ LEGENDS = ("below", "right", "none")
 # both sides of the marker have room for a dash, a gap and a dot
 LEGEND: dict[str, Any] = {"frameon": False, "handlelength": 4.4, "columnspacing": 1.2, "labelspacing": 0.3}
 LABELS = 0.8  # inches of a panel that its labels take
+LABEL, LABEL_LETTER, LABEL_LETTERS = 0.13, 0.066, 20  # of a value: inches when turned, of a letter; longer ones are cut
 NARROWEST_PANEL = 2.2  # of a figure whose size is the user's
 NARROWEST = 0.3  # between the middles of two tick labels that don't collide
 PLAIN_POWERS = range(3)  # of ten: 1, 10 and 100 are written as they are
@@ -200,6 +201,20 @@ class Page:
             if below >= len(self.axes) or x[i % len(x)] != x[below % len(x)]:
                 axis.set_xlabel(x[i % len(x)])
 
+    def name_values(self, axis: Any, labels: Sequence[str] | None, k: int) -> str:
+        """Labels under the values, or under every so manyth; what the axis must say about them."""
+        width = inches(axis)[0]
+        step = next(s * 10**e for e in range(6) for s in (1, 2, 5) if s * 10**e * width >= LABEL * k)
+        shown = range(0, k, step)
+        texts, families = lettered([str(v) if labels is None else labels[v] for v in shown], LABEL_LETTERS)
+        turned: dict[str, Any] = {}
+        if max(map(len, texts)) * len(texts) * LABEL_LETTER > width:
+            turned = {"rotation": 90} if len(texts) * 2 * LABEL > width else {"rotation": 45, "ha": "right"}
+        axis.set_xticks(list(shown), texts, fontsize=7, fontfamily=families, **turned)
+        if labels is None:
+            return f" (number of the value, 0 … {k - 1})"
+        return "" if step == 1 else f" ({k} values, every {step}{'nd' if step == 2 else 'th'} named)"
+
 
 def inches(axis: Any) -> tuple[float, float]:
     """Width and height of a panel, about."""
@@ -222,8 +237,8 @@ def epsilon_ticks(axis: Any, epsilons: Sequence[float]) -> None:
 
 
 def size_ticks(axis: Any, sizes: Sequence[int]) -> None:
-    """A tick for each size on a logarithmic axis."""
-    _ticks(axis, sizes, str, math.log)
+    """A tick for each size on a logarithmic axis; round ones of four digits or more as 2·10⁴."""
+    _ticks(axis, sizes, lambda size: str(size) if size < 1000 or size % 100 else _number(size), math.log)
 
 
 def _ticks(axis: Any, places: Sequence[Any], name: Callable[[Any], str], scale: Callable[[Any], float]) -> None:
@@ -239,7 +254,7 @@ def _ticks(axis: Any, places: Sequence[Any], name: Callable[[Any], str], scale: 
     axis.set_xticks([], minor=True)
 
 
-def log_ticks(axis: Any, values: Any, side: str = "y") -> bool:
+def log_ticks(axis: Any, values: Any) -> bool:
     """A logarithmic axis around the positive values, its ticks plain text; False if there is no such value."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
@@ -249,12 +264,11 @@ def log_ticks(axis: Any, values: Any, side: str = "y") -> bool:
     low, high = math.log10(positive.min()), math.log10(positive.max())
     margin = max(0.05 * (high - low), 0.03)
     low, high = max(low - margin, -300.0), min(high + margin, 300.0)
-    axis.set(**{f"{side}scale": "log", f"{side}lim": (10.0**low, 10.0**high)})
+    axis.set(yscale="log", ylim=(10.0**low, 10.0**high))
     named = (1, 2, 5) if math.floor(high) <= math.ceil(low) else (1,)  # one power of ten is not enough
-    ticks = getattr(axis, f"{side}axis")
-    ticks.set_major_locator(MaxNLocator(4) if high - low < 0.5 else LogLocator(subs=named))
-    ticks.set_major_formatter(FuncFormatter(lambda value, _: _number(value)))
-    ticks.set_minor_formatter(NullFormatter())
+    axis.yaxis.set_major_locator(MaxNLocator(4) if high - low < 0.5 else LogLocator(subs=named))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _number(value)))
+    axis.yaxis.set_minor_formatter(NullFormatter())
     return True
 
 

@@ -18,7 +18,7 @@ from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.panels import Page, epsilon_ticks
 from gpu_rsfd.show.statistics import TIE
-from gpu_rsfd.show.tables import PLAIN, finite, plain_table, screen
+from gpu_rsfd.show.tables import PLAIN, finite, plain_table, screen, sent_by
 from gpu_rsfd.theory import expected as theory
 from gpu_rsfd.theory.decision import Planned, Question
 from gpu_rsfd.theory.needs import PlanRow
@@ -139,13 +139,11 @@ def _column_table(decision: Decision, labels: Mapping[str, str]) -> Table:
     for name in ("unseen", "best", ""):
         table.add_column(f" {name}", justify="left", no_wrap=True)
     for column in decision.columns[:MOST_COLUMNS]:
-        cells = [f"{column.values:,}", column.noise.upper().replace("-R", "-r").replace("-Z", "-z")]
-        cells.append(points(column.margin))
+        cells = [f"{column.values:,}", sent_by(column.noise), points(column.margin)]
         cells += ["–" if column.target is None else points(column.target)] * targets
         cells += [points(column.rmse), people(column.survey).removesuffix(" people")]
-        cells.append(f"{column.hidden:,} of {column.held:,}")
-        cells.append("" if column.best == decision.protocol else labels[column.best])
-        cells.append("" if column.useful else "better left out")
+        best = "" if column.best == decision.protocol else labels[column.best]
+        cells += [f"{column.hidden:,} of {column.held:,}", best, "" if column.useful else "better left out"]
         style = None if column.useful else "dim"
         table.add_row(cut(column.name), *(f" {cell}" for cell in cells), style=style)
     if len(decision.columns) > MOST_COLUMNS:

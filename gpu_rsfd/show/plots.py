@@ -27,8 +27,7 @@ from gpu_rsfd.show.rows import Cells, Curve, How, Hows
 from gpu_rsfd.show.tables import values_of
 
 MANY_VALUES = 30  # more than these need a panel as wide as the page
-MOST_LABELS, MOST_LABELS_WIDE = 20, 60  # of values, under a panel; more can't be read
-LABEL_LETTERS, TITLE_LETTERS = 20, 40  # longer ones are cut
+TITLE_LETTERS = 40  # longer ones are cut
 RESULTS = (".h5", ".hdf5", ".hdf", ".he5", ".nc", ".nc4")  # how a results file's name may end
 PAGES = (".html",)
 MOST_BESIDE = 4  # panels of a data set in a line
@@ -143,8 +142,6 @@ def figure_of(results: Results, how: Hows, x: Any = "auto", paper: Paper = A_PAG
         places = sorted({place for curve in panel.curves.values() for place in curve["x"]})
         if panel.axis == "ε":
             page.fit(epsilon_ticks, axis, places)
-        elif panel.axis == AXES["n"]:
-            log_ticks(axis, places, "x")
         elif panel.axis in AXES.values():
             axis.set_xscale("log")
             page.fit(size_ticks, axis, places)
@@ -228,6 +225,7 @@ def _panels(results: Results, how: Hows, x: str) -> list[Panel]:
         known["published"] = cells.published if axis == "epsilon" else None
         losses = dict(zip(WHOSE, exact_losses(result), strict=True)) if axis in WHOSE else {}
         column = cells.column.short or (cells.column.label if len(result.columns) > 1 else "")
+        column = column.replace("_avg", "$_{avg}$")
         for (p, curve), (e, epsilon) in itertools.product(enumerate(cells.curves), enumerate(cells.epsilons)):
             if x == "auto" and axis == cells.column.x != "epsilon" and e != len(cells.epsilons) // 2:
                 continue
@@ -400,28 +398,13 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
         axis.stairs(truth, edges, color="black", linewidth=1.0, zorder=3, label="truth")
         (title, words), families = lettered([name, attribute], TITLE_LETTERS)
         page.name(axis, f"{title}, ε = {show_epsilon(result.epsilons[e])}", families)
-        note = _name_values(axis, result.labels[a.index] if result.labels else None, a.k, wide)
+        note = page.name_values(axis, result.labels[a.index] if result.labels else None, a.k)
         axis.set_xlabel(f"{words}{note}", fontfamily=families)
         axis.set_xlim(-0.5 - 0.02 * a.k, a.k - 0.5 + 0.02 * a.k)
         what = "frequency" + ("" if how.postprocess == "none" else f" ({name_of(how.postprocess)})")
         page.fit(fit_text, axis.yaxis.label, what, axis, 1)
         axis.tick_params(axis="y", labelsize="small")
     return page.figure
-
-
-def _name_values(axis: Any, labels: Sequence[str] | None, k: int, wide: bool) -> str:
-    """Labels under the values, or under every so manyth; what the axis must say about them."""
-    most = MOST_LABELS_WIDE if wide else MOST_LABELS
-    step = next(s * 10**e for e in range(6) for s in (1, 2, 5) if s * 10**e * most >= k)
-    shown = range(0, k, step)
-    texts, families = lettered([str(v) if labels is None else labels[v] for v in shown], LABEL_LETTERS)
-    turned: dict[str, Any] = {}
-    if max(map(len, texts)) * len(texts) > (120 if wide else 40):  # letters in a line
-        turned = {"rotation": 90} if len(texts) > most / 2 else {"rotation": 45, "ha": "right"}
-    axis.set_xticks(list(shown), texts, fontsize=7, fontfamily=families, **turned)
-    if labels is None:
-        return f" (number of the value, 0 … {k - 1})"
-    return "" if step == 1 else f" ({k} values, every {step}{'nd' if step == 2 else 'th'} named)"
 
 
 def outdated(figure: Path, file: Path) -> bool:

@@ -54,7 +54,7 @@ SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {  # of LaTeX
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    "–": "--",
+    **{"–": "--", "|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}"},
 }
 
 
@@ -278,6 +278,11 @@ def plain_table(first: str, columns: Iterable[str]) -> Table:
     for column in columns:
         table.add_column(f" {column}", justify="right", no_wrap=True)
     return table
+
+
+def sent_by(noise: str) -> str:
+    """What randomises a column, spelled as in labels of protocols: GRR, OUE-z."""
+    return noise.upper().replace("-R", "-r").replace("-Z", "-z")
 
 
 # ----------------------------------------------------------------------------------------------------- LaTeX and HTML

@@ -216,7 +216,7 @@ def said(candidates: Candidates, decision: Decision, alone: Sequence[float]) -> 
     `alone`: the margins of the columns that are not left out, if the others are not collected at all.
     """
     chosen, rounds = candidates.choice, decision.rounds
-    over = () if rounds is None else _over_rounds(candidates, decision.guarantee, rounds)
+    over = () if rounds is None else _over_rounds(candidates, decision, rounds)
     if chosen is None:
         return replace(decision, sentences=(*_useless(candidates, decision), *over))
     sentences = *(each(candidates, decision) for each in (_which, _accurate, _risky, _robust)), *over
@@ -329,7 +329,7 @@ def _risky(candidates: Candidates, decision: Decision) -> str:
     return f"{who} {gain}; {report[0].lower()}{report[1:]} {odds}.{raised}"
 
 
-def _over_rounds(candidates: Candidates, guarantee: str, found: OverRounds) -> tuple[str, ...]:
+def _over_rounds(candidates: Candidates, decision: Decision, found: OverRounds) -> tuple[str, ...]:
     """What users have spent after all rounds, and what an attacker then guesses."""
     (p, e), plan = candidates.cell, candidates.plan
     hides, most = plan.mechanism(p, e, 0).recipe.unsampled.hides, [max(truth.all) for truth in candidates.truths]
@@ -338,8 +338,7 @@ def _over_rounds(candidates: Candidates, guarantee: str, found: OverRounds) -> t
     spent += f"{'at most ' * hides}{mean:.2f} on average{f', nine in ten at most {nine:.2f},' * (nine > mean)} after "
     spent += counted(found.rounds, "round")
     spent += f", before each of which a value is drawn anew with probability {found.change:g}" * (found.change > 0)
-    row = candidates.row(*candidates.cell)
-    if guarantee != "user" and row.loss_one < row.loss_all * (1 - 1e-3):
+    if decision.guarantee != "user" and decision.loss_one < decision.loss_all * (1 - 1e-3):
         spent += " (of one column, if the others are known)"
     spent += "; every further value that a user holds is paid for again, and reports show when it changes."
     if not found.users:

@@ -7,6 +7,7 @@ from literal_rounds import collected
 import gpu_rsfd
 from gpu_rsfd.measure import Rounds
 from gpu_rsfd.measure.memos import FAKING, SAMPLING
+from gpu_rsfd.measure.reports import MOST_USERS, chunk_size
 from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.tape import ASSIGNMENTS, FAKES, MEMO, VALUE, Tape
 
@@ -87,15 +88,16 @@ def test_without_memo_and_without_second_step(protocol):
 
 def test_chunks_processes_and_company_change_nothing():
     rng = np.random.default_rng(3)
-    domain, users = (4, 40, 3), 5000
-    data = gpu_rsfd.EvolvingDataset(np.stack([rng.integers(k, size=(users, 4)) for k in domain], axis=1), domain)
+    domain, users = (240, 3), MOST_USERS
+    data = gpu_rsfd.EvolvingDataset(np.stack([rng.integers(k, size=(users, 2)) for k in domain], axis=1), domain)
     names = ["rsfd-l-grr", "rsfd-l-osue-z", "smp-l-sue", "spl-ololoha"]
     both = made(names, data, range(2), epsilons=[0.5, 2.0], workers=2)
     for p, name in enumerate(names):
         for e, r in ((0, 1), (1, 0)):
             alone = made([name], data, range(r, r + 1), epsilons=[(0.5, 2.0)[e]])
+            assert chunk_size(both.plan, users) < chunk_size(alone.plan, users) == users
             assert np.array_equal(alone.counts[0, 0, 0], both.counts[p, e, r]), name
-    short = gpu_rsfd.EvolvingDataset(np.stack([data.column(j, 0, users)[:, None] for j in range(3)], axis=1), domain)
+    short = gpu_rsfd.EvolvingDataset(np.stack([data.column(j, 0, users)[:, None] for j in range(2)], axis=1), domain)
     assert np.array_equal(made(names, short, range(2), epsilons=[0.5, 2.0]).counts[..., 0, :], both.counts[..., 0, :])
 
 

@@ -134,6 +134,7 @@ def test_the_decision_table(tmp_path):
     (["attack", "--output", "bad.json"], "can't be replaced"),
     (["attack", "--workers", "0"], "workers=0"),
     (["attack", "--protocol", "rsrfd-grr", "--prior", "short.json", "--output", "short.json"], "this command reads"),
+    (["attack", "--workers", "2", "--device", "0"], "workers=2 are for native and numpy, devices=[0] for cupy"),
     (["plot", "--tradeoff"], "Missing argument"),
     (["plot", "x.h5", "--tradeoff", "--attribute", "a"], "--tradeoff and --attribute exclude each other"),
     (["plot", "x.h5", "--tradeoff", "--x", "users"], "--tradeoff and --x exclude each other"),

@@ -127,6 +127,8 @@ def test_values_change_as_often_as_asked():
     (["--sampler", "counts"], "sampler='counts' can't be used in rounds; available: users, marginals"),
     (["--sampler", "marginals", "--attack"], "attack=True needs sampler=users"),
     (["--backend", "native"], "backend=native can't be used in rounds; available: auto, numpy"),
+    (["--device", "0"], "backend=cupy can't be used in rounds; available: auto, numpy"),
+    (["--device", "0", "--backend", "numpy"], "devices=[0] cannot be used with backend 'numpy'; available: auto, cupy"),
     (["--fakes", "memo,new"], "unknown fakes 'new'; available: memo, independent, fixed, fresh"),
     (["--fakes", "memo,memo"], "fakes 'memo' is given twice"),
     (["--memo", "off", "--fakes", "fixed"], "fakes=fixed needs --memo on"),
@@ -163,5 +165,9 @@ def test_bad_arrays_are_one_line():
         gpu_rsfd.EvolvingDataset(codes, (3,))
     with pytest.raises(gpu_rsfd.InputError, match=r"an array \[users, attributes, rounds\] is needed"):
         gpu_rsfd.EvolvingDataset(codes[:, :, 0], (3,))
+    with pytest.raises(gpu_rsfd.InputError, match=r"codes is not an array \[users, attributes, rounds\]: "):
+        gpu_rsfd.EvolvingDataset([[[0, 1], [0]]], (3, 3))
+    with pytest.raises(gpu_rsfd.InputError, match="rounds=0 must be a whole number from 1 to 65,536"):
+        gpu_rsfd.EvolvingDataset(codes[:, :, :0], (3,))
     with pytest.raises(gpu_rsfd.InputError, match="masked"):
         gpu_rsfd.EvolvingDataset(np.ma.masked_equal(codes, 5), (3,))

@@ -337,7 +337,7 @@ def test_the_page_opens_with_the_decision_for_ones_own_data(visit, results):
     assert page.locator(".decided dt").all_inner_texts() == [entry["title"] for entry in decision["entries"]]
     assert page.locator(".decided dd").all_inner_texts() == [entry["text"] for entry in decision["entries"]]
     assert page.locator("main > section").first.get_attribute("id") == "decision"
-    assert page.locator("#columns tbody tr").all_inner_texts()[1].split("\t")[:3] == ["town", "4", "grr"]
+    assert page.locator("#columns tbody tr").all_inner_texts()[1].split("\t")[:3] == ["town", "4", "GRR"]
     assert page.locator(".chart").first.get_attribute("id") == "column-chart"
     drawn = page.eval_on_selector_all("#column-chart .mark-text.role-mark text", "all => all.map(t => t.textContent)")
     assert drawn == [column["said"] for column in decision["columns"]]

@@ -50,10 +50,20 @@ def test_every_so_manyth_label_is_said(tmp_path):
     labels = [f"a rather long name, number {v}" for v in range(701)]
     axis = drawn(Results({"a": result_of(701, labels)}).plot(attribute="A1"), tmp_path / "f.png")
     texts = [tick.get_text() for tick in axis.get_xticklabels()]
-    assert axis.get_xlabel() == "A1 (701 values, every 20th named)"
-    assert len(texts) == 36
+    assert axis.get_xlabel() == "A1 (701 values, every 10th named)"
+    assert len(texts) == 71
     assert all(len(text) <= 20 and "…" in text for text in texts)
     assert texts[-1].endswith("er 700")
+
+
+def test_labels_have_room_in_a_narrow_figure():
+    results = Results({"a": result_of(41, [f"country {v}" for v in range(41)])})
+    figure = plots.figure_of(results, How(), "auto", panels.Paper(width=3.3), "A1")
+    figure.draw_without_rendering()
+    (axis,) = figure.axes
+    places = axis.get_xaxis_transform().transform([(place, 0) for place in axis.get_xticks()])[:, 0]
+    assert np.diff(places).min() > axis.get_xticklabels()[0].get_fontsize() / 72 * figure.dpi
+    assert axis.get_xlabel() == "A1 (41 values, every 5th named)"
 
 
 @pytest.mark.parametrize("k", [5, 41, 701])

@@ -107,8 +107,9 @@ def test_latex(show, result, monkeypatch, capsys, file):
             assert cell.startswith(r"\textbf{") == bool(found.best[p, e])
             digits, _ = re.fullmatch(r"(?:\\textbf\{)?([\d.]+)\((\d+)\)\}?", cell).groups()
             assert float(digits) * 10.0**unit == pytest.approx(found.mean[p, e], rel=0.05)
-    assert tables.in_latex(r"a_b & 50% {x} #1 $ ~ ^ \ ") == (
+    assert tables.in_latex(r"a_b & 50% {x} #1 $ ~ ^ \ <|> ") == (
         r"a\_b \& 50\% \{x\} \#1 \$ \textasciitilde{} \textasciicircum{} \textbackslash{} "
+        r"\textless{}\textbar{}\textgreater{} "
     )
     assert [len(row) for row in latex_cells(show("--latex", "--protocol", "smp-adp", "--epsilon", "ln2"))] == [2]
     for given in (["--csv"], ["--per", "value"], ["--compare", "smp-adp,rsfd-grr"]):

@@ -82,7 +82,7 @@ def test_how_often_changes_are_seen_in_the_end():
             equal = 2 * p1 * q1 + (size - 2) * q1**2
             equal = 1 / size + (1 - 1 / size) * equal if chain.cells else equal
         assert 1 - equal / 2 == pytest.approx(said, abs=6e-4)
-        assert f"{said} ({name}" in PAGE
+        assert f"{said} (`{name}`" in PAGE
 
 
 def test_the_memos_noise_stays():
