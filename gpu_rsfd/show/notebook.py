@@ -12,7 +12,7 @@ from gpu_rsfd.errors import InputError
 from gpu_rsfd.options import counted, show_epsilon
 from gpu_rsfd.results.result import Result, Results
 from gpu_rsfd.show.charts import library
-from gpu_rsfd.show.rows import How, Row, as_results, tidy_rows, value_names
+from gpu_rsfd.show.rows import How, Row, as_results, check_how, tidy_rows, value_names
 
 MOST_NAMED = 6  # protocols, epsilons or data sets in a line
 PER = ("cell", "repetition", "attribute", "value")
@@ -45,6 +45,7 @@ def to_dataframe(results: Results | Result, per: str, postprocess: Any, metric: 
     from gpu_rsfd.show import tables
 
     how, several = How.of(postprocess, metric), as_results(results)
+    check_how(several, postprocess=postprocess, metric=metric)
     if per not in PER:
         raise InputError(f"per={per} must be one of {', '.join(PER)}")
     if per in ("cell", "repetition"):
@@ -91,5 +92,6 @@ def to_xarray(results: Results | Result) -> Any:
 def plot(results: Any, postprocess: Any, x: str, attribute: str | None, metric: Any, *paper: Any) -> Any:
     from gpu_rsfd.show import panels, plots
 
-    how, on = How.of(postprocess, metric), panels.Paper.of(*paper)
-    return plots.figure_of(as_results(results), how, x, on, attribute)
+    how, on, several = How.of(postprocess, metric), panels.Paper.of(*paper), as_results(results)
+    check_how(several, postprocess=postprocess, metric=metric, attribute=attribute)
+    return plots.figure_of(several, how, x, on, attribute)

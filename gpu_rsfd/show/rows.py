@@ -174,8 +174,8 @@ def check_how(results: Results, **given: Any) -> None:
     """Refuses options that are for errors of estimates where there are none."""
     columns = {name: is_error(result, name) for result in results.values() for name in result.columns}
     for option, value in given.items():
-        if value is not None and columns and not any(columns.values()):
-            raise InputError(f"--{option} is for the estimates of a sweep; this file has {', '.join(columns)}")
+        if value not in (None, *USUAL) and columns and not any(columns.values()):
+            raise InputError(f"{option} is for the estimates of a sweep; these results have {', '.join(columns)}")
 
 
 def numbers_of(result: Result, name: str, how: How, whole: bool = False, of: Any = None) -> tuple[Any, list[Place]]:
