@@ -155,10 +155,8 @@ def test_options_that_an_attack_does_not_take(tmp_path, capsys, monkeypatch):
         *(("show", "--postprocess", "none"), ("show", "--metric", "mae"), ("show", "--per", "value")),
     ):
         (error,) = refusal(monkeypatch, capsys, tmp_path, [command, "attack.h5", *option])
-        assert (
-            f"{option[0][2:]} is for the estimates of a sweep; these results have sampled_success, value_success"
-            in error
-        )
+        wrong = f"{option[0][2:]} is for the estimates of a sweep; these results have sampled_success, value_success"
+        assert wrong in error
     out = run("show", "attack.h5", "--compare", "rsfd-adp,smp-adp", cwd=tmp_path).stdout  # of what it has
     assert out.count("difference") == 2
     assert run("plot", "attack.h5", "--tradeoff", cwd=tmp_path).stdout == "attack-tradeoff.png written\n"

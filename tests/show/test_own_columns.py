@@ -212,11 +212,9 @@ def test_what_needs_errors_says_so(monkeypatch, capsys, folder):
         (line,) = refusal(monkeypatch, capsys, folder, [command, "mine.h5", *options])
         assert f"{options[0][2:]} is for the estimates of a sweep; these results have support" in line
     result = gpu_rsfd.open_results(folder / "mine.h5")["mine"]
-    for call in (result.plot, result.to_dataframe):
-        with pytest.raises(
-            gpu_rsfd.InputError, match="^metric is for the estimates of a sweep; these results have support"
-        ):
-            call(metric="mae")
+    for form in (result.plot, result.to_dataframe):
+        with pytest.raises(gpu_rsfd.InputError, match=r"^metric is for the estimates of a sweep; these results have"):
+            form(metric="mae")
     pytest.importorskip("vl_convert")
     (line,) = refusal(monkeypatch, capsys, folder, ["page", "mine.h5"])
     assert "a page needs the results of a sweep" in line
