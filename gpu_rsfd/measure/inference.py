@@ -69,7 +69,7 @@ class Inference(Measurement):
     examples = (
         "gpu-rsfd attack --dataset nursery --epsilon 1,2,4",
         "gpu-rsfd attack --dataset adult --protocol rsfd-grr,rsrfd-grr --prior noisy:0.5 --output adult.h5",
-        "gpu-rsfd attack --users 1e5 --domain 10x5 --guarantee attribute --knowledge estimated",
+        "gpu-rsfd attack --users 1e4 --domain 10x5 --guarantee attribute --knowledge estimated",
     )
 
     def measure(self, view: View) -> Mapping[str, Any]:

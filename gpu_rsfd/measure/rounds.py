@@ -93,7 +93,7 @@ class Rounds(Measurement):
     backends = ("numpy",)
     examples = (
         "gpu-rsfd rounds --users 1e4 --domain 10x5 --rounds 24 --change 0.05",
-        "gpu-rsfd rounds nursery --protocol 'rsfd-l-*' --first-report 0.3 --fakes memo,fresh --attack",
+        "gpu-rsfd rounds --users 2e3 --domain 5x3 --protocol rsfd-l-grr --epsilon 2 --fakes memo,fresh --attack",
     )
 
     spec: ClassVar[Spec]  # of the run

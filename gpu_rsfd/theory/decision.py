@@ -139,7 +139,7 @@ def plan(
     >>> [row.protocol for row in found if row.epsilon == 1.0]
     ['rsfd-adp', 'smp-adp']
     >>> found.decisions[0].label, found.decisions[0].epsilon
-    ('Smp[ADP]', 1.0)
+    ('Smp[ADP]', 3.0)
     """
     free = spec is None and "epsilons" not in fields
     fields = fields if rounds is None or spec is not None else {"protocols": LONGITUDINAL, **fields}

@@ -1,6 +1,5 @@
 """A measurement of one's own, in Python and by `gpu-rsfd run`: the file, its extension, parts, processes, refusals."""
 
-import re
 import runpy
 import subprocess
 import sys
@@ -194,22 +193,14 @@ def test_bad_input(words, message, folder, monkeypatch, capsys):
     assert not Path("r.h5").exists()
 
 
-# The page of the documentation
+# The examples of the documentation
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    """What the page's blocks and the files that it includes define, when they are run in a folder of their own."""
-    text = (ROOT / "docs" / "own-measurement.md").read_text("utf-8")
-    space = {"__name__": "page"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("page"))
-        patch.syspath_prepend(ROOT / "examples")
-        for block in re.findall(r"```python\n(.*?)```", text, re.S):
-            exec(block, space)
-        for name in re.findall(r"```{literalinclude} (.*)\n", text):
-            space |= runpy.run_path(str(ROOT / "docs" / name), run_name="__main__")
-    return space
+def page():
+    """What the files that the page includes define."""
+    files = (ROOT / "examples" / name for name in ("square_wave.py", "linking.py"))
+    return {name: value for path in files for name, value in runpy.run_path(str(path)).items()}
 
 
 def test_the_square_wave(page):

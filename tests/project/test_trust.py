@@ -38,6 +38,14 @@ def test_links_of_the_package_page_need_no_repository():
     assert all(link.startswith("https://") for link in LINK.findall(page))
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name)
+def test_formulas_are_whole(path):
+    """Dollars come in pairs outside code, so that none is left as text, and Euler's number stands upright."""
+    text = re.sub(r"```.*?```|`[^`\n]*`|^    .*$", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
+    assert text.count("$") % 2 == 0
+    assert not re.search(r"\$[^$]*(?<![\w{\\])e\^[^$]*\$", text)
+
+
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "benchmarks/README.md", "docs"])
 def test_links_between_files_lead_somewhere(name):
     path = ROOT / name

@@ -1,10 +1,7 @@
 """Protocols of one's own: what is accepted, what is refused and how, and what `check` finds."""
 
-import doctest
 import math
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import command
 import numpy as np
@@ -13,10 +10,8 @@ from rich.console import Console
 
 import gpu_rsfd
 from gpu_rsfd import InputError, contract
-from gpu_rsfd.backends import literal
-from gpu_rsfd.measure import reports as chunks
 from gpu_rsfd.planning import rates_of
-from gpu_rsfd.protocols import Bits, Keep, Mechanism, PrivacySettings, exposure, mechanisms, own, registry
+from gpu_rsfd.protocols import Bits, Keep, Mechanism, PrivacySettings, mechanisms
 from gpu_rsfd.protocols.noise import keep_loss
 from gpu_rsfd.protocols.own import load_protocols
 from gpu_rsfd.results.result import Results
@@ -464,25 +459,6 @@ def test_a_sampler_with_another_distribution_is_found(monkeypatch):
     monkeypatch.setitem(draws.DRAWS, Bits, doubled)
     with pytest.raises(InputError, match=r"is biased: .*\(counts"):
         list(contract._samplers(define()))
-
-
-@pytest.mark.parametrize("module", [own, registry, contract, exposure, literal, chunks], ids=lambda m: m.__name__)
-def test_examples_of_docstrings(module):
-    done = doctest.testmod(module, extraglobs={"gpu_rsfd": gpu_rsfd})
-    assert done.attempted > 0
-    assert done.failed == 0
-
-
-@pytest.mark.slow
-def test_the_docs_page(capsys):
-    """Its blocks are one script."""
-    page = Path(__file__).parents[2] / "docs" / "own-protocol.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
-    assert len(blocks) == 6
-    exec(compile("\n".join(blocks), str(page), "exec"), {"__name__": "page"})
-    said = capsys.readouterr().out
-    assert "['values', 'mine-z']" in said
-    assert "loss: claimed" in said
 
 
 @pytest.mark.parametrize("word", ["channel", "client"])

@@ -1,9 +1,7 @@
 """Reports that others collected: estimates, intervals, and what can't be used."""
 
-import doctest
 import json
 import math
-import re
 from pathlib import Path
 from statistics import NormalDist
 
@@ -212,16 +210,6 @@ def test_rows_and_names():
     assert [(row["attribute"], row["value"]) for row in rows[2:4]] == [("x", "c"), ("y", "v")]
     assert rows[0]["low"] < rows[0]["estimate"] < rows[0]["high"]
     assert sum(row["count"] for row in rows) == DATA.n
-
-
-def test_the_examples_run():
-    assert doctest.testmod(aggregation, extraglobs={"gpu_rsfd": gpu_rsfd}) == (0, 3)  # failed, attempted
-    pytest.importorskip("pandas")
-    page = (Path(__file__).parents[2] / "docs" / "aggregate.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```python\n(.*?)```", page, re.S)
-    known = {"reports": STORED["rsfd-grr"]["reports"]}
-    exec(block, known)
-    assert len(known["found"].low) == sum(DOMAIN)
 
 
 def test_an_attribute_that_nobody_reported():

@@ -3,7 +3,6 @@
 import math
 import re
 from itertools import permutations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -209,19 +208,3 @@ def test_the_docs_list_every_metric_and_postprocessing():
     rows = {name: f"{m.summary}{' Larger is better.' * m.larger_is_better}" for name, m in metrics.items()}
     rows |= {name: first_line(function) for name, function in POSTPROCESS.items()}
     assert [(name, what) for name, what in re.findall(r"^\| `(.+?)` \| (.*) \|$", text, re.M)] == list(rows.items())
-
-
-def test_the_docs_run(result):
-    """Every block of Python on the page of metrics, one after the other."""
-    pytest.importorskip("pandas")
-    text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
-    assert len(blocks) == 4
-    names = {"result": result, "gpu_rsfd": gpu_rsfd}
-    try:
-        for block in blocks:
-            exec(block, names)
-        assert {"top", "threshold"} <= {*METRICS, *POSTPROCESS}
-    finally:
-        METRICS.pop("top", None)
-        POSTPROCESS.pop("threshold", None)

@@ -4,8 +4,6 @@ import csv
 import io
 import json
 import re
-import shlex
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -333,18 +331,3 @@ def test_nothing_private_is_compared(monkeypatch, capsys, tmp_path, kind):
             assert lines[0].get_ydata()[0] == pytest.approx(1 - 10 / 600)
         assert call(monkeypatch, "show", *files, "--min-count", "0") == 0
         assert secret.search(capsys.readouterr().out)
-
-
-@pytest.mark.slow
-def test_the_passage_of_the_page(monkeypatch, capsys, tmp_path):
-    """`Compare runs` of docs/sweeps.md, as it stands."""
-    monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).parents[2] / "docs" / "sweeps.md").read_text("utf-8")
-    passage = page[page.index("## Compare runs") : page.index("## Large sweeps")]
-    for line in re.findall(r"^    gpu-rsfd (.*)", passage, re.M):
-        assert call(monkeypatch, *shlex.split(line)) == 0
-    assert "RS+FD[GRR], guarantee user, mle" in capsys.readouterr().out
-    (block,) = re.findall(r"```python\n(.*?)```", passage, re.S)
-    exec(compile(block, "sweeps.md", "exec"), {})
-    assert (tmp_path / "paper-user.png").exists()
-    assert (tmp_path / "both.pdf").exists()

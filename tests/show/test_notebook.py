@@ -116,12 +116,11 @@ def test_what_is_missing_is_named(monkeypatch, result, library, act):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["paper_figure", "choose_a_protocol"])
-def test_the_example_notebooks_run(name, tmp_path):
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_the_example_notebooks_run(path, tmp_path):
     """As they are, in a kernel of their own; what they print is what they hold."""
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
-    path = ROOT / "examples" / f"{name}.ipynb"
     stored = nbformat.read(path, as_version=4)
     nbformat.validate(stored)
     fresh = nbformat.read(path, as_version=4)
