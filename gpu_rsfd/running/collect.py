@@ -174,7 +174,7 @@ class _Collection:
         have, command = source.have, self.what.measurement.command
         if lines := self._conflicts(source):
             where = f"output={self.output}" if source.path == self.output else str(source.path)
-            what = f"the results of another `gpu-rsfd {command}`; give another --output, or --overwrite to replace it"
+            what = "the results of another run; give another --output, or --overwrite to replace it"
             if lines == lacking(have, self.want.spec):
                 again = command_of(union(have, self.want.spec), command, self.output)
                 hint = f"this extends it:\n  {again}" if again else "ask for that as well"

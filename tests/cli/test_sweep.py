@@ -66,7 +66,7 @@ def test_another_spec_is_refused_and_shown(tmp_path):
     run("sweep", *SMALL, "--quiet", cwd=tmp_path)
     before = (tmp_path / "results.h5").read_bytes()
     refused = run("sweep", *SMALL[:-1], "10", "--epsilon", "1", cwd=tmp_path, code=2)
-    assert "holds the results of another `gpu-rsfd sweep`; give another --output" in refused.stderr
+    assert "holds the results of another run; give another --output" in refused.stderr
     assert "seed: 9 in the file, 10 asked for" in refused.stderr
     assert "epsilon" not in refused.stderr, "one more is no conflict"
     assert (tmp_path / "results.h5").read_bytes() == before
