@@ -58,8 +58,7 @@ def test_columns_missing_and_resume(people):
     assert "nothing to do" in run("sweep", *options, cwd=people).stderr
     (people / "people.csv").write_text(CSV.replace("Lyon", "Nice"))  # another table is another sweep
     assert (
-        "holds the results of another run; give another --output"
-        in run("sweep", *options, cwd=people, code=2).stderr
+        "holds the results of another run; give another --output" in run("sweep", *options, cwd=people, code=2).stderr
     )
 
 
