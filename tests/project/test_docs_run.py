@@ -59,12 +59,6 @@ def api(page):
     page.run()
 
 
-ALL_OF_THEM = """
-from distributed import Client
-Client(scheduler_file="scheduler.json").wait_for_workers(3, 60)
-"""
-
-
 def clusters(page):
     """Its workers are as many as two cores can have, its scheduler is open to this machine alone."""
     pytest.importorskip("distributed")
