@@ -56,7 +56,7 @@ def test_l_grr_spends_what_it_may_and_the_published_one_does_not():
         assert ours.loss == pytest.approx(0.3, abs=1e-6)
         assert math.log(p / q) == pytest.approx(loss, abs=5e-4)
         assert variance(p, q) / variance(ours.p, ours.q) == pytest.approx(ratio, rel=1e-3)
-    assert "the first report loses 0.055, and the variance (at f = 0) is 38 times as large" in docs("protocols.md")
+    assert "that report loses 0.055, and the variance (at $f = 0$) is 38 times as large" in docs("protocols.md")
 
 
 def test_plan_labels_the_loss_of_a_first_report(monkeypatch, capsys):

@@ -77,7 +77,9 @@ def value_of(formula, **names):
     for _ in range(3):  # from the innermost out
         text = re.sub(r"\\frac\{([^{}]*)\}\{([^{}]*)\}", r"((\1) / (\2))", text)
         text = re.sub(r"\\sqrt\{([^{}]*)\}", r"sqrt(\1)", text)
-    text = re.sub(r"\\text\{(\w+)\}", r"\1", text).replace(r"\max\left", "max").replace(r"\right", "")
+    text = (
+        re.sub(r"\\text\{(\w+)\}", r"\1", text).replace(r"\max\left", "max").replace(r"\right", "").replace(r"\,", "")
+    )
     return eval(re.sub(r"(?<=[\w)]) (?=[\w(])", "*", text), {"sqrt": math.sqrt}, names)
 
 
