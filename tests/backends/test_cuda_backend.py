@@ -56,6 +56,7 @@ def test_more_devices_than_repetitions(standin):  # noqa: F811
     assert all(np.array_equal(a, b[:, :2]) for a, b in zip(counts, RIGHT[0], strict=True))
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("memory", [40_000, 30_000])
 def test_batches_fit_the_memory(standin, memory):  # noqa: F811
@@ -66,6 +67,7 @@ def test_batches_fit_the_memory(standin, memory):  # noqa: F811
     assert len(standin._settings.launches) > 20
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("hidden", [950_000, 967_000])
 def test_out_of_memory_halves_the_batch_and_says_so_once(standin, hidden):  # noqa: F811
@@ -105,6 +107,7 @@ def test_source_that_does_not_compile_is_a_clear_error_too(standin, monkeypatch)
         count()
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_launch_limits_are_kept(standin, monkeypatch):  # noqa: F811
     standin._reset(max_threads=cuda.BLOCK)

@@ -128,6 +128,7 @@ def test_a_batch_is_no_larger_than_the_host_unpacks_at_a_time(machine, monkeypat
     assert launches(standin, "assign") == 6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("assignment", ["uniform", "balanced"])
 @pytest.mark.parametrize("law", ["uniform", "zipf:0.7"])
 @pytest.mark.parametrize("n", [2**40 + 77, 2**33])
@@ -229,6 +230,7 @@ def test_a_batch_that_does_not_fit_is_halved_until_it_does(standin, hidden, batc
     assert launches(standin, "draw_codes") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden", [978_000, 985_000, 992_000])
 @pytest.mark.parametrize("kind", ["synthetic", "in memory"])
 def test_too_little_for_a_repetition_halves_the_users(standin, kind, hidden):

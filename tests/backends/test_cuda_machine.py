@@ -182,6 +182,7 @@ def test_a_forked_process_looks_again(standin):
 # Threads
 
 
+@pytest.mark.slow
 def test_two_threads_get_their_own_counts(standin, monkeypatch):
     """Which data set's values are on the device is looked at and then relied upon."""
     data = [gpu_rsfd.SyntheticDataset(900, (5, 3), seed=s) for s in (1, 2)]

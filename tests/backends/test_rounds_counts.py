@@ -86,6 +86,7 @@ def test_without_memo_and_without_second_step(protocol):
     assert not np.array_equal(again.counts[0, 0, 0, 0], again.counts[0, 0, 0, 1])
 
 
+@pytest.mark.slow
 def test_chunks_processes_and_company_change_nothing():
     rng = np.random.default_rng(3)
     domain, users = (240, 3), MOST_USERS

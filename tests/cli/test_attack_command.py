@@ -86,6 +86,7 @@ def test_guarantees_in_a_sweep(tmp_path):
     assert (row["loss_one"], row["loss_all"]) == pytest.approx((loss[0], loss[-1]))
 
 
+@pytest.mark.slow
 def test_spec_files_have_them(tmp_path):
     (tmp_path / "spec.toml").write_text(
         'users = 300\ndomain = "3,4"\nrepetitions = 2\nepsilon = 1\nprotocol = "rsrfd-grr"\n'

@@ -90,6 +90,7 @@ def test_show_and_plot_take_a_part_of_it(whole, tmp_path, monkeypatch, capsys):
     assert "no protocol 'smp-oue' in the results; protocols: smp-grr, rsfd-grr, spl-grr" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["attack", "sweep"])
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), gpu_rsfd.InputError("in the way")])
 def test_a_figure_that_cannot_be_written(tmp_path, monkeypatch, capsys, command, error):

@@ -280,6 +280,7 @@ def test_protocols_from_a_file(own, monkeypatch, capsys):
     assert plan["rows"][1]["attacked_users"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["sweep", *SIZE, "--repetitions", "1", "--no-plot"], ["plan", *SIZE]])
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
 def test_a_spec_file_runs_no_code_of_its_own_accord(own, monkeypatch, capsys, tmp_path, command, more):

@@ -22,6 +22,7 @@ def told(monkeypatch, capsys, *words):
     return capsys.readouterr().out.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", ["users", "counts", "marginals"])
 def test_any_size_is_answered(tmp_path, monkeypatch, capsys, sampler):
     monkeypatch.chdir(tmp_path)

@@ -12,6 +12,7 @@ from gpu_rsfd.show import plots
 SIZE = ["--users", "500,900", "--domain", "3x2", "--protocol", "smp-grr", "--epsilon", "1", "--repetitions", "3"]
 
 
+@pytest.mark.slow
 def test_the_table_is_printed_before_the_figure_is_drawn(tmp_path, monkeypatch, capsys):
     printed = []
     monkeypatch.chdir(tmp_path)
@@ -67,6 +68,7 @@ def test_without_title_and_legend(file, monkeypatch, tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_several_outputs(file, monkeypatch, capsys, tmp_path):
     """A list, as every option that can be repeated; quotes keep a comma in a name."""
     monkeypatch.chdir(tmp_path)

@@ -48,6 +48,7 @@ def test_a_truncated_file(monkeypatch, capsys, tmp_path):
     assert call(monkeypatch, *sweep, "--overwrite") == 0
 
 
+@pytest.mark.slow
 def test_a_damaged_file(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     sweep = [*SMALL, "--output", "r.h5", "--quiet"]
@@ -108,6 +109,7 @@ def test_labels_are_names(monkeypatch, capsys, tmp_path):
         gpu_rsfd.privacy_loss("Smp[XYZ]", **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["plan", "sweep", "attack"])
 def test_a_table_needs_no_option(command, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)

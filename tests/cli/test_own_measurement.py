@@ -106,6 +106,7 @@ def test_by_the_command(folder, truth):
     assert np.array_equal(np.array(eval(read.stdout)), truth)
 
 
+@pytest.mark.slow
 def test_parts(folder, truth, monkeypatch):
     for number in (3, 1, 2):
         part = ["--part", f"{number}/3", "--output", "p.h5"]
@@ -264,6 +265,7 @@ def test_an_array_that_would_hide_a_part_of_the_result_is_refused(name):
         gpu_rsfd.run(kind(), "nursery")
 
 
+@pytest.mark.slow
 def test_a_measurement_without_columns_has_no_figure_and_no_page(tmp_path, monkeypatch, capsys):
     text = "import gpu_rsfd\n\n\nclass Bare(gpu_rsfd.Measurement):\n    arrays = {'x': ()}\n\n"
     text += "    def measure(self, view):\n        return {'x': view.counts()[1][..., 0]}\n"

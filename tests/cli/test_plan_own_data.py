@@ -63,6 +63,7 @@ def test_these_frequencies_another_number_of_users(monkeypatch, capsys, people):
     )
 
 
+@pytest.mark.slow
 def test_whose_frequencies_are_meant(monkeypatch, capsys, tmp_path):
     options = ["--domain", "3", "--epsilon", "8", "--protocol", "smp-grr", "--target-rmse", "0.01"]
     own = planned(monkeypatch, capsys, tmp_path, *options)
@@ -79,6 +80,7 @@ def test_whose_frequencies_are_meant(monkeypatch, capsys, tmp_path):
     assert "2,227" in population
 
 
+@pytest.mark.slow
 def test_a_protocol_out_of_reach_is_a_row(monkeypatch, capsys, tmp_path):
     """Spl of ten attributes takes more than 2**53 users for a target that Smp meets with fewer."""
     options = ["--domain", "10x10", "--epsilon", "0.1", "--target-rmse", "2e-6", "--protocol", "smp-oue,spl-oue"]

@@ -24,6 +24,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_file_is_resumed_extended_and_shown(monkeypatch, capsys):
     made = ["rounds", *SMALL, "--rounds", "4", "--change", "0.3", "--keep", "counts", "--attack"]
     assert call(monkeypatch, *made, "--repetitions", "2", "--output", "a.h5") == 0

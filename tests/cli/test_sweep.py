@@ -55,6 +55,7 @@ def test_second_run_does_no_work(tmp_path):
     assert {p.name: (p.read_bytes(), p.stat().st_mtime_ns) for p in tmp_path.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_quiet_says_nothing(tmp_path):
     done = run("sweep", *SMALL, "--quiet", "--no-plot", cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("", "")

@@ -211,6 +211,7 @@ def test_a_damaged_state_is_refused(here, monkeypatch, capsys):
     assert "not a 'gpu-rsfd state 1'" in refusal(monkeypatch, capsys, "aggregate", "m.state")
 
 
+@pytest.mark.slow
 def test_packed_and_truncated_files(here, monkeypatch, capsys):
     plain = (here / "monday.jsonl").read_bytes()
     packed = gzip.compress(plain)
@@ -227,6 +228,7 @@ def test_packed_and_truncated_files(here, monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out)["left_out"] == {"not JSON": 1}
 
 
+@pytest.mark.slow
 def test_what_is_printed(here, monkeypatch, capsys):
     words = ["aggregate", "collection.json", "monday.jsonl", "--against", "population", "--postprocess", "simplex"]
     monkeypatch.setenv("COLUMNS", "40")
@@ -303,6 +305,7 @@ def people(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_from_a_table_to_the_estimates(people, monkeypatch, capsys):
     plan = ["plan", "people.csv", "--no-attack", "--quiet", "--epsilon", "3", "--save", "c.json"]
     declared = ["--domain-file", "domain.json", "--bins", "age=0:18:65:inf"]

@@ -203,6 +203,7 @@ def test_quantiles_of_a_value_that_most_users_share(tmp_path):
     assert load(tmp_path, column([1e6, 1e6 + 1]), bins={"x": 2}).labels[0][0] == "< 1000000.5"
 
 
+@pytest.mark.slow
 def test_group_rare(tmp_path):
     content = column(["a"] * 90 + ["b"] * 6 + ["c"] * 2 + ["other"] + ["?"])
     data = load(tmp_path, content, group_rare="5%")

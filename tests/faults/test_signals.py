@@ -76,6 +76,7 @@ def test_no_exception_while_a_file_is_written(tmp_path, place, numbers):
     assert np.array_equal(found.counts, truth.counts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", SIGNALS)
 def test_exit_codes_of_any_command(tmp_path, number):
     """Also where nothing is run that could be kept."""
@@ -143,6 +144,7 @@ def asleep(columns):
     time.sleep(600)
 
 
+@pytest.mark.slow
 def test_processes_are_not_waited_for(noted):
     pool = Pool(2)
     noted(0.5)

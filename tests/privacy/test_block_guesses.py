@@ -106,6 +106,7 @@ def test_posteriors_of_hashed_values_are_those_of_enumeration(name):
             assert math.exp(look.likely[u, v]) == pytest.approx(f[v] * each[v] / np.dot(f, each), abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k,values", [(3, 2), (4, 4), (5, 3), (6, 5)])
 def test_distinct_values_tell_real_ones_from_independent_fakes(k, values):
     """Memos that are known (no second step): the mean over all injections, over all memos."""
@@ -181,6 +182,7 @@ def held(d, k, values, times, seed=1):
     return [np.repeat(np.argsort(rng.random((N, k)), axis=1)[:, :values], times, axis=1) for _ in range(d)]
 
 
+@pytest.mark.slow
 def test_fresh_fakes_reveal_the_sampled_attribute_and_remembered_ones_do_not():
     """d = k = 10, epsilon 2 in all and 1 for the first report, constant values: exact numbers for GRR."""
     codes = held(10, 10, 1, 20)

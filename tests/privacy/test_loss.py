@@ -255,6 +255,7 @@ def test_switches_of_an_adaptive_choice_are_all_found():
     assert close > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", [(10,) * 10, (2, 3, 50, 7), (3, 5, 4, 4, 3, 2, 3, 3, 5), (8,)])
 @pytest.mark.parametrize("epsilon", [0.1, math.log(2), math.log(7), 5.0])
 def test_the_attribute_guarantee_holds_and_is_used_up(epsilon, domain):

@@ -202,6 +202,7 @@ def test_what_is_found():
     assert len(PAGES["README"].splitlines()) < 150
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text,why", [
     ("    gpu-rsfd show nothing.h5\n", "nothing.h5 does not exist"),
     ("Say `gpu-rsfd show nothing.h5`.\n", "nothing.h5 does not exist"),

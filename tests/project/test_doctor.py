@@ -232,6 +232,7 @@ def test_large_domains_are_kept_by_some():
             assert kept * case.users * len(case.repetitions) / len(case.domain) > 2
 
 
+@pytest.mark.slow
 def test_the_command(monkeypatch, capsys, tmp_path):
     """It passes its options on; the exit code is 1 if a backend differs."""
     assert refusal(monkeypatch, capsys, tmp_path, ["doctor", "--speed"]) == ["gpu-rsfd: --speed needs --self-test"]

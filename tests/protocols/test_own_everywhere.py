@@ -62,6 +62,7 @@ def check_counts(result, right):
     assert np.array_equal(result.reporters, right.reporters)
 
 
+@pytest.mark.slow
 def test_two_processes(file, right):
     check_counts(gpu_rsfd.open_results(file)["people"], right)
 
@@ -94,6 +95,7 @@ def test_its_file_describes_itself(file, right):
     assert not result.mechanism("mine", 2.0, 1).claimed
 
 
+@pytest.mark.slow
 def test_its_file_is_shown_where_the_script_is_not_known(file, tmp_path):
     assert "Mine!" in run("show", file, cwd=tmp_path).stdout
 

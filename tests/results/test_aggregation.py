@@ -27,6 +27,7 @@ def lists(sent, smp):
     return [next(iter(row.items())) if smp else [row[j] for j in range(len(row))] for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", gpu_rsfd.PROTOCOLS)
 def test_every_form_gives_the_counts_of_a_simulation(protocol):
     result = gpu_rsfd.simulate(DATA, protocols=protocol, epsilons=1.5, repetitions=1, seed=4)

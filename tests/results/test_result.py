@@ -17,6 +17,7 @@ def result():
     return gpu_rsfd.simulate(ONE, **OPTIONS)
 
 
+@pytest.mark.slow
 def test_it_knows_its_data_set(result, tmp_path):
     size = {"dataset": "one", "users": 200, "d": 2, "k": 3}
     results = gpu_rsfd.sweep(
@@ -91,6 +92,7 @@ def test_named_and_synthetic_data_in_one_sweep(monkeypatch, tmp_path):
     assert gpu_rsfd.command.command_of(other) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words,said", [
     (["sweep", "--tradeoff"], "no such option: --tradeoff; --tradeoff is an option of gpu-rsfd plot"),
     (["sweep", "--legend", "none"], "no such option: --legend; --legend is an option of gpu-rsfd plot"),

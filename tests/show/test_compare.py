@@ -151,6 +151,7 @@ def test_curves_are_named_by_what_differs(folder):
     assert len(several.to_dataframe("repetition")) == 4 * 30 + 2 * 4 * 20
 
 
+@pytest.mark.slow
 def test_files_are_named_where_options_do_not_tell(command, folder):
     gpu_rsfd.sweep(DATA, output=folder / "again.h5", **{**CELLS, "protocols": "smp-adp", "repetitions": 2})
     gpu_rsfd.sweep(DATA, output=folder / "third.h5", **{**CELLS, "protocols": "smp-oue", "repetitions": 2})
@@ -279,6 +280,7 @@ def test_what_holds_of_each_metric_is_said_once(command, folder):
     assert said.count("– where mle is not defined") == 1
 
 
+@pytest.mark.slow
 def test_a_dollar_in_a_label_starts_no_formula(folder):
     odd = gpu_rsfd.protocol("odd", solution="smp", keep=lambda e, k: 0.5, label="a$_{$")
     result = gpu_rsfd.simulate(DATA, **{**CELLS, "protocols": [odd], "repetitions": 2})
@@ -288,6 +290,7 @@ def test_a_dollar_in_a_label_starts_no_formula(folder):
     assert legend_of(figure) == [r"RS+FD[GRR], \$_{\$ [b]", r"Smp[ADP], \$_{\$ [b]", r"a\$_{\$, <i>"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words,labels,axis,name", [
     ([*FILES, "--dataset", "mine", "--protocol", "rsfd-grr"], [f"guarantee {name}" for name in RUNS],
      "MSE$_{avg}$ of RS+FD[GRR] (clip-normalize)", "paper-user-attribute-mine.png"),
@@ -306,6 +309,7 @@ def test_figures_of_the_command(command, monkeypatch, words, labels, axis, name)
     assert axis in [panel.get_ylabel().replace("\n", " ") for panel in figure.axes]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sweep", "attack"])
 def test_nothing_private_is_compared(monkeypatch, capsys, tmp_path, kind):
     """Two of 600 hold the rare value: whatever is computed is as if ten did; neither share is written anywhere."""

@@ -101,6 +101,7 @@ def test_settings_are_obeyed(sweep):
     assert tuple(figure.get_size_inches()) == (5, 4)
 
 
+@pytest.mark.slow
 def test_axes_of_ones_own(sweep, rounds):
     figure = Figure(figsize=(7, 5), layout="constrained")
     axes = figure.subplots(2, 2)
@@ -142,6 +143,7 @@ def test_axes_of_another_kind(rounds):
             rounds.plot(ax=axes)
 
 
+@pytest.mark.slow
 def test_logarithmic_axes_stay_so(rounds):
     axes = Figure().subplots(3, 5, subplot_kw={"xscale": "log"})
     rounds.plot(ax=axes, x="round")
@@ -184,6 +186,7 @@ def test_too_few_axes(rounds):
     assert not axes[0].lines
 
 
+@pytest.mark.slow
 def test_fonts_are_true_type(sweep):
     file = io.BytesIO()
     sweep.plot().savefig(file, format="pdf")

@@ -150,6 +150,7 @@ def test_data_frames_and_xarray(result):
     assert found.step.values.tolist() == [1, 2, 3, 4]
 
 
+@pytest.mark.slow
 def test_figures(result, folder):
     figure = result.plot()
     assert [axis.get_title() for axis in figure.axes] == ["mine: ε = 1", "ε = 2"]

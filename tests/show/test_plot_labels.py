@@ -58,6 +58,7 @@ def test_labels_are_thinned_and_numbers_are_said_to_be_numbers(k, tmp_path):
     assert axis.get_xticks().tolist() == list(range(0, k, step))
 
 
+@pytest.mark.slow
 def test_every_so_manyth_label_is_said(tmp_path):
     labels = [f"a rather long name, number {v}" for v in range(701)]
     axis = drawn(Results({"a": result_of(701, labels)}).plot(attribute="A1"), tmp_path / "f.png")
@@ -77,6 +78,7 @@ def test_labels_have_room_in_a_narrow_figure():
     assert axis.get_xlabel() == "A1 (41 values, every 5th named)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [5, 41, 701])
 def test_the_truth_is_on_top(k):
     result = result_of(k)
@@ -244,6 +246,7 @@ def test_the_tick_of_a_single_epsilon(epsilon, tick):
     assert [label.get_text() for label in axis.get_xticklabels()] == [tick]
 
 
+@pytest.mark.slow
 def test_ticks_in_a_font_without_raised_digits():
     """As papers have them: the usual fonts of journals have no superscript minus."""
     from matplotlib import rc_context

@@ -84,6 +84,7 @@ def test_identifiers_and_free_text_are_refused(run, command):
     assert not SECRETS.search(err)
 
 
+@pytest.mark.slow
 def test_data_names_them_and_proposes_what_works(run):
     code, out, err = run("data", "clinic.csv")
     assert (code, SECRETS.search(out + err)) == (0, None)
@@ -125,6 +126,7 @@ def swept(run):
     return run
 
 
+@pytest.mark.slow
 def test_show_and_figures(swept):
     code, out, _ = swept("show", "c.h5")
     assert (code, "this file holds the true frequencies of clinic: keep it like the table itself" in out) == (0, True)
@@ -159,6 +161,7 @@ def test_a_single_result(swept, tmp_path):
     assert not any(np.isclose(np.asarray(y, float), f, atol=1e-4).any() for y in drawn for f in truth)
 
 
+@pytest.mark.slow
 def test_the_page(swept, tmp_path):
     pytest.importorskip("vl_convert")
     assert swept("page", "c.h5")[0] == 0
@@ -196,6 +199,7 @@ def test_identifiers_that_are_kept(run, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_nothing_computed_tells_the_share_of_a_rare_value(run, tmp_path):
     """With two values, an attacker's guesses, a closed form or a baseline would: as if 10 users held the rare one."""
     pytest.importorskip("vl_convert")
@@ -288,6 +292,7 @@ def test_nothing_private_from_file_to_page(run, tmp_path, name):
         assert leaks(read, table) == []
 
 
+@pytest.mark.slow
 def test_numbers_that_users_have_alone_are_not_listed(run, tmp_path):
     """Neither by `data` nor on a page, though a column of numbers is no identifier."""
     pytest.importorskip("vl_convert")

@@ -48,6 +48,7 @@ def titles(figure):
     return [axis.get_title() for axis in figure.axes]
 
 
+@pytest.mark.slow
 def test_tables_show_the_last_place_of_an_axis_with_an_order(file, monkeypatch, capsys):
     assert call(monkeypatch, "show", str(file), "--protocol", "rsfd-grr") == 0
     shown = capsys.readouterr().out
@@ -125,6 +126,7 @@ def test_errors_of_one_epsilon_are_drawn_over_rounds():
     assert curves(error)["RS+FD[L-GRR]"].get_ydata() == pytest.approx(result.error()[0, 0].mean(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocols,last", [
     (["rsfd-l-grr", "smp-l-grr"], "sampled attribute guessed"), (["smp-l-grr", "smp-l-osue"], "value guessed"),
 ])  # fmt: skip

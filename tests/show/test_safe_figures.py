@@ -83,6 +83,7 @@ def test_foreign_figures_are_found_before_any_work(tmp_path):
     assert len((tmp_path / "results.png").read_bytes()) > 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".pdf", ".svg"])
 def test_full_disk(tmp_path, figure, monkeypatch, suffix):
     def full(*_):

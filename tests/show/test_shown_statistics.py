@@ -108,6 +108,7 @@ def test_an_attribute_that_nobody_ever_sampled():
 # ------------------------------------------------------------------------------------------------------------ stars
 
 
+@pytest.mark.slow
 def test_all_that_are_not_significantly_worse_are_marked():
     result = gpu_rsfd.simulate("nursery", epsilons=[math.log(2), 3.0], repetitions=30, workers=1)
     best, mean = cells(result, "clip-normalize").best, result.mse().mean(axis=-1)

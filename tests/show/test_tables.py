@@ -118,6 +118,7 @@ def test_latex(show, result, monkeypatch, capsys, file):
         assert "exclude each other" in line
 
 
+@pytest.mark.slow
 def test_numbers_far_apart_have_their_own_power_of_ten(show, tmp_path):
     data = gpu_rsfd.CountedDataset.of_distribution(1000, (3,) * 10)
     far = {"epsilons": [0.001, 9.0], "protocols": ["spl-grr", "rsfd-grr"], "sampler": "marginals"}
@@ -247,6 +248,7 @@ def test_bad_input_of_show(monkeypatch, capsys, file, arguments, message):
 # --------------------------------------------------------------------------------------------------- what is missing
 
 
+@pytest.mark.slow
 def test_how_many_repetitions_have_an_estimate(show, tmp_path):
     data = gpu_rsfd.SyntheticDataset(20, (3,) * 6, name="tiny")
     result = swept(data, tmp_path / "r.h5", protocols=["rsfd-grr", *SMP], repetitions=200)["tiny"]
@@ -289,6 +291,7 @@ def test_one_repetition_marks_the_smallest_and_says_so(show, tmp_path):
     assert "guarantee" not in show(path=tmp_path / "r.h5")  # both promise the same
 
 
+@pytest.mark.slow
 def test_errors_alone(show, tmp_path, monkeypatch, capsys):
     """`sweep --keep mse`: what needs errors alone is shown, the rest says what is missing."""
     data, path = gpu_rsfd.SyntheticDataset(300, (3, 4), seed=1, name="one"), tmp_path / "r.h5"

@@ -145,6 +145,7 @@ def test_flipped_and_cut_bytes(valid, tmp_path):
     assert FLIPS // 4 < len(refusals) < FLIPS
 
 
+@pytest.mark.slow
 def test_flipped_and_cut_bytes_of_a_journal(tmp_path):
     """What is read is right; what is lost is computed again."""
     rng, path, journal = random.Random(5), tmp_path / "r.h5", tmp_path / "r.h5.journal"
@@ -322,6 +323,7 @@ def test_a_journal_of_marks(tmp_path):
             work(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [
     b"[" * 100_000, b"[]", b"null", {"arrays": 3}, {"arrays": {"x": ["O", [1]]}}, {"arrays": {"x": ["i8", [-1]]}},
     {"arrays": {}}, {"arrays": {}, "kind": []}, {**BLOCK, "first": 5}, {**BLOCK, "stop": 10**400},

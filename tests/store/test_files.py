@@ -39,6 +39,7 @@ def folder(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
 @pytest.mark.parametrize("arguments,output,message", [
     (["--dataset", "mine.csv"], "mine.csv", "output=mine.csv is mine.csv, which this command reads"),
@@ -91,6 +92,7 @@ def test_damaged_results_may_be_overwritten_on_request(tmp_path):
     same(sweep(path, 2, overwrite=True)["mine"], 2)
 
 
+@pytest.mark.slow
 def test_a_link_stays_a_link(tmp_path):
     (tmp_path / "real").mkdir()
     link, real = tmp_path / "link.h5", tmp_path / "real" / "r.h5"

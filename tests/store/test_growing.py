@@ -52,6 +52,7 @@ def whole(tmp_path_factory):
     return content(path)
 
 
+@pytest.mark.slow
 def test_protocols_then_epsilons_then_data_then_repetitions(tmp_path, whole):
     path = tmp_path / "r.h5"
     steps = [

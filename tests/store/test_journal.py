@@ -54,6 +54,7 @@ def test_a_killed_run_is_shown_and_resumed(tmp_path, blocks):
     assert names(tmp_path) == ["r.h5"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tail", [b"x", MARK, MARK + b"\xff" * 40, "half"])
 def test_a_torn_tail_is_ignored_and_cut_off(tmp_path, tail):
     path, journal = tmp_path / "r.h5", tmp_path / "r.h5.journal"
@@ -134,6 +135,7 @@ def test_a_killed_run_can_be_shortened(tmp_path):
     assert sweep(tmp_path / "t.h5", 9, DATA, protocols=["rsfd-grr", "smp-adp", "spl-adp"]).computed == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [1, 5])
 def test_an_extension_that_is_killed(tmp_path, blocks):
     """What the file held is there all the time; what was computed is used."""
@@ -182,6 +184,7 @@ def test_nothing_is_left_of_nothing(tmp_path):
     assert names(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [killed, lambda *given, **options: ended(*given[:2], KeyboardInterrupt(), **options)])
 def test_overwriting_keeps_the_old_file_until_the_new_one_is_complete(tmp_path, end):
     path = tmp_path / "r.h5"

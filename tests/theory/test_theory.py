@@ -78,6 +78,7 @@ def test_the_assignment_matters():
         check_mse(result, expected_of(result, n=1081), "more users")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1000, 5000])
 @pytest.mark.parametrize("protocol", [p for p in PROTOCOLS if not p.startswith("smp")])
 def test_clipped_error_is_good_to_one_percent(protocol, n):
