@@ -398,13 +398,13 @@ def promised(result: Result) -> str:
     return f"guarantee: {guarantee} (unequal for Spl, Smp and RS+FD)" if len(kinds) > 1 else ""
 
 
-def unusual(results: Results, dataset: str) -> list[str]:
+def unusual(results: Results, *datasets: str) -> list[str]:
     """What must be said of how the protocols were run: unequal promises, a guarantee or a prior asked for."""
     lines = []
-    for _, run, _ in runs_of(results, dataset):
-        prior = run[dataset].spec.get("prior", "uniform")
+    for result in (run[name] for name in datasets for _, run, _ in runs_of(results, name)):
+        prior = result.spec.get("prior", "uniform")
         words = prior if isinstance(prior, str) else "given frequencies"
-        lines.append([promised(run[dataset]), "" if prior == "uniform" else f"prior of fakes: {words}"])
+        lines.append([promised(result), "" if prior == "uniform" else f"prior of fakes: {words}"])
     return [line for line in lines[0] if line and all(line in other for other in lines)]  # else curves are named by it
 
 

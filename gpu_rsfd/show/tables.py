@@ -113,13 +113,13 @@ def finite(entry: Any) -> Any:
 
 
 def heading(results: Results, name: str, *more: str, alone: bool = True) -> str:
-    """What stands above a table: the data set, what the table has, what is unusual about the run."""
-    numbers = sorted({len(run[name].repetitions) for _, run, _ in rows.runs_of(results, name)})
-    size = [size_of(results, name)] if alone else []
-    about = [", ".join([*size, " or ".join(counted(number, "repetition") for number in numbers)])]
+    """What stands above a table: the data set, what the table has, what is unusual about the run, or about all."""
+    names, size = ([name], [size_of(results, name)]) if alone else ([*results], [])
+    numbers = sorted({len(run[one].repetitions) for one in names for _, run, _ in rows.runs_of(results, one)})
+    about = [", ".join([*size, " or ".join([*map(str, numbers[:-1]), counted(numbers[-1], "repetition")])])]
     about += [rows.about_of(results[name]), *more]
     about += [f"data: {source}"] if alone and (source := source_of(results, name)) else []
-    return "; ".join(filter(None, [*about, *rows.unusual(results, name)]))
+    return "; ".join(filter(None, [*about, *rows.unusual(results, *names)]))
 
 
 def size_of(results: Results, name: str) -> str:

@@ -56,7 +56,7 @@ def lines_of(table):
 def test_the_table_of_several_files(command):
     out = command("show", *FILES)
     mine, other = (out[out.index(f"{name}: n = ") :] for name in ("mine", "other"))
-    assert mine.startswith("mine: n = 900, d = 2, 20 repetitions or 30 repetitions; MSE_avg, postprocess=clip-norm")
+    assert mine.startswith("mine: n = 900, d = 2, 20 or 30 repetitions; MSE_avg, postprocess=clip-norm")
     assert "guarantee:" not in mine[: mine.index("\n")]  # the curves say it
     assert mine.splitlines()[1].split() == ["epsilon", "1", "2", "3"]
     rows = lines_of(mine[: mine.index("other: ")].replace(", guarantee ", ",guarantee=").replace(" ", "  "))
@@ -131,6 +131,20 @@ def test_one_latex_table_for_several_data_sets(command):
     assert text.count(r"\begin{table}") == 2
     assert "report" not in "".join(re.findall(r"\\caption\{.*", text))
     assert len(set(re.findall(r"without a report: [\d.]+", text))) == 4  # of each data set and column
+
+
+def test_what_is_said_of_several_data_sets_is_true_of_all(command, folder):
+    """Data sets of files that were made under different guarantees, with different repetitions."""
+    data = gpu_rsfd.SyntheticDataset(300, (3,), name="fourth")
+    gpu_rsfd.sweep(data, epsilons=1.0, repetitions=4, guarantee="user", output=folder / "fourth.h5")
+    text = command("show", "paper.h5", "fourth.h5", "--latex")
+    caption = re.search(r"\\caption\{(.*)\}", text)[1]
+    assert re.match(r"4 or \d+ repetitions; MSE\\_avg, postprocess=clip-normalize. In brackets", caption)
+    assert "RS+FD[GRR], guarantee user" in text
+    both = gpu_rsfd.compare({"first": folder / "paper.h5", "last": folder / "fourth.h5"})
+    said = [text.get_text() for legend in both.plot().legends for text in (legend.get_title(), *legend.get_texts())]
+    assert any("last" in text for text in said)
+    assert not any("guarantee:" in text for text in said)
 
 
 def test_curves_are_named_by_what_differs(folder):
