@@ -181,8 +181,8 @@ def marked(found: Iterable[Cells], more: str = "") -> str:
 
 
 def brackets(found: Iterable[Cells]) -> str:
-    """What stands in brackets; nothing after a single repetition."""
-    return BRACKETS if any(cells.means.repeated for cells in found) else ""
+    """What stands in brackets; nothing after a single repetition, or where all repetitions agree."""
+    return BRACKETS if any((c.error > NO_ERROR * np.abs(c.mean)).any() for c in found) else ""
 
 
 def star(repeated: bool, better: Collection[str], where: str) -> str:

@@ -61,6 +61,9 @@ def test_tables_show_the_last_place_of_an_axis_with_an_order(file, monkeypatch, 
     header, *rows = capsys.readouterr().out.splitlines()
     assert "week" not in header.split(",")
     assert len(rows) == 2 * 3 * 2
+    for form in ((), ("--latex",)):
+        assert call(monkeypatch, "show", str(file), *form) == 0
+        assert "standard error" not in capsys.readouterr().out  # all repetitions agree
 
 
 def test_words_tell_curves_apart_where_they_make_a_difference(file):
