@@ -18,6 +18,7 @@ from gpu_rsfd.running.collect import Block, Run, shares
 
 ALL_TIMING = 2.0  # seconds, for all data sets; those that are left are taken to be as fast as the ones before
 FIRST_USERS, MOST_USERS, MORE = 1 << 12, 1 << 21, 8  # users that are tried, the next time MORE times as many
+LONG = 0.5  # seconds of a repetition of which what users take is most
 GROWN = 2.0  # times the seconds of fewer users: these tell what a user takes
 
 
@@ -36,6 +37,8 @@ def seconds_of(run: Run, engine: Any, data: Dataset, plan: Plan, repetitions: in
         each = (time.perf_counter() - started) / len(few)
         if before and each > GROWN * before:
             slope = (each - before) / (users - users / MORE)
+        elif each > LONG:
+            slope = each / users
         if slope or users >= min(data.n, MOST_USERS):
             return counted * data.n / users + repetitions * (each + slope * (data.n - users))
         before, users = each, min(data.n, MORE * users)
@@ -63,11 +66,10 @@ def dry_run(run: Run, engine: Any, output: Path, part: tuple[int, int]) -> None:
         shape = f"{data.name}: {data.n:,} users, {data.d} attributes, {plan.values:,} values"
         print(f"{shape}; {row[0]:,} cells, {amount(row[1])} positions, about {duration(row[2])}")
     cells, positions, seconds = map(sum, zip(*rows, strict=True))
-    which = f", part {number} of {parts}" if parts > 1 else ""
+    which, whole = (f", part {number} of {parts}", "for this part") if parts > 1 else ("", "in all")
     grid = f"{protocols} protocols x {epsilons} epsilons x {total} repetitions{which}"
     print(f"{grid}: {cells:,} cells, {amount(positions)} positions (users x values)")
     print(f"backend {engine.name} ({engine.device}): {engine.reason}")
     old = output.stat().st_size if output.exists() else 0
     peak = f"{amount(2 * disk + old)}B of disk space at most (the old file, the journal, the new file)"
-    whole = "for this part" if parts > 1 else "in all"
     print(f"expected: about {duration(seconds)} {whole}, {peak}; nothing was written")

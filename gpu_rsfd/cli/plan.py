@@ -10,7 +10,7 @@ from gpu_rsfd.cli.inputs import datasets_of, read_options, spec_of
 from gpu_rsfd.cli.options import SPEC_FILE, File, inputs_of, switch, with_options
 from gpu_rsfd.cli.program import command
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import Option, read_users
+from gpu_rsfd.options import Option, exclusive, read_users
 
 OWN = (
     Option("target", "MARGINS", "Margins to reach, in points, of every column or by name; 95 % of its estimates are "
@@ -71,8 +71,9 @@ def plan(plot: Path | None, json: bool, quiet: bool, attack: bool, file: File = 
         given = {"users": "10000", **given, "sampler": "marginals"}
     elif "users" in given and not {"domain", "attributes"} & {*given}:  # these frequencies, another n
         users = list(dict.fromkeys(read_users(given.pop("users"))))
-    named = {name: options[name] for name in Question._fields if name in options}
-    asked = Question(**{**named, "users": users, "attack": attack, "free": free})
+    exclusive(save=options["save"], rounds=options["rounds"])  # a client remembers nothing
+    named = {name: options[name] for name in Question._fields[1:] if name in options}
+    asked = Question(users, **named, attack=attack, free=free)
     data = datasets_of(given, quiet)
     if (plot or options["save"]) and (len(data) > 1 or (users is not None and len(users) > 1)):
         raise InputError("--plot and --save are for one data set and one number of users; give one of each")

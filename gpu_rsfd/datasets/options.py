@@ -140,6 +140,8 @@ def check_options(given: Mapping[str, Any]) -> dict[str, Any]:
     }
     if checked["missing_rounds"] == "last" and not checked["rounds_in"]:
         raise InputError("missing_rounds=last needs rounds_in")
+    if checked["missing"] == "drop" and checked["rounds_in"]:
+        raise InputError("missing=drop can't be used with rounds_in; available: missing_rounds=last")
     return checked
 
 

@@ -598,7 +598,11 @@ def _rounds(columns: Sequence[Column], options: Mapping[str, Any]) -> list[Colum
     if len(found[fewest]) < 2 or any(len(rounds) * len(found) != len(columns) for rounds in found.values()):
         many = "each attribute needs two or more, as many as the others, and a column can't be of two attributes"
         raise InputError(f"rounds_in={'='.join(fewest)} fits {len(found[fewest])} of {len(columns)} columns; {many}")
-    for (name, _), rounds in found.items():
+    for (name, pattern), rounds in found.items():
+        parts = [re.split(r"(\d+)", one.name) for one in rounds]
+        numbers, order = [[*map(int, each[1::2])] for each in parts], shorten([one.name for one in rounds])
+        if len({tuple(each[::2]) for each in parts}) == 1 and numbers != sorted(numbers):  # such as h_1, h_10, h_2
+            raise InputError(f"rounds_in={name}={pattern}: columns must be in the order of the rounds, not {order}")
         values = {text: i for i, text in enumerate(dict.fromkeys(text for one in rounds for text in one.values))}
         places = np.array([np.array([*map(values.get, c.values), MISSING])[c.places] for c in rounds], np.int64)
         for r in range(1, len(rounds)) if options["missing_rounds"] == "last" else ():

@@ -13,8 +13,8 @@ from gpu_rsfd.theory.expected import TWO_SIDED
 from gpu_rsfd.theory.needs import LARGEST, Candidates, Choice, below, digits
 
 MEANING = {  # what epsilon limits
-    "user": "epsilon limits what a report reveals about a user as a whole",
-    "attribute": "epsilon limits what a report reveals about one column of a user",
+    "user": "epsilon limits what {} about a user as a whole",
+    "attribute": "epsilon limits what {} about one column of a user",
     "paper": "epsilon limits different things in different protocols",
 }
 MOST_COLUMNS = 6  # that a sentence names one by one
@@ -224,8 +224,9 @@ def said(candidates: Candidates, decision: Decision, alone: Sequence[float]) -> 
     return replace(decision, sentences=sentences, more=more, left_out=left_out)
 
 
-def _under(decision: Decision) -> str:
-    return f"the guarantee {decision.guarantee} ({MEANING[decision.guarantee]})"
+def _under(candidates: Candidates, decision: Decision) -> str:
+    what = "all reports of one value reveal" if candidates.row(*candidates.cell).first_report else "a report reveals"
+    return f"the guarantee {decision.guarantee} ({MEANING[decision.guarantee].format(what)})"
 
 
 def _which(candidates: Candidates, decision: Decision) -> str:
@@ -256,7 +257,7 @@ def _which(candidates: Candidates, decision: Decision) -> str:
             why = f"{number} useful, and of the protocols tried that achieve this, it has the smallest error there"
         elif useful < every and chosen.epsilon != candidates.ascending[-1]:
             why += ", no fewer than at the largest"
-    return f"Use {decision.label} with epsilon = {epsilon} under {_under(decision)}: {why}."
+    return f"Use {decision.label} with epsilon = {epsilon} under {_under(candidates, decision)}: {why}."
 
 
 def _accurate(candidates: Candidates, decision: Decision) -> str:
@@ -335,7 +336,8 @@ def _over_rounds(candidates: Candidates, decision: Decision, found: OverRounds) 
     hides, most = plan.mechanism(p, e, 0).recipe.unsampled.hides, [max(truth.all) for truth in candidates.truths]
     mean, nine = (math.ceil(100 * x) / 100 for x in (found.spent, found.spent_nine_tenths))
     spent = f"With {plan.looks[p].label} and epsilon = {show_epsilon(plan.epsilons[e])}, users have spent "
-    spent += f"{'at most ' * hides}{mean:.2f} on average{f', nine in ten at most {nine:.2f},' * (nine > mean)} after "
+    odds = f", nine in ten at most {nine:.2f}, a factor of {factor(nine)} in odds," * (nine > mean)
+    spent += f"{'at most ' * hides}{mean:.2f} on average{odds} after "
     spent += counted(found.rounds, "round")
     spent += f", before each of which a value is drawn anew with probability {found.change:g}" * (found.change > 0)
     if decision.guarantee != "user" and decision.loss_one < decision.loss_all * (1 - 1e-3):
@@ -343,7 +345,8 @@ def _over_rounds(candidates: Candidates, decision: Decision, found: OverRounds) 
     spent += "; every further value that a user holds is paid for again, and reports show when it changes."
     if not found.users:
         return spent, "What an attacker guesses from all these reports was not simulated."
-    what = "of a user's values right", "of the surest guesses (one a user)", "of the sampled columns"
+    of_all = f"of a user's values{', sent or not,' * plan.partial[p]} right"
+    what = of_all, "of the surest guesses (one a user)", "of the sampled columns"
     pairs = (found.value, sum(most) / plan.d), (found.claim, max(most)), (found.sampled, 1 / plan.d)
     said = [f"{100 * a:.0f} % {of} instead of {100 * b:.0f} %" for of, (a, b) in zip(what, pairs, strict=True)]
     who = "Someone who sees all these reports, and knows each column's statistics and when values change,"
@@ -433,7 +436,9 @@ def _left_out(candidates: Candidates, decision: Decision, alone: Sequence[float]
 
 def _useless(candidates: Candidates, decision: Decision) -> tuple[str, ...]:
     reachable = [column for column in decision.columns if column.users_needed is not None]
-    first = f"Under {_under(decision)}, no column is worth collecting from {counted(decision.users, 'user')}"
+    first = (
+        f"Under {_under(candidates, decision)}, no column is worth collecting from {counted(decision.users, 'user')}"
+    )
     tried = "" if len(candidates.plan.epsilons) == 1 else ", the largest tried"
     first += f", not even with epsilon = {show_epsilon(decision.epsilon)}{tried}: each would tell {_less(candidates)}."
     if not reachable:

@@ -20,6 +20,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "wide.csv").write_text(WIDE)
     (tmp_path / "gaps.csv").write_text(WIDE.replace("7,3,b,0", "7,3,b,"))
+    (tmp_path / "pivoted.csv").write_text("h_1,h_10,h_2\na,b,a\n")
     (tmp_path / "first.csv").write_text(WIDE.replace("7,3,b,0", "7,,b,0"))
     return tmp_path
 
@@ -144,6 +145,8 @@ def test_values_change_as_often_as_asked():
     (["--dataset", "wide.csv", "--missing-rounds", "last"], "missing_rounds=last needs rounds_in"),
     (["--protocol", "smp-l-*", "--fakes", "fresh"], "fakes=fresh needs a protocol that makes fakes: RS+FD or RS+RFD"),
     (["--protocol", "spl-l-*", "--sampling", "fresh"], "sampling=fresh needs a protocol that samples attributes"),
+    (["--dataset", "pivoted.csv", "--rounds-in", "h_*"], "in the order of the rounds, not h_1, h_10, h_2"),
+    (["--dataset", "gaps.csv", "--rounds-in", "h_*", "--missing", "drop"], "missing=drop can't be used with rounds_in"),
     (["--dataset", "gaps.csv", "--rounds-in", "h_*"], "rows, or take the value before (missing_rounds=last)"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(monkeypatch, capsys, here, arguments, words):

@@ -108,9 +108,9 @@ def test_two_sentences_more_with_these_numbers(monkeypatch, capsys, tmp_path):
     assert others == documents[1]["decision"].pop("sentences")
     assert documents[0] == documents[1]  # nothing else changes
     assert (found["rounds"], found["change"], found["users"]) == (3, 0.25, 10_000)
-    mean, most = (
-        float(x) for x in re.search(r"spent at most (\S+) on average, nine in ten at most (\S+), ", spent).groups()
-    )
+    numbers = r"spent at most (\S+) on average, nine in ten at most (\S+), a factor of (\S+) in odds, "
+    mean, most, odds = (float(x) for x in re.search(numbers, spent).groups())
+    assert odds == pytest.approx(math.exp(most), rel=0.1)
     assert 0 <= mean - found["spent"] < 0.01
     assert 0 <= most - found["spent_nine_tenths"] < 0.01
     assert "after 3 rounds, before each of which a value is drawn anew with probability 0.25; every" in spent
@@ -160,6 +160,7 @@ def test_rare_values_change_nothing(tmp_path):
     (["--rounds", "3", "--change", "-0.1"], "change=-0.1 must be >= 0 and <= 1"),
     (["--change", "0.1"], "change=0.1 needs rounds, such as --rounds 12"),
     (["--rounds", "3", "--protocol", "smp-adp"], "smp-adp has no second step, so it can't be collected in rounds"),
+    (["--rounds", "3", "--save", "collection.json"], "--save and --rounds exclude each other"),
     (["--rounds", "3", "--first-report", "1.5"], "first_report=1.5 must be > 0 and <= 1"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(monkeypatch, capsys, tmp_path, arguments, words):
