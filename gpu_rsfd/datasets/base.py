@@ -96,7 +96,14 @@ class Dataset:
         labels: Iterable[Sequence[str]] | None = None,
         source: str = "in memory",
     ) -> None:
-        table = checked_table(codes, *self._needed)
+        check_unmasked("codes", codes)
+        what, dimensions = self._needed
+        try:
+            table = np.asarray(codes)
+        except ValueError as error:  # rows of different lengths
+            raise InputError(f"codes is not {what}: {error}") from None
+        if table.ndim != dimensions:
+            raise InputError(f"codes has shape {table.shape}; {what} is needed")
         self._describe_shape(name, table.shape[0], domain, names)
         if table.shape[1] != self.d:
             raise InputError(f"codes has {table.shape[1]} columns, but domain has {self.d} sizes")
@@ -170,18 +177,6 @@ def check_rows(data: Dataset, sampler: str) -> None:
     if sampler != "marginals" and not data.has_rows:
         known = f"data set {data.name!r} is known only by its counts, not user by user"
         raise InputError(f"{known}: sampler={sampler!r} cannot be used; available: marginals")
-
-
-def checked_table(codes: npt.ArrayLike, what: str, dimensions: int) -> npt.NDArray[Any]:
-    """Codes as an array with so many dimensions, and entries."""
-    check_unmasked("codes", codes)
-    try:
-        table = np.asarray(codes)
-    except ValueError as error:  # rows of different lengths
-        raise InputError(f"codes is not {what}: {error}") from None
-    if table.ndim != dimensions:
-        raise InputError(f"codes has shape {table.shape}; {what} is needed")
-    return table
 
 
 def checked_column(table: npt.NDArray[Any], place: tuple[int, ...], k: int) -> Codes:
