@@ -111,10 +111,9 @@ class Rounds(Measurement):
         made = replace(self, rounds=self.rounds or min(known, default=ROUNDS))
         vars(made).update(spec=spec, ledgers={}, faking=self.fakes if self.memo == "on" else ["fresh"])
         plans = [plan_for(spec, data, self.memo == "on") for data in datasets]
-        others = [ms[0][0].recipe.unsampled for ms in plans[0].mechanisms]
-        if self.fakes != ["memo"] and not any(each.hides for each in others):
+        if self.fakes != ["memo"] and plans[0].samples == plans[0].partial:
             raise InputError(f"fakes={','.join(self.fakes)} needs a protocol that makes fakes: RS+FD or RS+RFD")
-        if self.sampling != "fixed" and not any(each.samples for each in others):
+        if self.sampling != "fixed" and not any(plans[0].samples):
             raise InputError(f"sampling={self.sampling} needs a protocol that samples attributes: Smp, RS+FD or RS+RFD")
         return made, spec, [made._evolving(data) for data in datasets], plans
 
@@ -245,5 +244,4 @@ def _held(data: EvolvingDataset, rounds: int) -> Iterator[list[Any]]:
     """[user, round] of each attribute, some users at a time: how often the value held now has been held."""
     for start in range(0, data.n if data.has_rows else 0, LEDGER_USERS):
         where = start, min(start + LEDGER_USERS, data.n)
-        each = (np.stack([data.column(j, *where, r) for r in range(rounds)], axis=1) for j in range(data.d))
-        yield [occurrences(codes).astype(np.uint16) for codes in each]
+        yield [occurrences(np.stack([data.column(j, *where, r) for r in range(rounds)]).T) for j in range(data.d)]
