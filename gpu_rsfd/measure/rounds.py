@@ -14,12 +14,12 @@ from gpu_rsfd.checks import check_share, integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.evolving import MOST_ROUNDS, ChangingDataset, EvolvingDataset
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.measure.base import Measurement
+from gpu_rsfd.measure.base import Measurement, keep_field
 from gpu_rsfd.measure.block_guesses import Seen, right
 from gpu_rsfd.measure.inference import Inference
 from gpu_rsfd.measure.ledger import occurrences, spent
 from gpu_rsfd.measure.memos import FAKING, SAMPLING, Attribute, Sender
-from gpu_rsfd.options import OUTPUT, distinct, entries, option_field, read_list, whole
+from gpu_rsfd.options import distinct, entries, option_field, read_list, whole
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.protocols import Unsampled
 from gpu_rsfd.results.estimate import DEFAULT, STORED, errors_of
@@ -71,9 +71,7 @@ class Rounds(Measurement):
     attack: bool = option_field(
         "", "Simulate the attacker who knows the marginals, all reports so far and when values change.", "",
         default=False, default_text="", kind=bool, check=bool, read=bool, type_text="bool, optional")  # fmt: skip
-    keep: str = option_field(
-        "NAME", "What the results file stores: counts of each round, too, or only the errors (mse).", "counts",
-        default="mse", known=("counts", "mse"), panel=OUTPUT, type_text="{'counts', 'mse'}, optional")  # fmt: skip
+    keep: str = keep_field("mse", "counts")
 
     name = "rounds"
     command = "rounds"
