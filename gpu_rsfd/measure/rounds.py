@@ -35,7 +35,7 @@ ROUNDS = 12  # where neither the command nor the data say how many
 STATISTICS = ("mean", "p50", "p90", "max")  # of users
 LEDGER, HITS = ("spent", "spent_published", "spent_any"), ("sampled_success", "value_success", "claim_success")
 SEEN_BYTES, LEDGER_USERS = 1 << 23, 1 << 14  # what an attacker has seen of some users; users who are looked at together
-SHOWN, AFTER = STORED.index(DEFAULT), f"; {DEFAULT}"
+SHOWN, ERROR = STORED.index(DEFAULT), f"MSE_avg ({DEFAULT})"
 
 
 BESIDE = {  # what is spent by the papers' count, and if each round costs as much as the first
@@ -76,10 +76,10 @@ class Rounds(Measurement):
     name = "rounds"
     command = "rounds"
     columns = {
-        "mse": Column(f"MSE_avg of a round{AFTER}", "smaller", of=lambda r: r["mse"][..., SHOWN],
-                      short="error", axis=f"MSE_avg ({DEFAULT})", over="round", x="epsilon"),
-        "mse_mean": Column(f"MSE_avg of mean estimates{AFTER}", "smaller", of=lambda r: r["mse_mean"][..., SHOWN],
-                           short="error of mean estimates", axis=f"MSE_avg ({DEFAULT})", x=""),
+        "mse": Column(f"{ERROR} of a round", "smaller", of=lambda r: r["mse"][..., SHOWN],
+                      short="error", axis=ERROR, over="round", x="epsilon"),
+        "mse_mean": Column(f"{ERROR} of mean estimates", "smaller", of=lambda r: r["mse_mean"][..., SHOWN],
+                           short="error of mean estimates", axis=ERROR, x=""),
         "spent": Column("epsilon spent, mean of users", of=lambda r: r["spent"][..., 0], short="mean of users",
                         axis="ε spent", over="round", x="round", beside=BESIDE),
         "spent.p90": Column("epsilon spent by nine users in ten at most", of=lambda r: r["spent"][..., 2],  # not by one
