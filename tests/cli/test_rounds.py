@@ -53,7 +53,7 @@ def test_a_file_is_resumed_extended_and_shown(monkeypatch, capsys):
     assert call(monkeypatch, "show", "a.h5") == 0
     shown = capsys.readouterr().out
     for words in (
-        "MSE_avg of a round",
+        "MSE_avg (clip-normalize) of a round",
         "epsilon spent by nine users in ten at most",
         "value is guessed",
         "sampled attribute is guessed",
