@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from gpu_rsfd.checks import ASSIGNMENTS, GUARANTEES, MAX_WORD, check_epsilon, check_repetitions, check_share
@@ -231,6 +231,9 @@ class Spec:
         for f in FIELDS:
             if f.name in given and (command in f.unused or (kind is not None and f.name in kind.unused)):
                 raise InputError(f"{f.name}={given[f.name]} can't be used in {command}; leave it out")
+        if unknown := given.keys() - cls.__dataclass_fields__.keys():
+            known: Any = *fields(kind or cls), *FIELDS
+            raise InputError(unknown_name(min(unknown), dict.fromkeys(f.name for f in known)))
         if spec is not None:
             return cls.of(spec, **given)
         own = {f.name: f.defaults[command] for f in FIELDS if command in f.defaults} | getattr(kind, "defaults", {})

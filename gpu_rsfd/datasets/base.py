@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gpu_rsfd.checks import check_users
+from gpu_rsfd.checks import check_users, integer
 from gpu_rsfd.datasets.options import stored
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
@@ -22,6 +23,7 @@ from gpu_rsfd.tape import Codes, code_dtype
 Labels = tuple[tuple[str, ...], ...]
 Names = Sequence[str] | None
 
+MOST_ROUNDS = 65_536
 _COUNT_CHUNK = 1 << 20  # users per step when counting
 MIN_COUNT = 10  # users who must hold a value of one's own table before its number is shown
 
@@ -81,8 +83,9 @@ class Dataset:
     source: str = "in memory"
 
     origin: tuple[str, dict[str, Any]] | None = None  # the file that it was loaded from, and how
-    round = 0  # of a collection over time
+    round, rounds = 0, 1  # of a collection over time
     has_rows = True  # False: known only by its counts, `column` cannot be asked for
+    _needed = "a table [users, attributes]", 2
 
     def __init__(
         self,
@@ -93,13 +96,22 @@ class Dataset:
         labels: Iterable[Sequence[str]] | None = None,
         source: str = "in memory",
     ) -> None:
-        table = checked_table(codes, "a table [users, attributes]", 2)
+        check_unmasked("codes", codes)
+        what, dimensions = self._needed
+        try:
+            table = np.asarray(codes)
+        except ValueError as error:  # rows of different lengths
+            raise InputError(f"codes is not {what}: {error}") from None
+        if table.ndim != dimensions:
+            raise InputError(f"codes has shape {table.shape}; {what} is needed")
         self._describe_shape(name, table.shape[0], domain, names)
         if table.shape[1] != self.d:
             raise InputError(f"codes has {table.shape[1]} columns, but domain has {self.d} sizes")
         if table.dtype.kind not in "iub":
             raise InputError(f"codes has dtype {table.dtype}; integers 0 … k - 1 are needed")
-        self._columns = [checked_column(table[:, j], j, k) for j, k in enumerate(self.domain)]
+        self.rounds = integer("rounds", math.prod(table.shape[2:]), 1, MOST_ROUNDS)
+        every = product(np.ndindex(table.shape[2:]), enumerate(self.domain))
+        self._columns = [checked_column(table, (j, *r), k) for r, (j, k) in every]
         self.labels = None if labels is None else check_labels(labels, self.domain)
         self.source = check_text("source", source)
 
@@ -122,11 +134,12 @@ class Dataset:
     @cached_property
     def counts(self) -> npt.NDArray[np.int64]:
         """How many users hold each value, over all attributes' values in order."""
-        return self._counted(1)[0]
+        return self.counts_of_rounds[0]
 
-    def _counted(self, rounds: int) -> npt.NDArray[np.int64]:
-        """The same of each of several rounds."""
-        total = np.zeros((rounds, self.domain.total), np.int64)
+    @cached_property
+    def counts_of_rounds(self) -> npt.NDArray[np.int64]:
+        """The same in each round, [round, value]."""
+        total = np.zeros((self.rounds, self.domain.total), np.int64)
         for (j, k), start in product(enumerate(self.domain), range(0, self.n, _COUNT_CHUNK)):
             for r, found in enumerate(total):
                 codes = self.column(j, start, min(start + _COUNT_CHUNK, self.n), *([r] if r else []))
@@ -166,25 +179,14 @@ def check_rows(data: Dataset, sampler: str) -> None:
         raise InputError(f"{known}: sampler={sampler!r} cannot be used; available: marginals")
 
 
-def checked_table(codes: npt.ArrayLike, what: str, dimensions: int) -> npt.NDArray[Any]:
-    """Codes as an array with so many dimensions, and entries."""
-    check_unmasked("codes", codes)
-    try:
-        table = np.asarray(codes)
-    except ValueError as error:  # rows of different lengths
-        raise InputError(f"codes is not {what}: {error}") from None
-    if table.ndim != dimensions:
-        raise InputError(f"codes has shape {table.shape}; {what} is needed")
-    return table
-
-
-def checked_column(column: npt.NDArray[Any], j: int, k: int, round: int | None = None) -> Codes:
+def checked_column(table: npt.NDArray[Any], place: tuple[int, ...], k: int) -> Codes:
     """The codes of an attribute, in one of several rounds or at all; an error if one is outside its domain."""
+    column = table.T[place[::-1]]
     low, high = int(column.min()), int(column.max())
     if low < 0 or high >= k:
         bad = low if low < 0 else high
-        place = f"{j}" if round is None else f"{j}, {round}"
-        raise InputError(f"codes[:, {place}] holds {bad}, outside 0 … {k - 1} (domain[{j}]={k})")
+        where = ", ".join(map(str, place))
+        raise InputError(f"codes[:, {where}] holds {bad}, outside 0 … {k - 1} (domain[{place[0]}]={k})")
     codes = np.array(column, dtype=code_dtype(k), order="C")
     codes.flags.writeable = False
     return codes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.checks import integer
-from gpu_rsfd.datasets.base import Dataset, Names, checked_column, checked_table
+from gpu_rsfd.datasets.base import MOST_ROUNDS as MOST_ROUNDS
+from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.counted import CountedDataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset, values_of
 from gpu_rsfd.tape import KEEP_ONE, Codes, Tape, Words, keep_draw
-
-MOST_ROUNDS = 65_536
 
 
 class EvolvingDataset(Dataset):
@@ -36,29 +34,15 @@ class EvolvingDataset(Dataset):
         Number of rounds.
     """
 
-    def __init__(
-        self, codes: npt.ArrayLike, domain: Iterable[int], names: Names = None, name: str = "data",
-        labels: Iterable[Sequence[str]] | None = None, source: str = "in memory",
-    ) -> None:  # fmt: skip
-        table = checked_table(codes, "an array [users, attributes, rounds]", 3)
-        self.rounds = integer("rounds", table.shape[2], 1, MOST_ROUNDS)
-        super().__init__(table[:, :, 0], domain, names, name, labels, source)
-        sizes = list(enumerate(self.domain))
-        self._columns = [checked_column(table[:, j, r], j, k, r) for r in range(self.rounds) for j, k in sizes]
+    _needed = "an array [users, attributes, rounds]", 3
 
     def column(self, j: int, start: int, stop: int, round: int = 0) -> Codes:
         """The codes of attribute j of users start … stop - 1 in a round."""
         return self._columns[round * self.d + j][start:stop]
 
-    @cached_property
-    def counts_of_rounds(self) -> npt.NDArray[np.int64]:
-        """How many users hold each value in each round, [round, value]; the values of all attributes, in order."""
-        return self._counted(self.rounds)
-
     def counted_at(self, round: int) -> Dataset:
         """A round as a data set of which only the counts are known."""
-        counts = self.counts_of_rounds[round]
-        found = CountedDataset(self.n, self.domain, [counts[values] for values in self.domain.slices])
+        found = CountedDataset(self.n, self.domain, np.split(self.counts_of_rounds[round], self.domain.offsets[1:]))
         found.round = round
         return found
 
@@ -86,16 +70,17 @@ class ChangingDataset(EvolvingDataset):
         self.data, self.rounds, self.change = data, integer("rounds", rounds, 1, MOST_ROUNDS), change
         self._last: tuple[Any, int, Codes] = None, 0, np.empty(0, np.uint8)  # of some users, the round before
 
-    def _counted(self, rounds: int) -> npt.NDArray[np.int64]:
+    @cached_property
+    def counts_of_rounds(self) -> npt.NDArray[np.int64]:
         """Expected counts stay as they are."""
-        return super()._counted(rounds) if self.has_rows else np.tile(self.data.counts, (rounds, 1))
+        return super().counts_of_rounds if self.has_rows else np.tile(self.data.counts, (self.rounds, 1))
 
     @cached_property
     def _thresholds(self) -> list[Words | None]:
         """The distribution of each attribute's new values: that of synthetic data, or the true one."""
         if isinstance(self.data, SyntheticDataset):
             return [self.data.thresholds[k] for k in self.domain]
-        running = [np.cumsum(self.counts[values])[:-1].tolist() for values in self.domain.slices]
+        running = [np.cumsum(self.data.counts[values])[:-1].tolist() for values in self.domain.slices]
         return [np.array([count * KEEP_ONE // self.n for count in row], np.uint64) for row in running]
 
     def column(self, j: int, start: int, stop: int, round: int = 0) -> Codes:

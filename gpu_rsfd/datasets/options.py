@@ -61,7 +61,7 @@ def _check_rounds(value: Any) -> dict[str, str]:
     """`hours=h_*`, or `h_*`, whose attribute is called h."""
     given = [f"{name}={pattern}" for name, pattern in value.items()] if isinstance(value, Mapping) else value
     pairs = [text.rpartition("=") for text in _check_texts("rounds_in", given) or ()]
-    found = {name or re.sub(r"[\W_]+", " ", pattern).strip() or pattern: pattern for name, _, pattern in pairs}
+    found = {name or re.sub(r"[\W_]*[*?[\]]+[\W_]*", " ", at).strip() or at: at for name, _, at in pairs}
     if len(found) < len(pairs):
         raise InputError(f"rounds_in={','.join(map(''.join, pairs))} must give each attribute a name of its own")
     return found
@@ -134,10 +134,7 @@ def check_options(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in given:
         if name not in BY_NAME:
             raise InputError(unknown_name(name, BY_NAME, where=" of a table"))
-    checked = {
-        option.name: option.check(option.default if given.get(option.name) is None else given[option.name])
-        for option in OPTIONS
-    }
+    checked = {o.name: o.check(o.default if given.get(o.name) is None else given[o.name]) for o in OPTIONS}
     if checked["missing_rounds"] == "last" and not checked["rounds_in"]:
         raise InputError("missing_rounds=last needs rounds_in")
     if checked["missing"] == "drop" and checked["rounds_in"]:

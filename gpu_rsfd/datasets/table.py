@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ class Column:
     def exact(self, place: int) -> Decimal | float | None:
         """The number that a value is, without rounding: long identifiers must not become equal."""
         value: str = self.values[place]
-        return exact_number(value if self.decimal in ("", ".") else value.replace(".", "_").replace(self.decimal, "."))
+        return exact_number(value if self.decimal == "." else value.replace(".", "_").replace(self.decimal, "."))
 
     @cached_property
     def numbers(self) -> dict[int, Decimal | float]:
@@ -173,14 +173,14 @@ def _check_few(name: str, count: int) -> None:
 def encode_values(column: Column, rare: float | None) -> Encoded:
     """The domain is what the data hold: numbers in their order, else text in its own.
 
-    In a column of untyped text that is all numbers, spellings of the same number are one value.  `rare`: values of
-    fewer than this share of the rows become one value, if there are two or more of them, and others.
+    In a column of numbers, declared or found so, spellings of the same number are one value.  `rare`: values of fewer
+    than this share of the rows become one value, if there are two or more of them, and others.
     """
     name, present, values = column.name, column.present, column.values
     sizes = column.numbers if len(column.numbers) == len(present) else {}
     found: dict[Any, list[int]] = {}
     for place in present:
-        found.setdefault(place if column.declared or not sizes else sizes[place], []).append(place)
+        found.setdefault(sizes[place] if sizes and column.declared in ("", "number") else place, []).append(place)
     least = 0 if rare is None else rare * len(column.places)
     few = [places for places in found.values() if column.counts[places].sum() < least]
     out = {places[0] for places in few} if 1 < len(few) < len(found) else set()
@@ -262,6 +262,9 @@ def given_edges(name: str, bins: str) -> list[float]:
         valid = f"a number up to {MAX_DOMAIN:,}, such as 10, or 10q for quantiles, or rising edges such as 0:18:65:inf"
         raise InputError(f"bins of {name!r}={bins!r} must be {valid}")
     return given
+
+
+_starred = partial(re.sub, r"\d+", "*")  # `h_*` of h_12
 
 
 def shorten(values: Iterable[str]) -> str:
@@ -373,16 +376,13 @@ def _json_columns(path: Path, options: dict[str, Any], choose: Choose) -> Iterat
     from pyarrow import ArrowException, chunked_array
 
     rows: list[dict[str, Any]] = []
-    found: dict[str, None] = {}
     try:
-        for line in io.TextIOWrapper(io.BytesIO(_content(path, options)), "utf-8-sig"):
-            if line.strip():
-                rows.append(json.loads(line))
-                found.update(dict.fromkeys(rows[-1].keys()))
-    except (AttributeError, RecursionError, json.JSONDecodeError) as error:
+        lines = io.TextIOWrapper(io.BytesIO(_content(path, options)), "utf-8-sig")
+        rows.extend({**json.loads(line)} for line in lines if line.strip())
+    except (TypeError, RecursionError, json.JSONDecodeError) as error:
         why = "nested too deeply" if isinstance(error, RecursionError) else getattr(error, "msg", "no object")
         raise InputError(f"{path} is no file of JSON objects, one per line: line {len(rows) + 1:,}: {why}") from None
-    names = list(found)
+    names = list(dict.fromkeys(chain.from_iterable(rows)))
     kept = [names[place] for place in choose(names)]
     _check_size(path, CELL_BYTES * len(rows) * len(kept), options["max_bytes"])
     for name in kept:
@@ -559,86 +559,96 @@ def _check_scope(what: str, suffix: str, given: Mapping[str, Any]) -> None:
             raise InputError(f"{name} is for text files ({', '.join(OF_TEXT)}); {what} is none")
 
 
-def _chosen(what: str, options: Mapping[str, Any], owners: Iterable[str], names: Sequence[str]) -> list[int]:
+def _chosen(what: str, options: dict[str, Any], owners: list[str], notes: list[str], names: Sequence[str]) -> list[int]:
     """The places of the columns to read: none without a name; `owners` are more columns that must be there."""
     if len(names) > MAX_ATTRIBUTES:
         raise InputError(f"{what} has {len(names):,} columns; at most {MAX_ATTRIBUTES:,} are valid")
     there, wanted, excluded = Counter(filter(None, names)), options["columns"], options["exclude"] or ()
+    patterns = options["rounds_in"]
     for name in (*(wanted or ()), *excluded, *options["bins"], *owners):
-        if name not in there and name not in options["rounds_in"]:
+        if name not in there and name not in patterns:
             raise InputError(f"{what} has no column {name!r}; columns: {shorten(there)}")
-    if patterns := options["rounds_in"].values():
-        wanted = [n for n in (there if wanted is None else wanted) if any(fnmatchcase(n, p) for p in patterns)]
-    chosen = [name for name in (there if wanted is None else dict.fromkeys(wanted)) if name not in excluded]
+    kept = [name for name in (there if wanted is None else dict.fromkeys(wanted)) if name not in excluded]
+    chosen = [name for name in kept if not patterns or any(fnmatchcase(name, p) for p in patterns.values())]
+    if single := [name for name in (*options["bins"], *owners) if patterns and name in chosen and name not in patterns]:
+        raise InputError(f"column {single[0]!r} is one round; name what rounds_in makes of it: {shorten(patterns)}")
+    if unused := Counter(kept) - Counter(chosen):
+        notes.append(f"columns that rounds_in does not name are not used: {shorten(unused)}")
     if twice := [name for name in chosen if there[name] > 1]:
         raise InputError(f"{_unusable(twice[0], f'is twice in {what}')}, or rename it")
     if not chosen:
-        raise InputError(f"no columns chosen of {what}{' by rounds_in' * bool(patterns)}; columns: {shorten(there)}")
+        raise InputError(f"no columns chosen of {what}{' by rounds_in' if patterns else ''}; columns: {shorten(there)}")
     place = {name: j for j, name in enumerate(names)}
     return [place[name] for name in chosen]
 
 
-def _settled(column: Column, marks: Iterable[tuple[str, str, str]], decimal: str) -> Column:
+def _settled(column: Column, options: Mapping[str, Any]) -> Column:
     """The column without its missing values: texts that mean missing everywhere, or in this column."""
-    missing = {text for owner, equals, text in marks if not equals or owner == column.name}
+    missing = {text for owner, equals, text in options["missing_values"] if not equals or owner == column.name}
     missing |= set() if column.declared else MISSING_TEXT
     merged: dict[str, int] = {}
     moved = np.full(len(column.values) + 1, MISSING, np.int64)  # the last one for places that are missing already
     for place, text in enumerate(column.values):
         if text is not None and text.strip() not in missing:
             moved[place] = merged.setdefault(text, len(merged))
-    return replace(column, places=moved[column.places], values=list(merged), decimal="" if column.declared else decimal)
+    return replace(column, places=moved[column.places], values=list(merged), decimal=options["decimal"])
 
 
-def _rounds(columns: Sequence[Column], options: Mapping[str, Any]) -> list[Column]:
-    """A column for each attribute that has rounds, which lie below each other in it."""
-    long = []
-    found = {at: [one for one in columns if fnmatchcase(one.name, at[1])] for at in options["rounds_in"].items()}
-    fewest = min(found, key=lambda at: len(found[at]))
-    if len(found[fewest]) < 2 or any(len(rounds) * len(found) != len(columns) for rounds in found.values()):
-        many = "each attribute needs two or more, as many as the others, and a column can't be of two attributes"
-        raise InputError(f"rounds_in={'='.join(fewest)} fits {len(found[fewest])} of {len(columns)} columns; {many}")
-    for (name, pattern), rounds in found.items():
-        parts = [re.split(r"(\d+)", one.name) for one in rounds]
-        numbers, order = [[*map(int, each[1::2])] for each in parts], shorten([one.name for one in rounds])
-        if len({tuple(each[::2]) for each in parts}) == 1 and numbers != sorted(numbers):  # such as h_1, h_10, h_2
-            raise InputError(f"rounds_in={name}={pattern}: columns must be in the order of the rounds, not {order}")
+def _rounds(columns: Sequence[Column], options: Mapping[str, Any], notes: list[str]) -> Iterator[Column]:
+    """A column for each attribute, in which its rounds lie below each other; one round of what stays the same."""
+    patterns = options["rounds_in"]
+    found = {name: [one for one in columns if fnmatchcase(one.name, patterns[name])] for name in patterns}
+    most, twice = max(map(len, found.values())), sum(map(len, found.values())) > len(columns)
+    for name, rounds in found.items():
+        given, names = f"rounds_in={name}={patterns[name]}", [one.name for one in rounds]
+        if twice or most < 2 or (len(rounds) != most and names != [patterns[name]]):
+            many = "each attribute needs two or more, as many as the others, or one by its full name, and no column two"
+            raise InputError(f"{given} fits {len(rounds)} of {len(columns)} columns; {many}")
+        numbers = [[*map(int, re.findall(r"\d+", each))] for each in names]
+        if len({_starred(each) for each in names}) == 1 and numbers != sorted(numbers):  # such as h_1, h_10, h_2
+            raise InputError(f"{given}: columns must be in the order of the rounds, not {shorten(names)}")
+        steps = [sum(b) - sum(a) for a, b in pairwise(numbers)]
+        if 0 < min(steps, default=0) < max(steps) < 7:  # not where years begin: 202312, 202401, or 2023_12, 2024_01
+            r = steps.index(max(steps))
+            notes.append(f"{name} has no round between {names[r]} and {names[r + 1]}")
         values = {text: i for i, text in enumerate(dict.fromkeys(text for one in rounds for text in one.values))}
-        places = np.array([np.array([*map(values.get, c.values), MISSING])[c.places] for c in rounds], np.int64)
+        places = np.concatenate([np.array([*map(values.get, c.values), MISSING])[c.places] for c in rounds])
+        rows = np.tile(np.arange(len(rounds[0].places)), len(rounds))
+        column = _settled(replace(rounds[0], name=name, places=places, values=list(values), rows=rows), options)
+        each = column.places.reshape(len(rounds), -1)
         for r in range(1, len(rounds)) if options["missing_rounds"] == "last" else ():
-            places[r] = np.where(places[r] == MISSING, places[r - 1], places[r])
-        if (gaps := (places == MISSING).any(axis=1)).any():
-            helps = ", or take the value before (missing_rounds=last)"
-            helps = ", since it has no round before it" if options["missing_rounds"] == "last" else helps
-            raise InputError(f"column {rounds[int(gaps.argmax())].name!r} has missing values: remove these rows{helps}")
-        rows = np.tile(np.arange(places.shape[1]), len(rounds))
-        long.append(replace(rounds[0], name=name, places=places.ravel(), values=list(values), rows=rows))
-    return long
+            each[r] = np.where(each[r] == MISSING, each[r - 1], each[r])
+        if (lacking := (each == MISSING).any(axis=1)).any():
+            r = int(lacking.argmax())
+            helps = "or take the value before (missing_rounds=last)" if r else "since it has no round before it"
+            raise InputError(f"column {names[r]!r} has missing values: remove these rows, {helps}")
+        yield column
 
 
 def _made(
     what: str, read: Callable[..., Iterator[Any]], options: dict[str, Any], named: tuple[str, str, str | None]
 ) -> TableReport:
     """Reads and encodes the chosen columns; `named`: name and source of the data set, and its file."""
+    notes: list[str] = []
     domains = {} if options["domain_file"] is None else read_domains(options["domain_file"])
-    marks = [entry.rpartition("=") for entry in options["missing_values"] or ()]  # `n.a.`, or `rhesus=-`
+    marks = options["missing_values"] = [entry.rpartition("=") for entry in options["missing_values"] or ()]
     owners = [*domains, *(owner for owner, equals, _ in marks if equals)]
-    found = list(read(options, partial(_chosen, what, options, owners)))
+    found = list(read(options, partial(_chosen, what, options, owners, notes)))
     problems = [str(column) for column in found if isinstance(column, InputError)]
-    columns = [_settled(column, marks, options["decimal"]) for column in found if isinstance(column, Column)]
-    rows, several = len(columns[0].places) if columns else 0, bool(options["rounds_in"])
-    if not rows:
+    columns = [column for column in found if isinstance(column, Column)]
+    rows = users = len(columns[0].places) if columns else 0
+    if not rows or (problems and options["rounds_in"]):
         raise InputError("\n  ".join(problems) or f"{what} has no rows; at least one is needed")
-    if several:
-        columns = _rounds(columns, options)
+    shapes = Counter(_starred(c.name) for c in columns if not (options["rounds_in"] or c.declared == "codes"))
+    likely = [spelled(rounds_in=shape) for shape, times in shapes.items() if times > 2]
+    notes += [f"numbered columns are attributes of their own; as rounds of one: {' '.join(likely)}"] if likely else []
+    columns = [*_rounds(columns, options, notes)] if options["rounds_in"] else [_settled(c, options) for c in columns]
     if options["missing"] == "drop":
         keep = np.flatnonzero(np.all([column.places != MISSING for column in columns], axis=0))
         if not len(keep):
             raise InputError(f"{what} has no row without a missing value: missing=drop leaves nobody of {rows:,}")
-        columns = [replace(column, places=column.places[keep], rows=keep) for column in columns]
-    reports: list[ColumnReport] = []
-    made: list[Encoded] = []
-    personal: list[Column] = []
+        columns, users = [replace(column, places=column.places[keep], rows=keep) for column in columns], len(keep)
+    reports, made, personal = [], [], []
     for column in columns:
         counts, labels, k = column.counts[:-1], column.values, len(column.present)
         chosen = column.name in (*options["bins"], *domains) or column.declared == "codes"
@@ -653,19 +663,18 @@ def _made(
             made.append((codes.astype(np.uint16), labels))
         except InputError as error:
             problems.append(str(error))
-        least = 0 if column.declared == "codes" else options["min_count"]
+        least = 0 if column.declared == "codes" else options["min_count"] * (len(column.places) // users)
         common = () if looks or k > max(FEW, rows / 2) else _commonest(counts, labels, len(column.places), least)
         gaps = None if 0 < column.counts[-1] < least else int(column.counts[-1])
         reports.append(ColumnReport(column.name, looks.removeprefix("an ") or column.kind, k, gaps, common))
     data, texts = None, [labels for _, labels in made]
     if not problems:
-        table, names = np.stack([codes for codes, _ in made], axis=1), [column.name for column in columns]
-        kind: type[Dataset] = EvolvingDataset if several else Dataset
-        codes = table.reshape(-1, rows, len(names)).transpose(1, 2, 0) if several else table
-        data = kind(codes, map(len, texts), names, named[0], texts, source=named[1])
-    sizes = rows, rows if several else len(columns[0].places)
+        shape = max(len(codes) for codes, _ in made) // users, users  # what stays the same is repeated
+        table = np.stack([np.resize(codes, shape) for codes, _ in made], axis=1).T
+        kind, codes = (EvolvingDataset, table) if options["rounds_in"] else (Dataset, table[:, :, 0])
+        data = kind(codes, map(len, texts), [column.name for column in columns], named[0], texts, named[1])
     proposed = _proposed([c for c in columns if c.name not in domains], [c.name for c in personal], options)
-    return TableReport(*named, *sizes, options["delimiter"], tuple(reports), tuple(problems), proposed, data, columns)
+    return TableReport(*named, rows, users, options["delimiter"], reports, problems, notes, proposed, data, columns)
 
 
 def _proposed(columns: Sequence[Column], personal: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -726,7 +735,7 @@ class ColumnReport:
     kind: str  # number, text, date, true/false, mixed, empty or codes; identifier or free text, if it looks like that
     k: int  # different values, `(missing)` among them if it is one
     missing: int | None  # None of few users
-    commonest: tuple[tuple[str, int | None, float | None], ...]  # label, users, share; none of rare values
+    commonest: tuple[tuple[str, int | None, float | None], ...]  # label, users (times rounds), share; none of rare ones
 
 
 @dataclass(frozen=True)
@@ -739,8 +748,9 @@ class TableReport:
     rows: int
     users: int  # rows that are left, with missing=drop
     delimiter: str | None  # of a text file
-    columns: tuple[ColumnReport, ...]
-    problems: tuple[str, ...] = ()  # each must be resolved before the table can be used
+    columns: Sequence[ColumnReport]
+    problems: Sequence[str] = ()  # each must be resolved before the table can be used
+    notes: Sequence[str] = ()  # what else to know
     proposed: dict[str, Any] = field(default_factory=dict)  # options that may help
     data: Dataset | None = field(default=None, repr=False, compare=False)  # None if there are problems
     read: Sequence[Column] = field(default=(), repr=False, compare=False)  # as it is, whatever the problems
@@ -753,8 +763,7 @@ class TableReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as JSON has it."""
-        plain = asdict(replace(self, data=None, read=()))
-        return {key: plain[key] for key in plain if key not in ("data", "read")}
+        return {k: v for k, v in asdict(replace(self, data=None, read=())).items() if k not in ("data", "read")}
 
     def __str__(self) -> str:
         how = f"; delimiter {_show_delimiter(self.delimiter)}" if self.delimiter else ""
@@ -770,6 +779,7 @@ class TableReport:
         lines = [f"{self.file or self.name}: {self.rows:,} rows{users}, {d:,} column{'s' * (d != 1)}{how}", ""]
         lines += [f"{row[0]:<{a}}  {row[1]:<{b}}  {row[2]:>{c}}  {row[3]:>{e}}  {row[4]}".rstrip() for row in rows]
         lines += [f"… and {d - SHOWN_COLUMNS:,} more columns"] if d > SHOWN_COLUMNS else []
+        lines += ["", "Note:", *(f"  {text}" for text in self.notes)] if self.notes else []
         lines += ["", "Resolve before use:", *(f"  {text}" for text in self.problems)] if self.problems else []
         words = spelled(**self.proposed)
         lines += ["", "Proposed, besides the options given:", f"  {words}"] if words else []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gpu_rsfd.checks import one_of
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import SIMULATION, Option, entries, whole
+from gpu_rsfd.options import OUTPUT, SIMULATION, Option, choice, entries, option_field, whole
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.results.result import CELL, Column, Header, Layout, Result
 from gpu_rsfd.spec import FIELDS, Spec
@@ -120,6 +120,12 @@ class Measurement:
         coords = {dim: [getattr(x, "item", lambda x=x: x)() for x in values] for dim, values in self.coords().items()}
         about = ", ".join(f"{f.name}={{{f.name}}}" for f in fields(self)) if self.about is None else self.about
         return Layout(self.name, self.command, dict(self.recorded()), coords, columns, about)
+
+
+def keep_field(default: str, other: str) -> Any:
+    """The option of what a results file stores."""
+    what = "What the results file stores: counts, or only the errors (mse), in a much smaller file."
+    return option_field("NAME", what, other, default=default, panel=OUTPUT, **choice("keep", ("counts", "mse")))
 
 
 def options_of(kind: type[Measurement]) -> tuple[Option, ...]:

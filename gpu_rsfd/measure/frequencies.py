@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpu_rsfd.measure.base import Measurement
-from gpu_rsfd.options import OUTPUT, choice, option_field
+from gpu_rsfd.measure.base import Measurement, keep_field
 from gpu_rsfd.results.estimate import STORED, errors_of
 from gpu_rsfd.results.result import Column
 
@@ -24,14 +23,7 @@ NUMBERS_AT_ONCE = 1 << 20  # estimates that are worked out at a time
 class Frequencies(Measurement):
     """Simulate data sets x protocols x epsilons x repetitions into one HDF5 file, with a table and a figure."""
 
-    keep: str = option_field(
-        "NAME",
-        "What the results file stores: counts, or only the errors (mse), in a much smaller file.",
-        "mse",
-        default="counts",
-        panel=OUTPUT,
-        **choice("keep", ("counts", "mse")),
-    )
+    keep: str = keep_field("counts", "mse")
 
     name = "frequencies"
     command = "sweep"

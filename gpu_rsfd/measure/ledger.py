@@ -33,12 +33,8 @@ class Spent(NamedTuple):
 
 def occurrences(codes: npt.NDArray[Any]) -> Counts:
     """[user, round]: how often a user has held the value of this round, this time included."""
-    order, places = np.argsort(codes, axis=1, kind="stable"), np.arange(codes.shape[1])
-    ordered = np.take_along_axis(codes, order, axis=1)
-    new = np.insert(ordered[:, 1:] != ordered[:, :-1], 0, True, axis=1)  # the first time that a value is held
-    found = np.empty(codes.shape, np.int64)
-    np.put_along_axis(found, order, places + 1 - np.maximum.accumulate(new * places, axis=1), axis=1)
-    return found
+    by_round, small = np.ascontiguousarray(codes.T), np.min_scalar_type(codes.shape[1])
+    return np.stack([(by_round[: r + 1] == now).sum(axis=0, dtype=small) for r, now in enumerate(by_round)], axis=1)
 
 
 def spent(

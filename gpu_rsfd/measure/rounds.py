@@ -14,12 +14,12 @@ from gpu_rsfd.checks import check_share, integer
 from gpu_rsfd.datasets.base import Dataset
 from gpu_rsfd.datasets.evolving import MOST_ROUNDS, ChangingDataset, EvolvingDataset
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.measure.base import Measurement
+from gpu_rsfd.measure.base import Measurement, keep_field
 from gpu_rsfd.measure.block_guesses import Seen, right
 from gpu_rsfd.measure.inference import Inference
 from gpu_rsfd.measure.ledger import occurrences, spent
 from gpu_rsfd.measure.memos import FAKING, SAMPLING, Attribute, Sender
-from gpu_rsfd.options import OUTPUT, distinct, entries, option_field, read_list, whole
+from gpu_rsfd.options import distinct, entries, option_field, read_list, whole
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.protocols import Unsampled
 from gpu_rsfd.results.estimate import DEFAULT, STORED, errors_of
@@ -35,7 +35,7 @@ ROUNDS = 12  # where neither the command nor the data say how many
 STATISTICS = ("mean", "p50", "p90", "max")  # of users
 LEDGER, HITS = ("spent", "spent_published", "spent_any"), ("sampled_success", "value_success", "claim_success")
 SEEN_BYTES, LEDGER_USERS = 1 << 23, 1 << 14  # what an attacker has seen of some users; users who are looked at together
-SHOWN, AFTER = STORED.index(DEFAULT), f"; {DEFAULT}"
+SHOWN, ERROR = STORED.index(DEFAULT), f"MSE_avg ({DEFAULT})"
 
 
 BESIDE = {  # what is spent by the papers' count, and if each round costs as much as the first
@@ -71,17 +71,15 @@ class Rounds(Measurement):
     attack: bool = option_field(
         "", "Simulate the attacker who knows the marginals, all reports so far and when values change.", "",
         default=False, default_text="", kind=bool, check=bool, read=bool, type_text="bool, optional")  # fmt: skip
-    keep: str = option_field(
-        "NAME", "What the results file stores: counts of each round, too, or only the errors (mse).", "counts",
-        default="mse", known=("counts", "mse"), panel=OUTPUT, type_text="{'counts', 'mse'}, optional")  # fmt: skip
+    keep: str = keep_field("mse", "counts")
 
     name = "rounds"
     command = "rounds"
     columns = {
-        "mse": Column(f"MSE_avg of a round{AFTER}", "smaller", of=lambda r: r["mse"][..., SHOWN],
-                      short="error", axis=f"MSE_avg ({DEFAULT})", over="round", x="epsilon"),
-        "mse_mean": Column(f"MSE_avg of mean estimates{AFTER}", "smaller", of=lambda r: r["mse_mean"][..., SHOWN],
-                           short="error of mean estimates", axis=f"MSE_avg ({DEFAULT})", x=""),
+        "mse": Column(f"{ERROR} of a round", "smaller", of=lambda r: r["mse"][..., SHOWN],
+                      short="error", axis=ERROR, over="round", x="epsilon"),
+        "mse_mean": Column(f"{ERROR} of mean estimates", "smaller", of=lambda r: r["mse_mean"][..., SHOWN],
+                           short="error of mean estimates", axis=ERROR, x=""),
         "spent": Column("epsilon spent, mean of users", of=lambda r: r["spent"][..., 0], short="mean of users",
                         axis="ε spent", over="round", x="round", beside=BESIDE),
         "spent.p90": Column("epsilon spent by nine users in ten at most", of=lambda r: r["spent"][..., 2],  # not by one
@@ -111,10 +109,9 @@ class Rounds(Measurement):
         made = replace(self, rounds=self.rounds or min(known, default=ROUNDS))
         vars(made).update(spec=spec, ledgers={}, faking=self.fakes if self.memo == "on" else ["fresh"])
         plans = [plan_for(spec, data, self.memo == "on") for data in datasets]
-        others = [ms[0][0].recipe.unsampled for ms in plans[0].mechanisms]
-        if self.fakes != ["memo"] and not any(each.hides for each in others):
+        if self.fakes != ["memo"] and plans[0].samples == plans[0].partial:
             raise InputError(f"fakes={','.join(self.fakes)} needs a protocol that makes fakes: RS+FD or RS+RFD")
-        if self.sampling != "fixed" and not any(each.samples for each in others):
+        if self.sampling != "fixed" and not any(plans[0].samples):
             raise InputError(f"sampling={self.sampling} needs a protocol that samples attributes: Smp, RS+FD or RS+RFD")
         return made, spec, [made._evolving(data) for data in datasets], plans
 
@@ -245,5 +242,4 @@ def _held(data: EvolvingDataset, rounds: int) -> Iterator[list[Any]]:
     """[user, round] of each attribute, some users at a time: how often the value held now has been held."""
     for start in range(0, data.n if data.has_rows else 0, LEDGER_USERS):
         where = start, min(start + LEDGER_USERS, data.n)
-        each = (np.stack([data.column(j, *where, r) for r in range(rounds)], axis=1) for j in range(data.d))
-        yield [occurrences(codes).astype(np.uint16) for codes in each]
+        yield [occurrences(np.stack([data.column(j, *where, r) for r in range(rounds)]).T) for j in range(data.d)]

@@ -80,9 +80,10 @@ _spl = _solution("spl", "Spl", SPLIT, "{} of every attribute, epsilon / d each."
 _smp = _solution("smp", "Smp", WHOLE, "{} of one sampled attribute only.")
 
 
-def _both(name: str, label: str, what: str, rule: NoiseRule) -> tuple[Protocol, Protocol]:
-    """A noise for Spl and for Smp."""
-    return _spl(name, label, what, Variant(rule, OWN)), _smp(name, label, what, Variant(rule, NOTHING))
+def _both(*noises: tuple[str, str, str, NoiseRule]) -> list[Protocol]:
+    """Noises for Spl, then for Smp."""
+    entries = (_spl, OWN), (_smp, NOTHING)
+    return [entry(*about, Variant(rule, others)) for entry, others in entries for *about, rule in noises]
 
 
 # fmt: off
@@ -98,35 +99,29 @@ _ENTRIES = (
     # the same solutions with SUE, and without the adaptive choice
     _fd("sue-z", "SUE-z", "SUE of one attribute, of zeros for the rest", Variant(SUE, ZERO)),
     _fd("sue-r", "SUE-r", "SUE of one attribute, of fake values for the rest", Variant(SUE, FAKE)),
-    _spl("grr", "GRR", "GRR", Variant(GRR, OWN)),
-    _spl("oue", "OUE", "OUE", Variant(OUE, OWN)),
-    _spl("sue", "SUE", "SUE", Variant(SUE, OWN)),
-    _smp("grr", "GRR", "GRR", Variant(GRR, NOTHING)),
-    _smp("oue", "OUE", "OUE", Variant(OUE, NOTHING)),
-    _smp("sue", "SUE", "SUE", Variant(SUE, NOTHING)),
+    *_both(("grr", "GRR", "GRR", GRR), ("oue", "OUE", "OUE", OUE), ("sue", "SUE", "SUE", SUE)),
     # fake data that follow a prior (Arcolezi, Gambs, Couchot, Palamidessi, PVLDB 16(5), 2023); with a uniform one they are RS+FD
     _rfd("grr", "GRR", "GRR of one attribute, fake values", Variant(GRR, FAKE, prior=True)),
     _rfd("oue-r", "OUE-r", "OUE of one attribute, of fake values", Variant(OUE, FAKE, prior=True)),
     _rfd("sue-r", "SUE-r", "SUE of one attribute, of fake values", Variant(SUE, FAKE, prior=True)),
     # local hashing, histogram encoding and other unary encodings
-    *_both("olh", "OLH", "Local hashing", OLH),
-    *_both("blh", "BLH", "Binary local hashing", BLH),
-    *_both("the", "THE", "Thresholded histogram", THE),
-    *_both("rue", "RUE", "Least-error unary encoding", RUE),
+    *_both(("olh", "OLH", "Local hashing", OLH)),
+    *_both(("blh", "BLH", "Binary local hashing", BLH)),
+    *_both(("the", "THE", "Thresholded histogram", THE)),
+    *_both(("rue", "RUE", "Least-error unary encoding", RUE)),
     # message sets
-    *_both("hr", "HR", "Hadamard response", HR),
+    *_both(("hr", "HR", "Hadamard response", HR)),
     _fd("hr", "HR", "Hadamard response of one attribute, random messages for the rest", Variant(HR, FAKE)),
-    *_both("pgr", "PGR", "Projective geometry", PGR),
+    *_both(("pgr", "PGR", "Projective geometry", PGR)),
     _fd("pgr", "PGR", "Projective geometry of one attribute, random messages for the rest", Variant(PGR, FAKE)),
     # subset selection
-    *_both("ss", "SS", "Subset selection", SS),
+    *_both(("ss", "SS", "Subset selection", SS)),
     # one report of a longitudinal protocol: epsilon is what all reports together lose, the first one loses a share of it
-    _spl("l-grr", "L-GRR", "One L-GRR report", Variant(chains.L_GRR, OWN)),
-    _spl("l-sue", "L-SUE", "One RAPPOR report", Variant(chains.L_SUE, OWN)),
-    _spl("l-osue", "L-OSUE", "One L-OSUE report", Variant(chains.L_OSUE, OWN)),
-    _smp("l-grr", "L-GRR", "One L-GRR report", Variant(chains.L_GRR, NOTHING)),
-    _smp("l-sue", "L-SUE", "One RAPPOR report", Variant(chains.L_SUE, NOTHING)),
-    _smp("l-osue", "L-OSUE", "One L-OSUE report", Variant(chains.L_OSUE, NOTHING)),
+    *_both(
+        ("l-grr", "L-GRR", "One L-GRR report", chains.L_GRR),
+        ("l-sue", "L-SUE", "One RAPPOR report", chains.L_SUE),
+        ("l-osue", "L-OSUE", "One L-OSUE report", chains.L_OSUE),
+    ),
     _fd("l-grr", "L-GRR", "One L-GRR report of one attribute, fake values for the rest", Variant(chains.L_GRR, FAKE)),
     _fd("l-osue-z", "L-OSUE-z", "One L-OSUE report of one attribute, of zeros for the rest", Variant(chains.L_OSUE, ZERO)),
     _fd("l-osue-r", "L-OSUE-r", "One L-OSUE report of one attribute, of fake values for the rest", Variant(chains.L_OSUE, FAKE)),
@@ -134,12 +129,12 @@ _ENTRIES = (
     _fd("l-sue-r", "L-SUE-r", "One RAPPOR report of one attribute, of fake values for the rest", Variant(chains.L_SUE, FAKE)),
     _rfd("l-osue-r", "L-OSUE-r", "One L-OSUE report of one attribute, of fake values", Variant(chains.L_OSUE, FAKE, prior=True)),
     _rfd("l-sue-r", "L-SUE-r", "One RAPPOR report of one attribute, of fake values", Variant(chains.L_SUE, FAKE, prior=True)),
-    *_both("l-oue", "L-OUE", "One L-OUE report", chains.L_OUE),
-    *_both("l-soue", "L-SOUE", "One L-SOUE report", chains.L_SOUE),
-    *_both("biloloha", "BiLOLOHA", "One BiLOLOHA report", chains.BILOLOHA),
-    *_both("ololoha", "OLOLOHA", "One OLOLOHA report", chains.OLOLOHA),
-    *_both("l-grr-published", "L-GRR, published", "One L-GRR, published report", chains.L_GRR_PUBLISHED),
-    *_both("ololoha-published", "OLOLOHA, published", "One OLOLOHA, published report", chains.OLOLOHA_PUBLISHED),
+    *_both(("l-oue", "L-OUE", "One L-OUE report", chains.L_OUE)),
+    *_both(("l-soue", "L-SOUE", "One L-SOUE report", chains.L_SOUE)),
+    *_both(("biloloha", "BiLOLOHA", "One BiLOLOHA report", chains.BILOLOHA)),
+    *_both(("ololoha", "OLOLOHA", "One OLOLOHA report", chains.OLOLOHA)),
+    *_both(("l-grr-published", "L-GRR, published", "One L-GRR, published report", chains.L_GRR_PUBLISHED)),
+    *_both(("ololoha-published", "OLOLOHA, published", "One OLOLOHA, published report", chains.OLOLOHA_PUBLISHED)),
 )
 # fmt: on
 REGISTRY: dict[str, Protocol] = {entry.name: entry for entry in _ENTRIES}
@@ -155,7 +150,7 @@ def as_protocol(protocol: object) -> Protocol:
     wanted = LABELS.get(str(protocol), str(protocol))
     if wanted not in REGISTRY:
         close = difflib.get_close_matches(wanted, REGISTRY, 5)
-        close.sort(key=lambda name: not name.startswith(wanted))  # an unfinished name is the likeliest slip
+        close.sort(key=lambda name: wanted not in (name[: len(wanted)], name.partition("-")[2]))  # half of a name
         hint = f"did you mean {close[0]}? " if close else ""
         raise InputError(f"unknown protocol {protocol!r}; {hint}available: {', '.join(REGISTRY)}")
     return REGISTRY[wanted]

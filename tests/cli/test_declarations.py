@@ -161,6 +161,8 @@ def test_the_docs_say_which_commands_have_an_option(command):
 def test_names_that_nobody_knows():
     assert unknown_name("sed", ["seed", "prior"]) == "unknown option 'sed'; did you mean seed? available: seed, prior"
     assert unknown_name("x", ["seed"], "key") == "unknown key 'x'; available: seed"
+    with pytest.raises(InputError, match=r"unknown option 'chang'; did you mean change\? available: rounds, change"):
+        gpu_rsfd.rounds(DATA, chang=0.1)  # the measurement's own options are named, too
 
 
 @pytest.mark.parametrize("arguments,near", [

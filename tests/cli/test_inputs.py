@@ -19,6 +19,7 @@ DATA = gpu_rsfd.Dataset([[0, 1], [1, 2]], (2, 3))
     ({"epsilons": 1e-15}, r"epsilon=1e-15 is too small for rsfd-grr with d=2 and k=2"),
     ({"epsilons": 1e4}, r"epsilon=10000.0 is too large for rsfd-grr with d=2"),
     ({"protocols": "rsfd-gr"}, r"unknown protocol 'rsfd-gr'; did you mean rsfd-grr\? available: rsfd-grr, "),
+    ({"protocols": "l-grr"}, r"unknown protocol 'l-grr'; did you mean spl-l-grr\? available: "),
     ({"protocols": []}, r"no protocol given"),
     ({"protocols": ["spl-adp", "spl-adp"]}, r"protocol 'spl-adp' is given twice"),
     ({"repetitions": -3}, r"repetitions=-3 must be a whole number >= 1"),

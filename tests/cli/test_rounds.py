@@ -1,6 +1,9 @@
 """`gpu-rsfd rounds`: its data, its files, and what it says to bad input."""
 
+import shlex
+
 import numpy as np
+import pandas
 import pytest
 from command import call, refusal
 
@@ -50,7 +53,7 @@ def test_a_file_is_resumed_extended_and_shown(monkeypatch, capsys):
     assert call(monkeypatch, "show", "a.h5") == 0
     shown = capsys.readouterr().out
     for words in (
-        "MSE_avg of a round",
+        "MSE_avg (clip-normalize) of a round",
         "epsilon spent by nine users in ten at most",
         "value is guessed",
         "sampled attribute is guessed",
@@ -141,6 +144,12 @@ def test_values_change_as_often_as_asked():
     (["--dataset", "wide.csv", *ROUNDS_IN, "--change", "0.1"], "whose values have rounds already"),
     (["--dataset", "wide.csv", "--rounds-in", "h_*,m_[12]"], "rounds_in=m 12=m_[12] fits 2 of 5 columns"),
     (["--dataset", "wide.csv", "--rounds-in", "h_*,m=x_*"], "rounds_in=m=x_* fits 0 of 3 columns"),
+    (["--dataset", "wide.csv", "--rounds-in", "h_*,m=m_1*"], "rounds_in=m=m_1* fits 1 of 4 columns"),
+    (["--dataset", "wide.csv", "--rounds-in", "h_*,first=h_1"], "or one by its full name, and no column two"),
+    (["--dataset", "wide.csv", "--rounds-in", "h_1"], "rounds_in=h_1=h_1 fits 1 of 1 columns"),
+    (["--dataset", "wide.csv", "--rounds-in", "h_*", "--bins", "h_1=3"], "name what rounds_in makes of it: h"),
+    (["--dataset", "wide.csv", "--rounds-in", "h_*", "--missing-values", "h_1=3"], "column 'h_1' is one round; name"),
+    (["--dataset", "wide.csv", "--rounds-in", "hours=h_*", "--missing-values", "hours=3"], "column 'h_1' has missing"),
     (["--dataset", "wide.csv", "--rounds-in", "m=x_*"], "no columns chosen of wide.csv by rounds_in; columns: id, h_1"),
     (["--dataset", "wide.csv", "--missing-rounds", "last"], "missing_rounds=last needs rounds_in"),
     (["--protocol", "smp-l-*", "--fakes", "fresh"], "fakes=fresh needs a protocol that makes fakes: RS+FD or RS+RFD"),
@@ -153,6 +162,68 @@ def test_bad_input_is_one_line(monkeypatch, capsys, here, arguments, words):
     size = [] if "--dataset" in arguments else SMALL[:4]
     assert words in refusal(monkeypatch, capsys, here, ["rounds", *size, "--epsilon", "1", *arguments, "--no-plot"])[-1]
     assert not list(here.glob("rounds.h5*"))
+
+
+def test_a_forgotten_rounds_in_is_proposed(monkeypatch, capsys):
+    """What the note says can be pasted; names that pandas or a user gave codes in memory are no rounds."""
+    assert call(monkeypatch, "data", "wide.csv") == 0
+    (note,) = (line for line in capsys.readouterr().out.splitlines() if "as rounds of one: " in line)
+    words = shlex.split(note.partition("as rounds of one: ")[2])
+    assert words == ["--rounds-in", "h=h_*", "--rounds-in", "m=m_*"]
+    asked = ["rounds", "--dataset", "wide.csv", *SMALL[4:], "--repetitions", "1", "--exclude", "id"]
+    assert call(monkeypatch, *asked, "--rounds", "2", "--output", "flat.h5") == 0
+    assert note in capsys.readouterr().err
+    assert call(monkeypatch, *asked, *words) == 0
+    assert "Note:" not in capsys.readouterr().err
+    assert gpu_rsfd.open_results("rounds.h5")["wide"].names == ("h", "m")
+    assert gpu_rsfd.describe("wide.csv", columns=["h_1", "h_2", "m_1"]).notes == []
+    assert gpu_rsfd.describe(gpu_rsfd.load_dataset("nursery")).notes == []
+    assert gpu_rsfd.describe(gpu_rsfd.Dataset([[0, 1, 0], [1, 0, 1]], (2, 2, 2))).notes == []
+
+
+def test_columns_without_rounds_are_named_or_stay(here):
+    assert gpu_rsfd.describe("wide.csv", rounds_in="h_*").notes == [
+        "columns that rounds_in does not name are not used: id, m_1, m_2, m_3"
+    ]
+    assert gpu_rsfd.describe("wide.csv", rounds_in="h_*", exclude=["id", "m_1", "m_2", "m_3"]).notes == []
+    data = gpu_rsfd.load_table("wide.csv", rounds_in=["h_*", "m_1"], exclude=["id", "m_2", "m_3"])
+    assert (data.names, data.rounds, data.domain) == (("h", "m_1"), 3, (5, 3))
+    once = gpu_rsfd.load_table("wide.csv", columns=["m_1"])
+    for r in range(3):
+        assert np.array_equal(data.column(1, 0, 60, r), once.column(0, 0, 60))
+    (here / "ids.csv").write_text("id,h_1,h_2\n" + "".join(f"u{i},{i % 2},1\n" for i in range(400)))
+    with pytest.raises(gpu_rsfd.InputError, match="column 'id' looks like an identifier, with 400 values"):
+        gpu_rsfd.load_table("ids.csv", rounds_in=["h_*", "id"])
+
+
+@pytest.mark.parametrize("names,gap", [
+    ("mood_1 mood_2 mood_4", "mood_2 and mood_4"),
+    ("phq9_1 phq9_2 phq9_4 phq9_5", "phq9_2 and phq9_4"),
+    ("y2019 y2020 y2022", "y2020 and y2022"),
+    ("m_2023_01 m_2023_02 m_2023_04", "m_2023_02 and m_2023_04"),
+    ("m_2023_11 m_2023_12 m_2024_01", None),
+    ("m202311 m202312 m202401", None),
+    ("q20233 q20234 q20241", None),
+    ("m_0 m_10 m_20", None),
+    ("before after late", None),
+])  # fmt: skip
+def test_a_missing_round_is_noted(names, gap):
+    frame = pandas.DataFrame({name: ["a", "b"] * 10 for name in names.split()})
+    notes = gpu_rsfd.describe(frame, rounds_in={"x": "*"}).notes
+    assert notes == ([] if gap is None else [f"x has no round between {gap}"])
+
+
+def test_rounds_of_other_types_hold_the_same_numbers():
+    """A missing value makes numbers of a pandas column floats."""
+    frame = pandas.DataFrame({"h_1": [1, 2, 3, 1], "h_2": [1, None, 3, 1]})
+    assert gpu_rsfd.load_table(frame, rounds_in="h_*", missing_rounds="last").labels == (("1", "2", "3"),)
+
+
+def test_a_value_of_few_users_stays_rare_over_many_rounds():
+    rare = pandas.DataFrame({f"h_{r}": ["a"] * 91 + ["b"] * 9 for r in range(20)})
+    assert [row[1:] for row in gpu_rsfd.describe(rare, rounds_in="h_*").columns[0].commonest] == [(None, None)] * 2
+    enough = pandas.DataFrame({f"h_{r}": ["a"] * 90 + ["b"] * 10 for r in range(20)})
+    assert gpu_rsfd.describe(enough, rounds_in="h_*").columns[0].commonest[1] == ("b", 200, 0.1)
 
 
 def test_no_value_before_the_first_round(here):
