@@ -139,7 +139,7 @@ class Option:
         if isinstance(value, Mapping):
             value = [f"{column}={entry}" for column, entry in value.items()]
         if not isinstance(value, (list, tuple)):
-            return [f"--{self.key}", str(value)]
+            return [f"--{self.key}", *([] if value is True else [str(value)])]
         line = io.StringIO()
         csv.writer(line, lineterminator="").writerow([str(entry) for entry in value])
         return [f"--{self.key}", line.getvalue()]

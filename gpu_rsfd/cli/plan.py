@@ -26,9 +26,9 @@ OWN = (
     Option("sensitive", "VALUE", "Say how far a report raises the probability of this value.", "HIV=yes", panel=None,
            default_text="the rarest value"),
     Option("rounds", "N", "Say what users have spent after so many rounds, and what an attacker then guesses; without "
-           "--protocol, of L-GRR and L-OSUE.", "12", panel=None, kind=int),
+           "--protocol, of L-GRR and L-OSUE.", "12", panel=None),
     Option("change", "SHARE", "Probability that a user draws a new value of a column before a round.", "0.05",
-           panel=None, kind=float, default_text="0"),
+           panel=None, default_text="0"),
     switch("attack", "Simulate an attacker's guesses.", default=True),
     Option("plot", "FILE", "Figure to write: margins against epsilon and n, errors against losses.", "plan.png",
            panel=None, kind=Path),

@@ -10,7 +10,7 @@ from gpu_rsfd.cli.inputs import own_or_known, own_protocols
 from gpu_rsfd.cli.options import PROTOCOL_FROM, given, switch, with_options
 from gpu_rsfd.cli.program import command
 from gpu_rsfd.errors import InputError
-from gpu_rsfd.options import Option, read_epsilons, read_sizes, split_list, whole
+from gpu_rsfd.options import Option, exclusive, read_epsilons, read_sizes, split_list, whole
 from gpu_rsfd.protocols import PAPER
 from gpu_rsfd.spec import FIELDS, Spec
 
@@ -23,11 +23,7 @@ OWN = (
     switch("markdown", "A table in Markdown."),
     switch("check", "Test each: reports, estimates and loss, on every backend."),
 )
-CHOSEN = (
-    *(replace(f, default_text="all") for f in FIELDS if f.name == "protocols"),
-    *(f for f in FIELDS if f.name == "guarantee"),
-    PROTOCOL_FROM,
-)
+CHOSEN = (replace(FIELDS[0], default_text="all"), *(f for f in FIELDS if f.name == "guarantee"), PROTOCOL_FROM)
 
 
 @command(
@@ -46,8 +42,7 @@ def protocols(json: bool, markdown: bool, check: bool, **options: Any) -> None:
     from gpu_rsfd.show import catalogue
     from gpu_rsfd.show.tables import screen
 
-    if json + markdown + check > 1:
-        raise InputError("--json, --markdown and --check exclude each other")
+    exclusive(json=json, markdown=markdown, check=check)
     chosen = given(options, CHOSEN)
     own = own_protocols(chosen)
     names = split_list(chosen["protocol"], "protocol") if "protocol" in chosen else [*own] or ["all"]

@@ -14,6 +14,7 @@ import numpy as np
 from rich.table import Table
 
 from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.evolving import EvolvingDataset
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.panels import Page, epsilon_ticks
@@ -62,6 +63,7 @@ def _shown(plans: Sequence[PlannedData], asked: Question, guarantee: str) -> Ite
             n = decision.users
             frequencies = "" if n == data.n else f", frequencies of its {data.n:,} users"
             source = f"; data: {data.source}" if data.source else ""
+            source += f", round 1 of {data.rounds}" if isinstance(data, EvolvingDataset) else ""
             yield f"{data.name}: n = {n:,}, d = {data.d}{frequencies}{source}"
             yield from map(wrapped, str(decision).splitlines())
             yield ""
@@ -71,8 +73,10 @@ def _shown(plans: Sequence[PlannedData], asked: Question, guarantee: str) -> Ite
     rows = [row for plan in plans for row in plan.found]
     yield from _explained(rows, asked, any(plan.found.decisions[0].columns for plan in plans))
     for data, found in plans:
-        if found.decisions[0].command is not None:
-            yield f"\nThe evidence:\n  {found.decisions[0].command}\n  gpu-rsfd page {data.name}.h5"
+        command, over = found.decisions[0].command, found.decisions[0].rounds
+        if command is not None:
+            yield f"\nThe evidence:\n  {command}\n  gpu-rsfd page {data.name}.h5"
+            yield from [f"  {over.command}"] if over else []
 
 
 def wrapped(sentence: str) -> str:
@@ -155,10 +159,8 @@ def _plan_table(rows: Sequence[PlanRow], labels: Mapping[str, str], needed: str 
     table = Table(**PLAIN)
     columns = ["epsilon", "protocol", "MSE_avg", "RMSE", "bits per user", "loss: one", "any"]
     attacked = any(row.value == row.value for row in rows)
-    if attacked:
-        columns += ["guessed: sampled", "value"]
-    if needed is not None:
-        columns.append(needed)
+    columns += ["guessed: sampled", "value"] * attacked
+    columns += [] if needed is None else [needed]
     for name in columns:
         table.add_column(f" {name}", justify="left" if name == "protocol" else "right", no_wrap=True)
     for epsilon in dict.fromkeys(row.epsilon for row in rows):
@@ -166,7 +168,7 @@ def _plan_table(rows: Sequence[PlanRow], labels: Mapping[str, str], needed: str 
         best = min((row.mse for row in here if row.mse == row.mse), default=math.nan)
         for row in here:
             mark = "*" if row.mse <= best * (1 + TIE) else " "
-            guide = "~" if row.rough else ""
+            guide = "~" * row.rough
             cells = [show_epsilon(epsilon), f"{'●' if row.non_dominated else ' '}{labels[row.protocol]}"]
             if math.isfinite(row.mse):
                 cells += [f" {guide}{row.mse:.3e}{mark}", f" {guide}{row.rmse:.2e}"]
@@ -230,9 +232,8 @@ def figure(found: Planned) -> Any:
     for row in rows:
         colour, marker, _ = styles[row.protocol]
         face = colour if row.non_dominated else "none"
-        style: dict[str, Any] = {"color": colour, "markerfacecolor": face, "markersize": 5}
         loss = round(row.loss_all, 4)  # a budget is found to about 1e-7, which no axis should show
-        right.plot(loss, 100 * row.rmse, marker=marker, **style)
+        right.plot(loss, 100 * row.rmse, color=colour, marker=marker, markerfacecolor=face, markersize=5)
     right.plot(*zip(*pareto([(row.loss_all, 100 * row.rmse) for row in rows]), strict=True), color="#999999", zorder=0)
     at, everything = show_epsilon(case.plan.epsilons[e]), "all protocols: RMSE of all columns, in points"
     for axis, title in zip(page.axes, (f"n = {case.terms.n:,}", f"ε = {at}", everything), strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -169,8 +169,8 @@ def styles(panels: Sequence[Panel]) -> dict[Curve, dict[str, Any]]:
     own = dict(zip(looks, palette(tuple(looks.values())), strict=True))
     several = {curve.look.name for curve in found if curve.words}
     words = list(dict.fromkeys(curve.words for curve in found if curve.look.name in several))
-    dashed = len(words) <= MOST_DASHES and len({style.marker for style in own.values()}) == len(own)
-    dashed &= not any(panel.cells.beside for panel in panels)
+    plain = {"linestyle": "-"} if any(panel.cells.beside for panel in panels) else {}  # dashes say what is beside them
+    dashed = not plain and len(words) <= MOST_DASHES and len({style.marker for style in own.values()}) == len(own)
     for i, curve in enumerate(found):
         style, other = own[curve.look.name], style_of(i)
         if len(words) > 1 and len(own) == 1:
@@ -179,11 +179,11 @@ def styles(panels: Sequence[Panel]) -> dict[Curve, dict[str, Any]]:
             run = style_of(words.index(curve.words) if curve.words in words else 0)
             style = style._replace(dash=run.dash) if dashed else other._replace(colour=style.colour)
         large = {"markersize": 1.6 * style.curve["markersize"], "markerfacecolor": "none"} if curve in hollow else {}
-        found[curve] = style.curve | large
+        found[curve] = style.curve | large | plain
     return found
 
 
-def _found(results: Results, how: Hows, x: str) -> list[tuple[str, str, Result, Cells]]:
+def _found(results: Results, how: Hows, x: str) -> Iterator[tuple[str, str, Result, Cells]]:
     """What is drawn: data set, axis, the result of a run, its cells."""
     parts = [(name, part) for name in results for part in rows.cells_by_run(results, name, how, whole=x != LOSS)]
     every = [(name, result, cells) for name, (_, result, _, some) in parts for cells in some]
@@ -195,7 +195,6 @@ def _found(results: Results, how: Hows, x: str) -> list[tuple[str, str, Result, 
         raise InputError(f"x={x} must be one of auto, epsilon, {', '.join([*AXES, *own])}")
     if x in AXES and x not in varying:
         raise InputError(f"x={x} needs synthetic data sets, made by size, that differ in {AXES[x]}")
-    found = []
     for name, result, cells in every:
         over, place = cells.column.over, cells.place
         at = next(iter(varying), cells.column.x) if x == "auto" else x
@@ -203,8 +202,7 @@ def _found(results: Results, how: Hows, x: str) -> list[tuple[str, str, Result, 
             at = next((dim for dim in own if dim in place), "epsilon")
         last = over not in place or over == at or place[over] == result.coords[over][-1]
         if last and (x in place or x not in own) and (cells.column.x or x != "auto"):
-            found += [(name, axis, result, cells) for axis in (WHOSE if x == LOSS else [at])]
-    return found
+            yield from ((name, axis, result, cells) for axis in (WHOSE if x == LOSS else [at]))
 
 
 def _panels(results: Results, how: Hows, x: str) -> list[Panel]:
@@ -270,9 +268,7 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Curve, Any]) -> None:
 
     Errors span powers of ten; a score, of which more is better, does not.
     """
-    every = [
-        np.asarray(c[what]) for c in panel.curves.values() for what in ("mean", "theory", "published") if what in c
-    ]
+    every: Any = [c[what] for c in panel.curves.values() for what in ("mean", "theory", "published") if what in c]
     log = panel.cells.column.better == "smaller" and not (np.concatenate(every) < 0).any()  # of the user's own metric
     circle = 2.2 * setting("lines.markersize", 0.5)  # larger than every marker, so that both are seen
     for one, curve in panel.curves.items():
@@ -280,7 +276,6 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Curve, Any]) -> None:
         if not log and not np.isfinite(mean).any():
             continue
         bars = error if np.isfinite(error).any() else None  # a single repetition has no standard error
-        lines = {**lines, "linestyle": "-"} if panel.cells.beside else lines
         axis.errorbar(at, mean, bars, label=one.label, capsize=2, **lines)
         every += [mean + error, np.maximum(mean - error, mean / 2)]  # a longer bar is cut
         if "theory" in curve:
@@ -290,14 +285,13 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Curve, Any]) -> None:
     known = np.concatenate(every)[np.isfinite(np.concatenate(every))]
     if known.size and 0 < np.ptp(known) < FLAT * np.abs(known).max():  # ticks would tell roundings apart
         axis.set_ylim(*sorted(known.mean() * np.array([0.95, 1.05])))
-    for label, dash in zip(panel.cells.beside, BESIDE, strict=False):
+    for label, dash in zip(panel.cells.beside, BESIDE, strict=False):  # which makes no axis longer
         limits, each = axis.get_ylim(), [(one, curve["x"], curve[label]) for one, curve in panel.curves.items()]
         first = each[0][-1]
         common = all(len(y) == len(first) and np.allclose(y, first, rtol=1e-3, equal_nan=True) for *_, y in each)
         for one, at, numbers in each[:1] if common else each:
             axis.plot(at, numbers, linestyle=dash, color="black" if common else drawn[one]["color"], linewidth=1)
-        if common:  # one line for all makes no axis longer
-            axis.set_ylim(limits)
+        axis.set_ylim(limits)
     axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
     if log and not log_ticks(axis, np.concatenate(every)):  # Smp on tiny data: nothing to draw
         axis.set_yticks([])

@@ -178,23 +178,23 @@ def check_how(results: Results, **given: Any) -> None:
             raise InputError(f"{option} is for the estimates of a sweep; these results have {', '.join(columns)}")
 
 
-def numbers_of(result: Result, name: str, how: How, whole: bool = False, of: Any = None) -> tuple[Any, list[Place]]:
-    """The numbers of a column, [protocol, epsilon, repetition, place], and its places; `of`: of something beside it.
+def numbers_of(result: Result, name: str, whole: bool) -> tuple[Column, Any, list[Place]]:
+    """A column, but that of errors, its numbers [protocol, epsilon, repetition, place], and its places.
 
     Of a dimension that it has an order in, the last coordinate alone, if not the `whole`.
     """
-    each = np.asarray(result.column(name, how.metric, how.postprocess) if of is None else of(result))
+    column, each = result.columns[name], np.asarray(result.column(name))
     sizes = each.shape[len(CELL) :]
-    dims = () if is_error(result, name) else result.layout.arrays.get(name.partition(".")[0], ())[: len(sizes)]
+    dims = result.layout.arrays.get(name.partition(".")[0], ())[: len(sizes)]
     if len(dims) != len(sizes):  # worked out from several arrays: its axes have no names
         dims = tuple(f"axis {i + 1}" for i in range(len(sizes)))
-    over = result.columns[name].over
-    if over in dims and not whole:
-        each, dims = each.take(-1, len(CELL) + dims.index(over)), tuple(dim for dim in dims if dim != over)
     known: dict[str, Sequence[Any]] = {"attribute": result.names, "value": value_names(result), **result.coords}
+    if (over := column.over) in dims and not whole:
+        each, dims = each.take(-1, len(CELL) + dims.index(over)), tuple(dim for dim in dims if dim != over)
+        column = column._replace(label=f"{column.label}, {over} = {known[over][-1]}")
     coords = [known.get(dim, range(size)) for dim, size in zip(dims, each.shape[len(CELL) :], strict=True)]
     places: list[Place] = [dict(zip(dims, at, strict=True)) for at in itertools.product(*coords)]
-    return each.reshape(*each.shape[: len(CELL)], len(places)), places
+    return column, each.reshape(*each.shape[: len(CELL)], len(places)), places
 
 
 def runs_of(results: Results, dataset: str, how: Hows = USUAL) -> list[tuple[str, Results, How]]:
@@ -256,9 +256,9 @@ def _marked(some: Sequence[Cells]) -> Sequence[Cells]:
     return [cells._replace(best=best[place], rivals=rivals) for place, cells in zip(at, some, strict=True)]
 
 
-def shown(results: Results, dataset: str, how: Hows, whole: bool = False) -> list[Cells]:
-    """All that tables and figures show of a data set: run by run, column by column, place by place."""
-    return [cells for *_, some in cells_by_run(results, dataset, how, whole) for cells in some]
+def shown(results: Results, dataset: str, how: Hows) -> list[Cells]:
+    """All that tables show of a data set: run by run, column by column, place by place."""
+    return [cells for *_, some in cells_by_run(results, dataset, how) for cells in some]
 
 
 def cells_of(dataset: str, results: Results, name: str, how: How, whole: bool = False) -> Iterator[Cells]:
@@ -267,11 +267,8 @@ def cells_of(dataset: str, results: Results, name: str, how: How, whole: bool = 
     if is_error(result, name):
         yield error_cells(dataset, result, how, known)
         return
-    column, (each, places) = result.columns[name], numbers_of(result, name, how, whole)
-    if column.over in result.coords and not whole:
-        column = column._replace(label=f"{column.label}, {column.over} = {result.coords[column.over][-1]}")
-    drawn = column.beside.items() if whole else ()
-    beside = {label: numbers_of(result, name, how, whole, of)[0].mean(axis=2) for label, of in drawn}
+    column, each, places = numbers_of(result, name, whole)
+    beside = {what: np.reshape(of(result), each.shape).mean(axis=2) for what, of in column.beside.items() if whole}
     if name == "value_success" and column.baseline is not None:  # the most frequent values' shares tell the others'
         told, true = (most_frequent(f, result.domain) for f in (known, result.frequencies))
         column, each = column._replace(baseline=told), each + (told - true)
@@ -373,10 +370,11 @@ def contents_of(results: Results) -> str:
 
 
 def source_of(results: Results, name: str) -> str | None:
-    """Where the data came from, if the file says so."""
+    """Where the data came from, if the file says so; and which of their rounds was taken, if one was."""
     described: Row = next((d for d in results.spec.get("datasets", []) if d.get("name") == name), {})
-    source = described.get("source")
-    return None if source is None else str(source)
+    source, rounds = described.get("source"), described.get("rounds", 1)
+    first = f", round 1 of {rounds}" if rounds > 1 and results.measurement in ("frequencies", "inference") else ""
+    return None if source is None else f"{source}{first}"
 
 
 def run_of(result: Result) -> Row:

@@ -22,7 +22,6 @@ from gpu_rsfd.running.experiments import run
 from gpu_rsfd.spec import Spec
 from gpu_rsfd.tape import DECISION
 from gpu_rsfd.theory.expected import Floats
-from gpu_rsfd.theory.needs import Candidates
 
 USERS = 10_000  # a share is then good to 0.01: its standard error is at most 0.005
 MORE_USERS = 40_000  # of the recommended protocol alone
@@ -53,6 +52,7 @@ class OverRounds(NamedTuple):
     sampled: float = math.nan  # the share of users whose sampled attribute is guessed; NaN if they sample none
     value: float = math.nan  # of values that are guessed
     claim: float = math.nan  # of users of whom the surest guess of a value is right
+    command: str | None = None  # that simulates them with all users; None where no command gives these data
 
 
 def exact(m: Mechanism, f: Floats) -> float:
@@ -157,18 +157,15 @@ def _known(marginals: list[Floats], attribute: int, recipe: int) -> Floats:
     return marginals[attribute]
 
 
-def over_rounds(asked: Rounds, spec: Spec, case: Candidates, f: Floats) -> OverRounds:
-    """What comes with the rounds of a collection under the chosen cell, of simulated users with these frequencies."""
-    (p, e), plan = case.cell, case.plan
-    users = min(USERS, MOST_WORK // (asked.rounds * plan.values))
-    attack = asked.attack and users >= FEWEST_USERS
-    users = users if attack else min(USERS, MOST_WORK // (asked.rounds * plan.d))
-    asked, data = replace(asked, attack=attack), sample(plan.domain, f, users)
-    cell: Any = {"protocols": spec.protocols[p], "epsilons": plan.epsilons[e], "repetitions": 1, "workers": 1}
-    (found,) = run(asked, data, spec, sampler="users" if attack else "marginals", **cell).values()
+def over_rounds(asked: Rounds, spec: Spec, domain: Domain, f: Floats) -> OverRounds:
+    """What comes with the rounds of a collection with one protocol and epsilon, of users with these frequencies."""
+    attack = asked.attack and MOST_WORK // (asked.rounds * domain.total) >= FEWEST_USERS
+    users = min(USERS, MOST_WORK // (asked.rounds * (domain.total if attack else len(domain))))
+    how: Any = {"sampler": "users" if attack else "marginals", "repetitions": 1, "workers": 1}
+    (found,) = run(replace(asked, attack=attack), sample(domain, f, users), spec, **how).values()
     mean, _, most, _ = found["spent"][0, 0, 0, -1].tolist()
-    guesses = {name.removesuffix("_success"): float(found[name][0, 0, 0, -1]) for name in HITS if attack}
-    return OverRounds(asked.rounds, asked.change, mean, most, data.n * attack, **guesses)
+    guesses: Any = {name.removesuffix("_success"): float(found[name][0, 0, 0, -1]) for name in HITS if attack}
+    return OverRounds(asked.rounds, asked.change, mean, most, users * attack, **guesses)
 
 
 def passes(plan: Plan, most: int = USERS) -> list[tuple[int, Plan]]:

@@ -18,15 +18,16 @@ from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import MIN_COUNT, Dataset, Labels, publishable
 from gpu_rsfd.datasets.evolving import MOST_ROUNDS, EvolvingDataset
 from gpu_rsfd.datasets.table import looks_personal
+from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.late import provided
 from gpu_rsfd.measure import Rounds
-from gpu_rsfd.options import with_keywords
+from gpu_rsfd.options import whole, with_keywords
 from gpu_rsfd.planning import Plan, plan_for
 from gpu_rsfd.protocols import PrivacySettings, Protocol, mechanisms
 from gpu_rsfd.running.collect import Silent
 from gpu_rsfd.spec import FIELDS, Spec
-from gpu_rsfd.theory.attacked import Guessed, guessed, over_rounds, passes, risk_of, work_of
+from gpu_rsfd.theory.attacked import Guessed, OverRounds, guessed, over_rounds, passes, risk_of, work_of
 from gpu_rsfd.theory.expected import SURVEY, Accuracy, Floats, Terms, Truth, accuracies, attributes_of
 from gpu_rsfd.theory.needs import LARGEST, Candidates, PlanRow, digits, reached, read_targets
 from gpu_rsfd.theory.words import LIARS, Decision, Forecast, cut, posterior, said
@@ -162,8 +163,8 @@ class Question(NamedTuple):
     free: bool = False  # whether the epsilon for a target may be another than those of the spec
     survey: float = SURVEY
     sensitive: str | None = None
-    rounds: int | None = None
-    change: float | None = None
+    rounds: Any = None
+    change: Any = None
 
     def collection(self, data: Dataset, spec: Spec) -> Rounds | None:
         """The rounds that are asked for; an error if they can't be collected."""
@@ -171,12 +172,11 @@ class Question(NamedTuple):
             return None
         if self.rounds is None:
             raise InputError(f"change={self.change} needs rounds, such as --rounds 12")
-        rounds = integer("rounds", self.rounds, 1, MOST_ROUNDS)
+        rounds = integer("rounds", whole("rounds", self.rounds), 1, MOST_ROUNDS)
         if isinstance(data, EvolvingDataset):
-            hint = "gpu-rsfd rounds simulates them"
-            raise InputError(f"rounds={rounds} can't be planned for {data.name!r}, whose values have rounds; {hint}")
+            raise InputError(f"rounds={rounds}, but {data.name!r} has its own; gpu-rsfd rounds simulates these")
         plan_for(spec, data, memo=True)
-        return Rounds(rounds=rounds, change=self.change or 0.0, attack=self.attack)
+        return Rounds(rounds=rounds, change=0.0 if self.change is None else self.change, attack=self.attack)
 
 
 def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None = None) -> Planned:
@@ -196,7 +196,7 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
         terms = Terms(check_users(n), spec.assignment, asked.postprocess, asked.against, asked.survey).check()
         used, found = spec, 0.0
         if searched:
-            found = _smallest_epsilon(data, spec, truths, targets, terms)
+            found = _smallest_epsilon(spec, data.domain, settings, truths, targets, terms)
             if found > 0 and found not in spec.epsilons:
                 used = replace(spec, epsilons=tuple(sorted((*spec.epsilons, found))))
         compiled = Plan.of(data.domain, spec.protocols, used.epsilons, spec.assignment, settings)
@@ -217,7 +217,10 @@ def planned(data: Dataset, spec: Spec, asked: Question, reporter: Silent | None 
         found_rows += marked(table)
         value = _sensitive(asked.sensitive, data.names, data.labels, every, frequencies, data.n, least)
         if collection is not None:
-            value["rounds"] = over_rounds(collection, spec, each, frequencies)
+            p, e = each.cell
+            one = replace(used, protocols=(used.protocols[p],), epsilons=(used.epsilons[e],))
+            over = over_rounds(collection, one, data.domain, frequencies)
+            value["rounds"] = over._replace(command=_command(data, one, each.terms.n, over))
         about = Decision(data.name, each.terms.n, spec.guarantee, command=_command(data, used, each.terms.n), **value)
         decisions.append(_decided(about, each, risk, _alone(each, spec, settings)))
     return Planned(found_rows, decisions, candidates)
@@ -330,10 +333,10 @@ def _alone(candidates: Candidates, spec: Spec, settings: PrivacySettings) -> lis
 def _attacked(plan: Plan, frequencies: Floats, rows: Dataset | None, reporter: Silent) -> dict[Any, Guessed]:
     """What is guessed; a long attack says how far it is."""
     total = sum(users * work_of(part) for users, part in passes(plan))
-    if total > LONG:
-        reporter.begin(total, 0)
-        reporter.dataset("attack")
-    return guessed(plan, frequencies, advance=reporter.advance if total > LONG else lambda done: None, rows=rows)
+    reporter = reporter if total > LONG else Silent()
+    reporter.begin(total, 0)
+    reporter.dataset("attack")
+    return guessed(plan, frequencies, advance=reporter.advance, rows=rows)
 
 
 def _with_attack(row: PlanRow, plan: Plan, guesses: Mapping[tuple[int, int], Guessed]) -> PlanRow:
@@ -344,13 +347,16 @@ def _with_attack(row: PlanRow, plan: Plan, guesses: Mapping[tuple[int, int], Gue
     return row._replace(value=float(found.values.mean()), value_baseline=float(found.baselines.mean()), **sampled)
 
 
-def _command(data: Dataset, spec: Spec, n: int) -> str | None:
-    """The sweep over the same data, protocols and epsilons; None where no command gives these data."""
+def _command(data: Dataset, spec: Spec, n: int, over: OverRounds | None = None) -> str | None:
+    """The sweep of the same data, protocols and epsilons, or its rounds; None where no command gives these data."""
     if n != data.n:
         return None
     sampler = "marginals" if not data.has_rows else "counts" if n * data.domain.total > MANY else spec.sampler
     run = {**spec.described(), "datasets": [data.describe()], "sampler": sampler}
-    text = command_of(run, "sweep", f"{data.name}.h5")
+    if over is not None:
+        run |= {"measurement": "rounds", "sampler": "users", "repetitions": (0, 10, 1), "attack": over.users > 0}
+        run |= {"rounds": over.rounds, "change": over.change}
+    text = command_of(run, output=f"{data.name}{'-rounds' * (over is not None)}.h5")
     if text is None or data.origin is None:
         return text
     path, options = data.origin  # where the files are: a results file keeps their names alone
@@ -371,14 +377,13 @@ def marked(rows: Sequence[PlanRow]) -> list[PlanRow]:
 
 
 def _smallest_epsilon(
-    data: Dataset, spec: Spec, truths: Sequence[Truth], targets: Mapping[int, float], terms: Terms
+    spec: Spec, domain: Domain, settings: PrivacySettings, truths: Sequence[Truth], targets: Any, terms: Terms
 ) -> float:
     """An epsilon of three digits at which a protocol meets all targets, and none does at the next smaller one."""
-    settings = spec.settings_for(data)
 
     def fits(protocol: str | Protocol, place: int) -> bool:
         try:
-            ms = mechanisms(protocol, digits(place), data.domain, settings)
+            ms = mechanisms(protocol, digits(place), domain, settings)
         except InputError:  # too small, or too large, for this protocol
             return False
         return reached(lambda j: Accuracy(ms[j], truths[j], j, terms), targets)

@@ -128,7 +128,7 @@ class Decision:
     left_out : str
         The columns that are not useful, and why; empty if all are.
     command : str or None
-        The sweep that shows the evidence.
+        The sweep that shows the evidence; `rounds.command` simulates what is spent and guessed over rounds.
     """
 
     dataset: str
@@ -335,10 +335,9 @@ def _over_rounds(candidates: Candidates, decision: Decision, found: OverRounds) 
     (p, e), plan = candidates.cell, candidates.plan
     hides, most = plan.mechanism(p, e, 0).recipe.unsampled.hides, [max(truth.all) for truth in candidates.truths]
     mean, nine = (math.ceil(100 * x) / 100 for x in (found.spent, found.spent_nine_tenths))
-    spent = f"With {plan.looks[p].label} and epsilon = {show_epsilon(plan.epsilons[e])}, users have spent "
     odds = f", nine in ten at most {nine:.2f}, a factor of {factor(nine)} in odds," * (nine > mean)
-    spent += f"{'at most ' * hides}{mean:.2f} on average{odds} after "
-    spent += counted(found.rounds, "round")
+    spent = f"With {plan.looks[p].label} and epsilon = {show_epsilon(plan.epsilons[e])}, users have spent "
+    spent += f"{'at most ' * hides}{mean:.2f} on average{odds} after {counted(found.rounds, 'round')}"
     spent += f", before each of which a value is drawn anew with probability {found.change:g}" * (found.change > 0)
     if decision.guarantee != "user" and decision.loss_one < decision.loss_all * (1 - 1e-3):
         spent += " (of one column, if the others are known)"
@@ -375,13 +374,11 @@ def _raised(decision: Decision) -> str:
 def _robust(candidates: Candidates, decision: Decision) -> str:
     columns = decision.columns if candidates.targets else decision.useful
     worst, several = max(columns, key=lambda column: column.lie), candidates.plan.d > 1
-    lie, name, rise = f"If {100 * LIARS:.0f} % of the users lie,", cut(worst.name), points(worst.lie)
+    lie, name, rise = f"If {100 * LIARS:.0f} % of the users lie", cut(worst.name), f"{points(worst.lie)} points"
     if several and candidates.plan.partial[candidates.cell[0]] and candidates.plan.assignment == "uniform":
-        return (
-            f"{lie} and all of them send {name}, they can raise the share of one of its values by up to {rise} points."
-        )
+        return f"{lie}, and all of them send {name}, they can raise the share of one of its values by up to {rise}."
     everywhere = ", and one in each other column at the same time" * several
-    return f"{lie} they can raise the share of a value of {name} by up to {rise} points{everywhere}."
+    return f"{lie}, they can raise the share of a value of {name} by up to {rise}{everywhere}."
 
 
 def _more(candidates: Candidates, chosen: Choice) -> str:
@@ -436,11 +433,9 @@ def _left_out(candidates: Candidates, decision: Decision, alone: Sequence[float]
 
 def _useless(candidates: Candidates, decision: Decision) -> tuple[str, ...]:
     reachable = [column for column in decision.columns if column.users_needed is not None]
-    first = (
-        f"Under {_under(candidates, decision)}, no column is worth collecting from {counted(decision.users, 'user')}"
-    )
-    tried = "" if len(candidates.plan.epsilons) == 1 else ", the largest tried"
-    first += f", not even with epsilon = {show_epsilon(decision.epsilon)}{tried}: each would tell {_less(candidates)}."
+    users, tried = counted(decision.users, "user"), ", the largest tried" * (len(candidates.plan.epsilons) > 1)
+    first = f"Under {_under(candidates, decision)}, no column is worth collecting from {users}, not even with "
+    first += f"epsilon = {show_epsilon(decision.epsilon)}{tried}: each would tell {_less(candidates)}."
     if not reachable:
         return (first,)
     easiest = min(reachable, key=lambda column: column.users_needed or 0)

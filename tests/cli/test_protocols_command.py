@@ -76,7 +76,7 @@ def test_what_can_not_be_run_is_said(monkeypatch, capsys):
     (["--attributes", "0"], "attributes=0 must be a whole number from 1 to 65,535"),
     (["--values", "1"], "values=1 must be a whole number from 2 to 65,535"),
     (["--users", "x"], "users=x must be a whole number"),
-    (["--json", "--markdown"], "--json, --markdown and --check exclude each other"),
+    (["--json", "--markdown"], "--json and --markdown exclude each other"),
     (["--protocol", "foo-*"], "protocol=foo-* matches none; available: rsfd-grr"),
     (["--guarantee", "none"], "unknown guarantee 'none'"),
 ])  # fmt: skip

@@ -129,6 +129,16 @@ def test_errors_of_one_epsilon_are_drawn_over_rounds():
     assert curves(error)["RS+FD[L-GRR]"].get_ydata() == pytest.approx(result.error()[0, 0].mean(0))
 
 
+def test_what_is_beside_makes_no_axis_longer():
+    """Even where it differs by protocol: of RS+FD with unequal columns the first round costs more."""
+    data, asked = gpu_rsfd.SyntheticDataset(90, (3, 40), name="mine"), {"epsilons": 1.0, "repetitions": 2}
+    spent = gpu_rsfd.rounds(data, rounds=9, protocols=["rsfd-l-grr", "smp-l-grr"], **asked).plot().axes[1]
+    dotted = [line for line in spent.lines if line.get_linestyle() == ":"]
+    assert len({line.get_color() for line in dotted} - {"black"}) == 2
+    highest = max(curve.get_ydata().max() for curve in curves(spent).values())
+    assert highest < spent.get_ylim()[1] < 1.2 * highest < dotted[0].get_ydata()[-1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("protocols,last", [
     (["rsfd-l-grr", "smp-l-grr"], "sampled attribute guessed"), (["smp-l-grr", "smp-l-osue"], "value guessed"),
@@ -157,7 +167,7 @@ def test_three_panels(protocols, last):
     assert spent.get_ylim()[1] < dotted[0][-1]
     published = [y for style, _, y in styles if style == "--"]
     assert published[0] == pytest.approx(result.spent_published[(0, 1, 0, *memo, slice(None), 0)])
-    assert {line.get_linestyle() for line in curves(spent).values()} == {"-"}
+    assert {line.get_linestyle() for axis in figure.axes for line in curves(axis).values()} == {"-"}  # as in the legend
     baseline = result.columns[("sampled" if "sampled" in last else "value") + "_success"].baseline
     assert [line.get_ydata()[0] for line in guessed.lines if line.get_label() == "without a report"] == [baseline]
     told = [text.get_text() for text in figure.legends[0].get_texts()]

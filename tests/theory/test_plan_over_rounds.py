@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shlex
 from itertools import pairwise, product
 
 import numpy as np
@@ -93,7 +94,7 @@ def test_what_is_spent_where_values_change(protocol):
     room = normal_bound(1) * math.sqrt(0.09 / 10_000)
     below, upto = (np.dot(rates, np.array(each) < found.spent_nine_tenths + gap) for gap in (-1e-9, 1e-9))
     assert below - room < 0.9 < upto + room
-    assert found[4:] == (0, *[pytest.approx(math.nan, nan_ok=True)] * 3)
+    assert found[4:] == (0, *[pytest.approx(math.nan, nan_ok=True)] * 3, None)
 
 
 def test_two_sentences_more_with_these_numbers(monkeypatch, capsys, tmp_path):
@@ -120,7 +121,7 @@ def test_two_sentences_more_with_these_numbers(monkeypatch, capsys, tmp_path):
     data = gpu_rsfd.CountedDataset.of_distribution(50_000, (3, 3), name="x")
     python = gpu_rsfd.plan(data, protocols="rsfd-l-grr", epsilons=2.0, rounds=3, change=0.25)
     assert python.decisions[0].sentences[-2:] == (spent, known)
-    assert python.decisions[0].rounds._asdict() == found
+    assert python.decisions[0].rounds._asdict() == found | {"command": None}  # made in Python
     assert call(monkeypatch, "plan", *SMALL, "--rounds", "1", "--no-attack") == 0
     text = capsys.readouterr().out
     assert re.search(r"^With .*, users have spent 1\.00 on average after 1 round; every", text, re.M)
@@ -158,6 +159,8 @@ def test_rare_values_change_nothing(tmp_path):
     (["--rounds", "0"], "rounds=0 must be a whole number from 1 to 65,536"),
     (["--rounds", "3", "--change", "1.5"], "change=1.5 must be >= 0 and <= 1"),
     (["--rounds", "3", "--change", "-0.1"], "change=-0.1 must be >= 0 and <= 1"),
+    (["--rounds", "3", "--change", "5%"], "change='5%' must be a number >= 0 and <= 1"),  # as `gpu-rsfd rounds` says
+    (["--rounds", "3.5"], "rounds=3.5 must be a whole number, such as 1000, 1e6"),
     (["--change", "0.1"], "change=0.1 needs rounds, such as --rounds 12"),
     (["--rounds", "3", "--protocol", "smp-adp"], "smp-adp has no second step, so it can't be collected in rounds"),
     (["--rounds", "3", "--save", "collection.json"], "--save and --rounds exclude each other"),
@@ -169,7 +172,44 @@ def test_bad_input_is_one_line(monkeypatch, capsys, tmp_path, arguments, words):
 
 def test_values_that_have_rounds_are_not_planned():
     data = gpu_rsfd.EvolvingDataset(np.zeros((5, 1, 4), int), (3,), name="wide")
-    with pytest.raises(
-        gpu_rsfd.InputError, match=r"rounds=3 can't be planned for 'wide', whose values have rounds; gpu"
-    ):
+    with pytest.raises(gpu_rsfd.InputError, match=r"^rounds=3, but 'wide' has its own; gpu-rsfd rounds simulates"):
         gpu_rsfd.plan(data, rounds=3)
+
+
+@pytest.mark.parametrize("more", [[], ["--no-attack"]])
+@pytest.mark.parametrize("data", [["--users", "3000", "--domain", "3,4"], ["--dataset", "t.csv", "--bins", "age=3"]])
+def test_the_evidence_is_what_both_sentences_say(monkeypatch, capsys, tmp_path, data, more):
+    """The last command that a plan prints runs, on the same data, and gives the numbers of the plan."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("sex,age\n" + "".join(f"{'mf'[i % 2]},{i * 7 % 90}\n" for i in range(3000)))
+    asked = [*data, *more, "--epsilon", "1,3", "--rounds", "3", "--change", "0.5", "--first-report", "0.6"]
+    assert call(monkeypatch, "plan", *asked, "--json", "--quiet") == 0
+    decision = json.loads(capsys.readouterr().out)[0]["decision"]
+    assert call(monkeypatch, "plan", *asked, "--quiet") == 0
+    *_, sweep, page, command = capsys.readouterr().out.splitlines()
+    assert sweep.startswith("  gpu-rsfd sweep")
+    assert page.startswith("  gpu-rsfd page")
+    assert command.strip() == decision["rounds"]["command"]
+    assert call(monkeypatch, *shlex.split(command)[1:], "--no-plot", "--quiet") == 0
+    (result,) = gpu_rsfd.open_results(shlex.split(command)[-1]).values()
+    assert (result.protocols, result.epsilons) == ((decision["protocol"],), (decision["epsilon"],))
+    assert [result.spec[name] for name in ("rounds", "change", "first_report", "guarantee")] == [3, 0.5, 0.6, "user"]
+    assert (result.n, "value_success" in result.arrays) == (3000, not more)
+    assert result.spent[0, 0, 0, -1, 0] == pytest.approx(decision["rounds"]["spent"], rel=0.05)
+    if not more:
+        assert result.value_success[..., -1].mean() == pytest.approx(decision["rounds"]["value"], abs=0.03)
+
+
+def test_one_round_of_several_is_said_to_be_one(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wide.csv").write_text("h_1,h_2\n" + "".join(f"{i % 3},{i % 2}\n" for i in range(600)))
+    wide = ["--dataset", "wide.csv", "--rounds-in", "h=h_*", "--epsilon", "1", "--protocol"]
+    assert call(monkeypatch, "plan", *wide, "smp-grr", "--no-attack") == 0
+    assert "; data: wide.csv, round 1 of 2\n" in capsys.readouterr().out
+    for command, protocol, one in (
+        ("sweep", "smp-grr", True),
+        ("attack", "smp-grr", True),
+        ("rounds", "smp-l-grr", False),
+    ):
+        assert call(monkeypatch, command, *wide, protocol, "--repetitions", "1", "--no-plot", "--overwrite") == 0
+        assert ("; data: wide.csv, round 1 of 2" in capsys.readouterr().out) == one
