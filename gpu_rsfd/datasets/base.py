@@ -88,14 +88,9 @@ class Dataset:
     _needed = "a table [users, attributes]", 2
 
     def __init__(
-        self,
-        codes: npt.ArrayLike,
-        domain: Iterable[int],
-        names: Names = None,
-        name: str = "data",
-        labels: Iterable[Sequence[str]] | None = None,
-        source: str = "in memory",
-    ) -> None:
+        self, codes: npt.ArrayLike, domain: Iterable[int], names: Names = None, name: str = "data",
+        labels: Iterable[Sequence[str]] | None = None, source: str = "in memory",
+    ) -> None:  # fmt: skip
         check_unmasked("codes", codes)
         what, dimensions = self._needed
         try:
@@ -184,8 +179,7 @@ def checked_column(table: npt.NDArray[Any], place: tuple[int, ...], k: int) -> C
     column = table.T[place[::-1]]
     low, high = int(column.min()), int(column.max())
     if low < 0 or high >= k:
-        bad = low if low < 0 else high
-        where = ", ".join(map(str, place))
+        where, bad = ", ".join(map(str, place)), low if low < 0 else high
         raise InputError(f"codes[:, {where}] holds {bad}, outside 0 … {k - 1} (domain[{place[0]}]={k})")
     codes = np.array(column, dtype=code_dtype(k), order="C")
     codes.flags.writeable = False

@@ -174,14 +174,16 @@ def _check_few(name: str, count: int) -> None:
 def encode_values(column: Column, rare: float | None) -> Encoded:
     """The domain is what the data hold: numbers in their order, else text in its own.
 
-    In a column of numbers, declared or found so, spellings of the same number are one value.  `rare`: values of fewer
-    than this share of the rows become one value, if there are two or more of them, and others.
+    In a column of untyped text that is all numbers, spellings of the same number are one value; so they are in rounds
+    of numbers, whose types may differ.  `rare`: values of fewer than this share of the rows become one value, if there
+    are two or more of them, and others.
     """
     name, present, values = column.name, column.present, column.values
     sizes = column.numbers if len(column.numbers) == len(present) else {}
     found: dict[Any, list[int]] = {}
+    merged = sizes if column.declared in ("", "number")[: column.rounds] else {}
     for place in present:
-        found.setdefault(sizes[place] if sizes and column.declared in ("", "number") else place, []).append(place)
+        found.setdefault(merged.get(place, place), []).append(place)
     least = 0 if rare is None else rare * len(column.places)
     few = [places for places in found.values() if column.counts[places].sum() < least]
     out = {places[0] for places in few} if 1 < len(few) < len(found) else set()

@@ -162,6 +162,8 @@ def test_numbers_are_compared_digit_by_digit(tmp_path):
     assert load(tmp_path, column(["01234", "94110", "00501"])).labels == (("00501", "01234", "94110"),)
     typed = pyarrow.table({"x": ["1", "01", "1.0"]})  # declared text
     assert gpu_rsfd.load_table(typed).labels == (("01", "1", "1.0"),)
+    signed = gpu_rsfd.load_table(pyarrow.table({"x": [0.0, -0.0, 1.0, -0.0]}))  # results files know them as two values
+    assert (signed.labels, signed.counts.tolist()) == ((("-0.0", "0.0", "1.0"),), [2, 1, 1])
 
 
 def test_decimal_commas_are_asked_for(tmp_path):
