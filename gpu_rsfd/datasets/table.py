@@ -652,8 +652,9 @@ def _made(
     for column in columns:
         counts, labels, k = column.counts[:-1], column.values, len(column.present)
         chosen = column.name in (*options["bins"], *domains) or column.declared == "codes"
-        holders = -(-counts[column.present] // column.rounds)  # at least so many users
-        looks = "" if chosen else looks_personal([labels[i] for i in column.present], holders)
+        held = np.sort(column.places.reshape(column.rounds, -1), axis=0)  # [round, user]
+        users_of = np.bincount(held[np.diff(held, axis=0, prepend=MISSING) != 0])  # each user once
+        looks = "" if chosen else looks_personal([labels[i] for i in column.present], users_of[column.present])
         try:
             if looks and column.name not in (options["keep_identifiers"] or ()):
                 personal.append(column)

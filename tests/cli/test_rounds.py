@@ -246,6 +246,9 @@ def test_no_value_before_the_first_round(here):
         gpu_rsfd.InputError, match=r"column 'h_1' has missing values: remove these rows, since it has no round"
     ):
         gpu_rsfd.load_table("first.csv", rounds_in="h_*", missing_rounds="last")
+    codes = np.random.Generator(np.random.Philox(2)).integers(0, 90, (100, 12))  # each is held by many
+    seen = pandas.DataFrame({f"code_{r}": [f"c{i}" for i in codes[:, r]] for r in range(12)})
+    assert gpu_rsfd.load_table(seen[:40], rounds_in="code_*").domain == (90,)
 
 
 def test_bad_arrays_are_one_line():
