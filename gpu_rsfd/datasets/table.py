@@ -267,7 +267,7 @@ def given_edges(name: str, bins: str) -> list[float]:
     return given
 
 
-_starred = partial(re.sub, r"\d+", "*")  # `h_*` of h_12
+_starred = partial(re.sub, r"\d+|[][=]", lambda found: "?" if found[0] in "[=]" else "*")  # `h_*` of h_12
 
 
 def shorten(values: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from command import call, refusal
 
 import gpu_rsfd
 from gpu_rsfd.datasets.evolving import ChangingDataset
+from gpu_rsfd.datasets.options import parse_options
 from gpu_rsfd.results.estimate import DEFAULT, STORED
 
 SMALL = ["--users", "200", "--domain", "3,4", "--epsilon", "1", "--protocol", "rsfd-l-grr,smp-l-osue", "--no-plot"]
@@ -179,6 +180,16 @@ def test_a_forgotten_rounds_in_is_proposed(monkeypatch, capsys):
     assert gpu_rsfd.describe("wide.csv", columns=["h_1", "h_2", "m_1"]).notes == []
     assert gpu_rsfd.describe(gpu_rsfd.load_dataset("nursery")).notes == []
     assert gpu_rsfd.describe(gpu_rsfd.Dataset([[0, 1, 0], [1, 0, 1]], (2, 2, 2))).notes == []
+
+
+@pytest.mark.parametrize("name", ["q[{}]", "a={}", "{}", "a,{}", "a*{}", "it's {}", "é{}_x"])
+def test_whatever_columns_are_called_the_proposed_option_finds_them(name):
+    frame = pandas.DataFrame({**{name.format(r): ["a", "b"] for r in range(3)}, "other": ["c", "d"]})
+    chosen = {"exclude": ["other"]} if name == "{}" else {}  # nothing but a number is any name
+    (note,) = gpu_rsfd.describe(frame).notes
+    _, given = shlex.split(note.partition("as rounds of one: ")[2])
+    data = gpu_rsfd.load_table(frame, **parse_options({"rounds-in": [given]}), **chosen)
+    assert (data.d, data.rounds, data.labels) == (1, 3, (("a", "b"),))
 
 
 def test_columns_without_rounds_are_named_or_stay(here):
