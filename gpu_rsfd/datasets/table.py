@@ -382,9 +382,10 @@ def _json_columns(path: Path, options: dict[str, Any], choose: Choose) -> Iterat
     try:
         lines = io.TextIOWrapper(io.BytesIO(_content(path, options)), "utf-8-sig")
         rows.extend({**json.loads(line)} for line in lines if line.strip())
-    except (TypeError, RecursionError, json.JSONDecodeError) as error:
-        why = "nested too deeply" if isinstance(error, RecursionError) else getattr(error, "msg", "no object")
-        raise InputError(f"{path} is no file of JSON objects, one per line: line {len(rows) + 1:,}: {why}") from None
+    except (TypeError, RecursionError, ValueError) as error:
+        why = {TypeError: "no object", RecursionError: "nested too deeply"}.get(type(error), "a number is too long")
+        why = f"{path} is no file of JSON objects, one per line: line {len(rows) + 1:,}: {getattr(error, 'msg', why)}"
+        raise (error if isinstance(error, UnicodeError) else InputError(why)) from None
     names = list(dict.fromkeys(chain.from_iterable(rows)))
     kept = [names[place] for place in choose(names)]
     _check_size(path, CELL_BYTES * len(rows) * len(kept), options["max_bytes"])
@@ -703,7 +704,7 @@ def _encoded(column: Column, options: Mapping[str, Any], domains: Mapping[str, l
     if options["missing"] == "error" and missing:
         raise InputError(f"column {name!r} has {missing:,} missing values; missing=category or drop would accept them")
     if column.declared == "codes":
-        return column.places, column.values
+        return _finish(column, {place: place for place in range(len(column.values))}, column.values)
     if name in options["bins"]:
         return encode_bins(column, options["bins"][name])
     if name in domains:

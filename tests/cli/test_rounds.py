@@ -246,6 +246,9 @@ def test_one_user_in_many_rounds_is_one_user():
     cards = pandas.DataFrame({f"card_{r}": [f"c{i}" for i in range(100)] for r in range(12)})
     with pytest.raises(gpu_rsfd.InputError, match="column 'card' looks like an identifier, with 100 values"):
         gpu_rsfd.load_table(cards, rounds_in="card_*")
+    codes = np.random.Generator(np.random.Philox(2)).integers(0, 90, (100, 12))  # each is held by many
+    seen = pandas.DataFrame({f"code_{r}": [f"c{i}" for i in codes[:, r]] for r in range(12)})
+    assert gpu_rsfd.load_table(seen[:40], rounds_in="code_*").domain == (90,)
     spoiled = months.astype(str)
     spoiled.loc[7, "pay_2"] = "much"
     with pytest.raises(gpu_rsfd.InputError, match="bins of 'pay' need numbers, but row 8 holds something else"):
@@ -257,9 +260,6 @@ def test_no_value_before_the_first_round(here):
         gpu_rsfd.InputError, match=r"column 'h_1' has missing values: remove these rows, since it has no round"
     ):
         gpu_rsfd.load_table("first.csv", rounds_in="h_*", missing_rounds="last")
-    codes = np.random.Generator(np.random.Philox(2)).integers(0, 90, (100, 12))  # each is held by many
-    seen = pandas.DataFrame({f"code_{r}": [f"c{i}" for i in codes[:, r]] for r in range(12)})
-    assert gpu_rsfd.load_table(seen[:40], rounds_in="code_*").domain == (90,)
 
 
 def test_bad_arrays_are_one_line():

@@ -414,6 +414,8 @@ def test_json_lines(tmp_path):
     ('{"a": 1}\n{"a": \n', r"line 2: Expecting value"),
     ('[{"a": 1}, {"a": 2}]', r"t.jsonl is no file of JSON objects, one per line: line 1: no object"),
     ('{"a": 1}\n[["a", 2]]\n', r"line 2: no object"),
+    ('{"a": 1}\n{"a": ' + "9" * 5000 + "}\n", r"line 2: a number is too long$"),
+    (b'{"a": "\xff"}\n', r"t.jsonl is not utf-8 text"),
     (" \n", r"no columns chosen of .*t.jsonl"),
     ("".join(f'{{"k{i}": 1}}\n' for i in range(65_536)), r"t.jsonl has 65,536 columns; at most 65,535 are valid"),
     ("".join(f'{{"k{i}": 1}}\n' for i in range(60_000)), r"t.jsonl has more than 8,589,934,592 bytes, unpacked"),
@@ -509,3 +511,10 @@ def test_tables_in_memory():
         gpu_rsfd.InputError, match=r"delimiter is for text files \(.csv, .tsv, .txt\); the DataFrame is none"
     ):
         gpu_rsfd.load_table(frames[0], delimiter=";")
+
+
+def test_missing_values_of_a_data_set():
+    data = gpu_rsfd.Dataset([[0, 1], [1, 2], [0, 0]], (2, 3), labels=[["no", "yes"], ["?", "a", "b"]])
+    report = gpu_rsfd.describe(data, missing_values=["A2=?"], min_count=0)
+    assert (report.dataset().labels, report.columns[1].missing) == ((("no", "yes"), ("a", "b", "(missing)")), 1)
+    assert gpu_rsfd.describe(data).dataset().labels == data.labels  # none of its own
