@@ -185,7 +185,7 @@ def styles(panels: Sequence[Panel]) -> dict[Curve, dict[str, Any]]:
 
 def _found(results: Results, how: Hows, x: str) -> Iterator[tuple[str, str, Result, Cells]]:
     """What is drawn: data set, axis, the result of a run, its cells."""
-    parts = [(name, part) for name in results for part in rows.cells_by_run(results, name, how, whole=x != LOSS)]
+    parts = [(name, part) for name in results for part in rows.cells_by_run(results, name, how, whole=True)]
     every = [(name, result, cells) for name, (_, result, _, some) in parts for cells in some]
     if not every:
         raise InputError("nothing to plot: no finished repetitions yet, or a measurement without columns")

@@ -8,6 +8,7 @@ from command import call
 
 import gpu_rsfd
 from gpu_rsfd import Column
+from gpu_rsfd.show import plots, rows
 
 CELLS = {"protocols": ["rsfd-grr", "smp-adp"], "epsilons": [0.5, 1.0, 2.0], "repetitions": 3, "workers": 1}
 
@@ -127,6 +128,17 @@ def test_errors_of_one_epsilon_are_drawn_over_rounds():
     error, _ = result.plot().axes
     assert (error.get_title(), error.get_xlabel()) == ("mine: ε = 1, error", "round")
     assert curves(error)["RS+FD[L-GRR]"].get_ydata() == pytest.approx(result.error()[0, 0].mean(0))
+
+
+def test_the_exact_loss_is_that_of_the_last_round(tmp_path):
+    data = gpu_rsfd.SyntheticDataset(90, (3, 4), name="mine")
+    asked = {"protocols": ["rsfd-l-grr", "smp-l-grr"], "epsilons": [1.0, 2.0], "repetitions": 2}
+    result = gpu_rsfd.rounds(data, rounds=3, change=0.5, **asked, output=tmp_path / "r.h5")["mine"]
+    figure = plots.figure_of(gpu_rsfd.open_results(tmp_path / "r.h5"), rows.How(), plots.LOSS)
+    last = ["mine: round = 3, error", "error of mean estimates", "round = 3, mean of users", "round = 3, nine in ten"]
+    assert titles(figure)[::2] == last
+    spent = curves(figure.axes[4])
+    assert [line.get_ydata().tolist() for line in spent.values()] == result.spent[:, :, 0, -1, 0].tolist()
 
 
 def test_what_is_beside_makes_no_axis_longer():
