@@ -67,10 +67,11 @@ class Column:
     declared: str = ""  # the kind of a typed column: number, text, date or true/false
     decimal: str = "."  # the mark in numbers
     rows: Places | None = None  # where each place was in the file, if rows were dropped
+    rounds: int = 1  # which lie below each other: every user has so many rows
 
     def row(self, place: int) -> str:
         """The first row, counted from 1 without the header, that holds a value: the value itself is somebody's."""
-        row = int(np.argmax(self.places == place))
+        row = int(np.argmax(self.places == place)) % (len(self.places) // self.rounds)
         return f"row {(row if self.rows is None else int(self.rows[row])) + 1:,}"
 
     def exact(self, place: int) -> Decimal | float | None:
@@ -224,7 +225,7 @@ def encode_bins(column: Column, bins: str) -> Encoded:
     if not given:
         if not len(held) or held.min() == held.max():
             raise _unusable(name, f"has {len(column.present)} different numbers; bins need at least 2")
-        borders = [-math.inf, *_edges(held, bins), math.inf]
+        borders = [-math.inf, *_edges(held, bins, MIN_COUNT * column.rounds), math.inf]
     labels = interval_labels(borders)
     if not given:  # whose extremes are open
         labels[0], labels[-1] = f"< {borders[1]:.12g}", f"≥ {borders[-2]:.12g}"
@@ -238,10 +239,10 @@ def interval_labels(edges: Sequence[float]) -> list[str]:
     return [f"[{a}, {b}" + ")]"[b is texts[-1]] for a, b in pairwise(texts)]
 
 
-def _edges(held: npt.NDArray[np.float64], bins: str) -> list[float]:
-    """The edges between bins, rounded: none is the number of one user, and the extremes of all users decide nothing."""
+def _edges(held: npt.NDArray[np.float64], bins: str, least: int) -> list[float]:
+    """The edges between bins, rounded: none is the number of one user, and `least` at either end decide nothing."""
     held, count = np.sort(held), int(bins.rstrip("q"))
-    few = MIN_COUNT - 1 if len(held) >= 4 * MIN_COUNT and held[MIN_COUNT] < held[-MIN_COUNT] else 0
+    few = least - 1 if len(held) >= 4 * least and held[least] < held[-least] else 0
     low, high = float(held[few]), float(held[-1 - few])
     shares = np.linspace(0, 1, count + 1)[1:-1]
     edges = np.quantile(held, shares) if bins.endswith("q") else low + shares * (high - low)
@@ -541,9 +542,7 @@ def _of_file(path: Path, name: str | None, given: Mapping[str, Any], options: di
     named = (inner.stem if name is None else name, source, str(path))
     report = _made(str(path), partial(READERS[suffix], path), options, named)
     if report.data is not None:  # it then knows how another process can load it from the same file
-        kept = {key: value for key, value in given.items() if value is not None}
-        if "domain_file" in kept:
-            kept["domain_file"] = os.path.abspath(kept["domain_file"])
+        kept = {k: os.path.abspath(v) if k == "domain_file" else v for k, v in given.items() if v is not None}
         report.data.origin = (os.path.abspath(path), {**kept, "name": named[0]})
     return report
 
@@ -613,8 +612,7 @@ def _rounds(columns: Sequence[Column], options: Mapping[str, Any], notes: list[s
             notes.append(f"{name} has no round between {names[r]} and {names[r + 1]}")
         values = {text: i for i, text in enumerate(dict.fromkeys(text for one in rounds for text in one.values))}
         places = np.concatenate([np.array([*map(values.get, c.values), MISSING])[c.places] for c in rounds])
-        rows = np.tile(np.arange(len(rounds[0].places)), len(rounds))
-        column = _settled(replace(rounds[0], name=name, places=places, values=list(values), rows=rows), options)
+        column = _settled(replace(rounds[0], name=name, places=places, values=[*values], rounds=len(rounds)), options)
         each = column.places.reshape(len(rounds), -1)
         for r in range(1, len(rounds)) if options["missing_rounds"] == "last" else ():
             each[r] = np.where(each[r] == MISSING, each[r - 1], each[r])
@@ -652,7 +650,8 @@ def _made(
     for column in columns:
         counts, labels, k = column.counts[:-1], column.values, len(column.present)
         chosen = column.name in (*options["bins"], *domains) or column.declared == "codes"
-        looks = "" if chosen else looks_personal([labels[i] for i in column.present], counts[column.present])
+        holders = -(-counts[column.present] // column.rounds)  # at least so many users
+        looks = "" if chosen else looks_personal([labels[i] for i in column.present], holders)
         try:
             if looks and column.name not in (options["keep_identifiers"] or ()):
                 personal.append(column)
@@ -663,13 +662,13 @@ def _made(
             made.append((codes.astype(np.uint16), labels))
         except InputError as error:
             problems.append(str(error))
-        least = 0 if column.declared == "codes" else options["min_count"] * (len(column.places) // users)
+        least = 0 if column.declared == "codes" else options["min_count"] * column.rounds
         common = () if looks or k > max(FEW, rows / 2) else _commonest(counts, labels, len(column.places), least)
         gaps = None if 0 < column.counts[-1] < least else int(column.counts[-1])
         reports.append(ColumnReport(column.name, looks.removeprefix("an ") or column.kind, k, gaps, common))
     data, texts = None, [labels for _, labels in made]
     if not problems:
-        shape = max(len(codes) for codes, _ in made) // users, users  # what stays the same is repeated
+        shape = max(column.rounds for column in columns), users  # what stays the same is repeated
         table = np.stack([np.resize(codes, shape) for codes, _ in made], axis=1).T
         kind, codes = (EvolvingDataset, table) if options["rounds_in"] else (Dataset, table[:, :, 0])
         data = kind(codes, map(len, texts), [column.name for column in columns], named[0], texts, named[1])

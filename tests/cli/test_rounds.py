@@ -226,6 +226,21 @@ def test_a_value_of_few_users_stays_rare_over_many_rounds():
     assert gpu_rsfd.describe(enough, rounds_in="h_*").columns[0].commonest[1] == ("b", 200, 0.1)
 
 
+def test_one_user_in_many_rounds_is_one_user():
+    """Neither are the numbers of one user those of ten, nor do twelve months make an identifier a value of many."""
+    pay = [999.0, *np.random.Generator(np.random.Philox(1)).integers(20, 60, 99)]
+    months = pandas.DataFrame({f"pay_{r}": pay for r in range(12)})
+    once = gpu_rsfd.load_table(months[["pay_0"]], bins={"pay_0": 5})
+    assert gpu_rsfd.load_table(months, rounds_in="pay_*", bins={"pay": 5}).labels == once.labels
+    cards = pandas.DataFrame({f"card_{r}": [f"c{i}" for i in range(100)] for r in range(12)})
+    with pytest.raises(gpu_rsfd.InputError, match="column 'card' looks like an identifier, with 100 values"):
+        gpu_rsfd.load_table(cards, rounds_in="card_*")
+    spoiled = months.astype(str)
+    spoiled.loc[7, "pay_2"] = "much"
+    with pytest.raises(gpu_rsfd.InputError, match="bins of 'pay' need numbers, but row 8 holds something else"):
+        gpu_rsfd.load_table(spoiled, rounds_in="pay_*", bins={"pay": 5})
+
+
 def test_no_value_before_the_first_round(here):
     with pytest.raises(
         gpu_rsfd.InputError, match=r"column 'h_1' has missing values: remove these rows, since it has no round"
