@@ -151,6 +151,13 @@ def test_what_is_beside_makes_no_axis_longer():
     assert highest < spent.get_ylim()[1] < 1.2 * highest < dotted[0].get_ydata()[-1]
 
 
+def test_what_is_beside_is_seen_above_all_curves():
+    """A value that is held for two rounds has lost less than the papers count: all of epsilon."""
+    asked = {"protocols": "smp-l-osue", "epsilons": 8.0, "repetitions": 2, "first_report": 0.2}
+    spent = gpu_rsfd.rounds(gpu_rsfd.SyntheticDataset(90, (3, 4), name="mine"), rounds=2, **asked).plot().axes[1]
+    assert max(curve.get_ydata().max() for curve in curves(spent).values()) < 7 < 8 < spent.get_ylim()[1] < 9
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("protocols,last", [
     (["rsfd-l-grr", "smp-l-grr"], "sampled attribute guessed"), (["smp-l-grr", "smp-l-osue"], "value guessed"),
