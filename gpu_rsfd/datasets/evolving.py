@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.checks import integer
-from gpu_rsfd.datasets.base import MOST_ROUNDS as MOST_ROUNDS
-from gpu_rsfd.datasets.base import Dataset
+from gpu_rsfd.datasets.base import MOST_ROUNDS, Dataset
 from gpu_rsfd.datasets.counted import CountedDataset
 from gpu_rsfd.datasets.synthetic import SyntheticDataset, values_of
 from gpu_rsfd.tape import KEEP_ONE, Codes, Tape, Words, keep_draw

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from gpu_rsfd.checks import check_share, integer
-from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.datasets.evolving import MOST_ROUNDS, ChangingDataset, EvolvingDataset
+from gpu_rsfd.datasets.base import MOST_ROUNDS, Dataset
+from gpu_rsfd.datasets.evolving import ChangingDataset, EvolvingDataset
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.base import Measurement, keep_field
 from gpu_rsfd.measure.block_guesses import Seen, right
@@ -233,8 +233,8 @@ def _attacked(fakes: Sequence[str], known: Any, chunk: Chunk) -> Any:
                 r = reports[0][0]
                 f = [known[r][a.columns] for a in plan.attributes]
                 looks = [seen[j].add(f[j], began[j][r], sent) for j, (*_, sent) in enumerate(reports)]
-                truth = users.sampled, [held[r] for held in codes]
-                hits[p, e, way, r] += right(looks, f, senders[0].recipe.unsampled, *truth)
+                others, held = senders[0].recipe.unsampled, [column[r] for column in codes]
+                hits[p, e, way, r] += right(looks, f, others, users.sampled, held)
     return hits
 
 

@@ -185,7 +185,7 @@ def styles(panels: Sequence[Panel]) -> dict[Curve, dict[str, Any]]:
 
 def _found(results: Results, how: Hows, x: str) -> Iterator[tuple[str, str, Result, Cells]]:
     """What is drawn: data set, axis, the result of a run, its cells."""
-    parts = [(name, part) for name in results for part in rows.cells_by_run(results, name, how, whole=x != LOSS)]
+    parts = [(name, part) for name in results for part in rows.cells_by_run(results, name, how, whole=True)]
     every = [(name, result, cells) for name, (_, result, _, some) in parts for cells in some]
     if not every:
         raise InputError("nothing to plot: no finished repetitions yet, or a measurement without columns")
@@ -285,13 +285,13 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Curve, Any]) -> None:
     known = np.concatenate(every)[np.isfinite(np.concatenate(every))]
     if known.size and 0 < np.ptp(known) < FLAT * np.abs(known).max():  # ticks would tell roundings apart
         axis.set_ylim(*sorted(known.mean() * np.array([0.95, 1.05])))
-    for label, dash in zip(panel.cells.beside, BESIDE, strict=False):  # which makes no axis longer
+    for label, dash in zip(panel.cells.beside, BESIDE, strict=False):  # which are seen, not all to their ends
         limits, each = axis.get_ylim(), [(one, curve["x"], curve[label]) for one, curve in panel.curves.items()]
         first = each[0][-1]
         common = all(len(y) == len(first) and np.allclose(y, first, rtol=1e-3, equal_nan=True) for *_, y in each)
         for one, at, numbers in each[:1] if common else each:
             axis.plot(at, numbers, linestyle=dash, color="black" if common else drawn[one]["color"], linewidth=1)
-        axis.set_ylim(limits)
+        axis.set_ylim(limits[0], max(limits[1], 1.05 * max(np.min(y) for *_, y in each)))
     axis.grid(True, which="major", linewidth=0.4, alpha=0.6)
     if log and not log_ticks(axis, np.concatenate(every)):  # Smp on tiny data: nothing to draw
         axis.set_yticks([])

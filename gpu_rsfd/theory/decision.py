@@ -15,8 +15,8 @@ import numpy as np
 from gpu_rsfd.checks import check_users, integer
 from gpu_rsfd.command import command_of, own_data
 from gpu_rsfd.datasets import as_dataset
-from gpu_rsfd.datasets.base import MIN_COUNT, Dataset, Labels, publishable
-from gpu_rsfd.datasets.evolving import MOST_ROUNDS, EvolvingDataset
+from gpu_rsfd.datasets.base import MIN_COUNT, MOST_ROUNDS, Dataset, Labels, publishable
+from gpu_rsfd.datasets.evolving import EvolvingDataset
 from gpu_rsfd.datasets.table import looks_personal
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError

@@ -8,6 +8,7 @@ from command import call
 
 import gpu_rsfd
 from gpu_rsfd import Column
+from gpu_rsfd.show import plots, rows
 
 CELLS = {"protocols": ["rsfd-grr", "smp-adp"], "epsilons": [0.5, 1.0, 2.0], "repetitions": 3, "workers": 1}
 
@@ -129,6 +130,17 @@ def test_errors_of_one_epsilon_are_drawn_over_rounds():
     assert curves(error)["RS+FD[L-GRR]"].get_ydata() == pytest.approx(result.error()[0, 0].mean(0))
 
 
+def test_the_exact_loss_is_that_of_the_last_round(tmp_path):
+    data = gpu_rsfd.SyntheticDataset(90, (3, 4), name="mine")
+    asked = {"protocols": ["rsfd-l-grr", "smp-l-grr"], "epsilons": [1.0, 2.0], "repetitions": 2}
+    result = gpu_rsfd.rounds(data, rounds=3, change=0.5, **asked, output=tmp_path / "r.h5")["mine"]
+    figure = plots.figure_of(gpu_rsfd.open_results(tmp_path / "r.h5"), rows.How(), plots.LOSS)
+    last = ["mine: round = 3, error", "error of mean estimates", "round = 3, mean of users", "round = 3, nine in ten"]
+    assert titles(figure)[::2] == last
+    spent = curves(figure.axes[4])
+    assert [line.get_ydata().tolist() for line in spent.values()] == result.spent[:, :, 0, -1, 0].tolist()
+
+
 def test_what_is_beside_makes_no_axis_longer():
     """Even where it differs by protocol: of RS+FD with unequal columns the first round costs more."""
     data, asked = gpu_rsfd.SyntheticDataset(90, (3, 40), name="mine"), {"epsilons": 1.0, "repetitions": 2}
@@ -137,6 +149,13 @@ def test_what_is_beside_makes_no_axis_longer():
     assert len({line.get_color() for line in dotted} - {"black"}) == 2
     highest = max(curve.get_ydata().max() for curve in curves(spent).values())
     assert highest < spent.get_ylim()[1] < 1.2 * highest < dotted[0].get_ydata()[-1]
+
+
+def test_what_is_beside_is_seen_above_all_curves():
+    """A value that is held for two rounds has lost less than the papers count: all of epsilon."""
+    asked = {"protocols": "smp-l-osue", "epsilons": 8.0, "repetitions": 2, "first_report": 0.2}
+    spent = gpu_rsfd.rounds(gpu_rsfd.SyntheticDataset(90, (3, 4), name="mine"), rounds=2, **asked).plot().axes[1]
+    assert max(curve.get_ydata().max() for curve in curves(spent).values()) < 7 < 8 < spent.get_ylim()[1] < 9
 
 
 @pytest.mark.slow
