@@ -160,10 +160,9 @@ class Rounds(Measurement):
         ledgers = np.array([self._ledger(view, *cell) for cell in np.ndindex(*counts.shape[:2], ways)])
         ledgers = ledgers.reshape(*counts.shape[:2], 1, ways, *ledgers.shape[1:]).repeat(counts.shape[2], axis=2)
         made |= {name: ledgers[..., i, :, :] for i, name in enumerate(LEDGER)}
-        if ways == 1:
-            made = {name: array[:, :, :, 0] for name, array in made.items()}
-        made["reporters"] = reporters
-        return {name: made[name] for name in self.recorded()}
+        found = {name: array if ways > 1 else array[:, :, :, 0] for name, array in made.items()}
+        found["reporters"] = reporters
+        return {name: found[name] for name in self.recorded()}
 
     def _ledger(self, view: View, p: int, e: int, f: int) -> Any:
         """[what is counted, round, statistic]: what users have spent."""
