@@ -347,6 +347,8 @@ def test_attributes_are_named_in_a_text_a_list_or_a_table(monkeypatch, here):
     numbered = pandas.DataFrame({f"2023_{month}": ["a", "b"] for month in (10, 11, 12)})
     assert gpu_rsfd.describe(numbered).notes[0].endswith(" --rounds-in 'value=*_*'")
     assert gpu_rsfd.load_table(numbered, rounds_in="*_*").names == ("value",)
+    equals = pandas.DataFrame({name: ["a", "b"] for name in ("m=1", "m=2", "sex")})
+    assert gpu_rsfd.load_table(equals, rounds_in={"mood": "m=*", "sex": "sex"}).names == ("mood", "sex")
 
 
 def test_bad_arrays_are_one_line():
