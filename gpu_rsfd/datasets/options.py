@@ -38,8 +38,7 @@ def _check_bins(value: Any) -> dict[str, str]:
 
 
 def _bins_text(bins: Any) -> str:
-    single = isinstance(bins, str) or not isinstance(bins, Iterable)
-    return str(bins) if single else ":".join(map(str, bins))
+    return ":".join(map(str, bins)) if isinstance(bins, Iterable) and not isinstance(bins, str) else str(bins)
 
 
 def _check_texts(name: str, value: Any) -> list[str] | None:
