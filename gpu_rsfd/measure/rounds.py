@@ -86,7 +86,6 @@ class Rounds(Measurement):
                             short="nine in ten", axis="ε spent", field="spent_p90", over="round", x=""),
         **{name: column._replace(of=itemgetter(name), over="round", x="round") for name, column in GUESSES.items()},
     }  # fmt: skip
-    about = "{rounds} rounds, change={change}, memo {memo}"
     defaults = {"repetitions": 10, "output": "rounds.h5", "protocols": "*-l-grr"}
     backends = ("numpy",)
     examples = (
@@ -137,13 +136,14 @@ class Rounds(Measurement):
 
     def layout(self, header: Header) -> Layout:
         found = super().layout(header)
-        shown = {name: c for name, c in found.columns.items() if name.partition(".")[0] in found.arrays}
-        hidden = header.plan.samples != header.plan.partial  # whose attribute, by RS+FD
+        told = {*found.arrays} - ({"sampled_success"} if header.plan.d == 1 else set())  # the only one is sampled
+        hidden = header.plan.d > 1 and header.plan.samples != header.plan.partial  # whose attribute, by RS+FD
         axes = {"value_success" if hidden else "sampled_success": ""}  # the other one is drawn
         axes |= {"mse": "round"} if len(header.plan.epsilons) == 1 else {}  # of one epsilon there is no line
-        about = found.about if self.change else "{rounds} rounds, memo {memo}"  # the data may have changes of their own
-        columns = {name: c._replace(x=axes.get(name, c.x)) for name, c in shown.items()}
-        return found._replace(columns=columns, about=about)
+        columns = {x: c._replace(x=axes.get(x, c.x)) for x, c in found.columns.items() if x.partition(".")[0] in told}
+        about = "{rounds} round" + "s" * (self.rounds > 1) + ", change={change}" * (self.change > 0) + ", memo {memo}"
+        about += ", fakes {fakes}" * (len(self.fakes) == 1 and self.fakes != ["memo"])  # of several, each has its row
+        return found._replace(columns=columns, about=about + ", sampling {sampling}" * (self.sampling != "fixed"))
 
     def measure(self, view: View) -> Mapping[str, Any]:
         data = view.data = self._evolving(view.data)  # the first users alone, in a dry run

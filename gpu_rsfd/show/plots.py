@@ -304,7 +304,7 @@ def explained(results: Results, panels: Sequence[Panel], how: Hows) -> list[str]
     """What the legend says of bars, lines, circles and an unusual run."""
     every = [run[name] for name in results for _, run, _ in rows.runs_of(results, name)]
     lines = ["error bars: one standard error"] if any(len(result.repetitions) > 1 for result in every) else []
-    lines += rows.unusual(results, *results)
+    lines += rows.common(results, results, rows.unusual)
     curves = [(panel.name, curve) for panel in panels for curve in panel.curves.values()]
     if any("theory" in curve for _, curve in curves):
         lines.append("thin lines: closed form")
@@ -370,7 +370,7 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
     legend["truth"] = {"color": "black", "linewidth": 1.0}
     if paper.axes is None and paper.legend is None:
         paper = paper._replace(legend="right" if paper.width is None or paper.width >= BOTH_COLUMNS else "below")
-    notes += rows.unusual(results, *having)
+    notes += rows.common(results, having, rows.unusual)
     page = Page(len(panels), legend, notes, columns, paper, (12.0 if wide else 3.9, 3.1))
     shared: dict[str, Any] = {}
     for axis, (name, result, e) in zip(page.axes, panels, strict=True):
