@@ -16,7 +16,7 @@ from gpu_rsfd.datasets.evolving import ChangingDataset, EvolvingDataset
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.base import Measurement, keep_field
 from gpu_rsfd.measure.block_guesses import Seen, right
-from gpu_rsfd.measure.inference import Inference
+from gpu_rsfd.measure.inference import Inference, most_frequent
 from gpu_rsfd.measure.ledger import occurrences, spent
 from gpu_rsfd.measure.memos import FAKING, SAMPLING, Attribute, Sender
 from gpu_rsfd.options import distinct, entries, option_field, read_list, whole
@@ -33,16 +33,18 @@ if TYPE_CHECKING:
 
 ROUNDS = 12  # where neither the command nor the data say how many
 STATISTICS = ("mean", "p50", "p90", "max")  # of users
-LEDGER, HITS = ("spent", "spent_published", "spent_any"), ("sampled_success", "value_success", "claim_success")
+LEDGER = "spent", "spent_published", "spent_any", "spent_afresh"
+HITS = "sampled_success", "value_success", "claim_success", "value_baseline"  # the last one without a report
 SEEN_BYTES, LEDGER_USERS = 1 << 23, 1 << 14  # what an attacker has seen of some users; users who are looked at together
 SHOWN, ERROR = STORED.index(DEFAULT), f"MSE_avg ({DEFAULT})"
 
 
-BESIDE = {  # what is spent by the papers' count, and if each round costs as much as the first
+BESIDE = {  # what is spent by the papers' count, and if nothing were remembered
     "as papers count": lambda r: r["spent_published"][..., 0],
-    "without a memo": lambda r: r["spent"][..., :1, 0] * np.array(r.coords["round"]),
+    "without a memo": lambda r: r["spent_afresh"][..., 0],
 }
-GUESSES: Mapping[str, Any] = Inference.columns  # of an attacker who has seen so many rounds
+GUESSES: dict[str, Any] = {**Inference.columns}  # of an attacker who has seen so many rounds
+GUESSES["value_success"] = GUESSES["value_success"]._replace(baseline=HITS[-1])
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,8 @@ class Rounds(Measurement):
         counts = plan.expand([np.moveaxis(table, 0, 1) for table in tables])
         shares = np.moveaxis(hits, 0, 2) / (n * np.array([1, plan.d, 1]))
         shares[~np.array(plan.samples), ..., 0] = np.nan
-        guesses = {name: shares[..., i] for i, name in enumerate(HITS if self.attack else ())}
+        blind = np.broadcast_to([most_frequent(f, view.data.domain) for f in truth], shares.shape[:-1])
+        guesses = dict(zip(HITS, (*np.moveaxis(shares, -1, 0), blind), strict=True)) if self.attack else {}
         return counts, plan.reporters(n, sampled), guesses
 
 

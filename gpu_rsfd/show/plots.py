@@ -133,9 +133,11 @@ def figure_of(results: Results, how: Hows, x: Any = "auto", paper: Paper = A_PAG
     page = Page(len(panels), legend, explained(results, panels, how), columns, paper)
     for axis, panel in zip(page.axes, panels, strict=True):
         curves(axis, panel, drawn)
-        at: Any = panel.cells.column.baseline
-        if at is not None:
-            axis.axhline(at, label="without a report", **baseline)
+        one: Any = next(iter(panel.curves.values()))
+        if len(set(shares := one.get("baseline", ()))) == 1:
+            axis.axhline(shares[0], label="without a report", **baseline)
+        elif shares:
+            axis.plot(one["x"], shares, label="without a report", **baseline)
         named = panel.name if len(results) > 1 or panel is panels[0] else ""
         (title,), families = lettered([named], TITLE_LETTERS)
         page.name(axis, f"{title}: {panel.title}" if title else panel.title, families)
@@ -219,6 +221,7 @@ def _panels(results: Results, how: Hows, x: str) -> list[Panel]:
         rest = rows.place_name({dim: at for dim, at in cells.place.items() if dim != axis and dim not in told})
         others = [f"{dim} = {value:,}" for dim, value in size.items() if value is not None and dim != axis]
         known: dict[str, Any] = {"mean": cells.mean, "error": cells.error, **cells.beside}
+        known["baseline"] = None if (share := cells.column.baseline) is None else np.full(cells.mean.shape, share)
         known["theory"] = cells.drawn_theory if axis not in WHOSE else None
         known["published"] = cells.published if axis == "epsilon" else None
         losses = dict(zip(WHOSE, exact_losses(result), strict=True)) if axis in WHOSE else {}

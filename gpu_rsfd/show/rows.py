@@ -22,7 +22,6 @@ from gpu_rsfd.command import own_data
 from gpu_rsfd.datasets.base import publishable, withheld
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure import MEASUREMENTS
-from gpu_rsfd.measure.inference import most_frequent
 from gpu_rsfd.options import distinct, entries, expanded, show_epsilon, split_list
 from gpu_rsfd.planning import Look
 from gpu_rsfd.protocols import DEFAULT_SETTINGS, PAPER
@@ -265,21 +264,33 @@ def shown(results: Results, dataset: str, how: Hows) -> list[Cells]:
 
 def cells_of(dataset: str, results: Results, name: str, how: How, whole: bool = False) -> Iterator[Cells]:
     """A column at each of its places."""
-    result, known = results[dataset], known_of(results, dataset)
+    result, own = results[dataset], dataset in own_data(results.spec)
     if is_error(result, name):
-        yield error_cells(dataset, result, how, known)
+        yield error_cells(dataset, result, how, known_of(results, dataset))
         return
     column, each, places = numbers_of(result, name, whole)
     beside = {what: np.reshape(of(result), each.shape).mean(axis=2) for what, of in column.beside.items() if whole}
-    if name == "value_success" and column.baseline is not None:  # the most frequent values' shares tell the others'
-        told, true = (most_frequent(f, result.domain) for f in (known, result.frequencies))
-        column, each = column._replace(baseline=told), each + (told - true)
+    told: Any = column.baseline
+    if isinstance(told, str):
+        told = np.reshape(result[told] if whole else result[told][..., -1], each.shape)[0, 0, 0]
+    if own and name == "value_success":  # the most frequent values' shares tell the others'
+        true, parts = told, result.n * len(result.domain) / max(results.min_count, 1)
+        told = 1 - _up(1 - true, parts)
+        each = each + (told - true)
+    elif own and name.startswith("spent"):  # exactly, what all users have spent tells that of a few
+        each, beside = _up(each, 100), {what: _up(array, 100) for what, array in beside.items()}
     found = means(np.moveaxis(each, 2, -1))
     best = among_best(found, column.better, column.discrete) if column.better else None
     for i, place in enumerate(places):
         part = Means(*(numbers[:, :, i] for numbers in found))
         star, there = None if best is None else best[:, :, i], {what: array[:, :, i] for what, array in beside.items()}
-        yield Cells(name, column, place, part.mean, part.error, part, star, beside=there)
+        here = column if told is None else column._replace(baseline=float(np.broadcast_to(told, len(places))[i]))
+        yield Cells(name, here, place, part.mean, part.error, part, star, beside=there)
+
+
+def _up(numbers: Any, parts: float) -> Any:
+    """Rounded up to such parts of 1, but for rounding errors."""
+    return np.ceil(np.round(numbers * parts, 6)) / parts
 
 
 def error_cells(dataset: str, result: Result, how: How, known: Floats | None = None) -> Cells:

@@ -4,6 +4,7 @@ import shlex
 
 import numpy as np
 import pandas
+import pyarrow
 import pytest
 from command import call, refusal
 
@@ -113,6 +114,9 @@ def test_a_wide_table_is_an_array(monkeypatch):
     assert np.array_equal(again["mse"], result["mse"])
     last = gpu_rsfd.load_table("gaps.csv", rounds_in="h_*", missing_rounds="last")
     assert last.column(0, 7, 8, 1) == last.column(0, 7, 8, 0) == 3
+    moved = pandas.DataFrame({"h_1": ["a", "b"], "h_2": ["b", None], "h_3": [None, "a"], "h_4": [None, None]})
+    held = gpu_rsfd.load_table(moved, rounds_in="h_*", missing_rounds="last")  # of the round before, not the first
+    assert [held.column(0, 0, 2, r).tolist() for r in range(4)] == [[0, 1], [1, 1], [1, 0], [1, 0]]
 
 
 def test_values_change_as_often_as_asked():
@@ -255,6 +259,12 @@ def test_one_user_in_many_rounds_is_one_user():
         gpu_rsfd.load_table(spoiled, rounds_in="pay_*", bins={"pay": 5})
 
 
+def test_a_round_that_cannot_be_read_is_named():
+    table = pyarrow.table({"h_1": ["a", "b"], "h_2": [[1], [2]]})
+    with pytest.raises(gpu_rsfd.InputError, match=r"^column 'h_2' has type list<"):
+        gpu_rsfd.load_table(table, rounds_in="h_*")
+
+
 def test_no_value_before_the_first_round(here):
     with pytest.raises(
         gpu_rsfd.InputError, match=r"column 'h_1' has missing values: remove these rows, since it has no round"
@@ -275,3 +285,11 @@ def test_bad_arrays_are_one_line():
         gpu_rsfd.EvolvingDataset(codes[:, :, :0], (3,))
     with pytest.raises(gpu_rsfd.InputError, match="masked"):
         gpu_rsfd.EvolvingDataset(np.ma.masked_equal(codes, 5), (3,))
+
+
+def test_a_value_held_for_many_rounds_is_one_value():
+    data = gpu_rsfd.EvolvingDataset(np.zeros((3, 1, 300), int), (4,))
+    result = gpu_rsfd.rounds(data, protocols="smp-l-grr", epsilons=1.0, repetitions=1)
+    assert result.spent_published[0, 0, 0, :, 3].tolist() == [1.0] * 300
+    assert result.spent[0, 0, 0, -1, 3] == pytest.approx(1, abs=1e-6)
+    assert "counts" not in result.arrays  # unless they are asked for

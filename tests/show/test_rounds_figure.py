@@ -211,6 +211,19 @@ def test_what_is_beside_is_seen_above_all_curves():
     assert max(curve.get_ydata().max() for curve in curves(spent).values()) < 7 < 8 < spent.get_ylim()[1] < 9
 
 
+def test_what_is_guessed_without_a_report_follows_the_shares():
+    """Of a value that nearly all hold at first, and few in the end."""
+    codes = (np.arange(200)[:, None] >= np.array([180, 120, 20])) * np.array([1 + np.arange(200) % 2]).T
+    data = gpu_rsfd.EvolvingDataset(codes[:, None], [3], name="mine")
+    asked = {"protocols": "smp-l-grr", "epsilons": 1.0, "repetitions": 2}
+    result = gpu_rsfd.rounds(data, attack=True, **asked)
+    shares = [0.9, 0.6, 0.45]
+    assert result.value_baseline[0, 0, 0] == pytest.approx(shares)
+    (line,) = (line for line in result.plot().axes[2].lines if line.get_label() == "without a report")
+    assert (list(line.get_xdata()), list(line.get_ydata())) == ([1, 2, 3], pytest.approx(shares))
+    assert result.to_dataframe()["value_baseline"].tolist() == pytest.approx(shares[-1:])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("protocols,last", [
     (["rsfd-l-grr", "smp-l-grr"], "sampled attribute guessed"), (["smp-l-grr", "smp-l-osue"], "value guessed"),
@@ -234,14 +247,14 @@ def test_three_panels(protocols, last):
     one = result.spent[(protocols.index("smp-l-grr"), 1, 0, *memo)]
     assert curves(spent)[smp].get_ydata() == pytest.approx(one[:, 0])
     styles = [(line.get_linestyle(), line.get_color(), line.get_ydata()) for line in spent.lines]
-    dotted = [y for style, colour, y in styles if (style, colour) == (":", "black")]
-    assert dotted[0] == pytest.approx(one[0, 0] * np.arange(1, 6))
+    dotted = [y for style, _, y in styles if style == ":"]
+    assert dotted[0] == pytest.approx(result.spent_afresh[(0, 1, 0, *memo, slice(None), 0)])
     assert spent.get_ylim()[1] < dotted[0][-1]
     published = [y for style, _, y in styles if style == "--"]
     assert published[0] == pytest.approx(result.spent_published[(0, 1, 0, *memo, slice(None), 0)])
     assert {line.get_linestyle() for axis in figure.axes for line in curves(axis).values()} == {"-"}  # as in the legend
-    baseline = result.columns[("sampled" if "sampled" in last else "value") + "_success"].baseline
-    assert [line.get_ydata()[0] for line in guessed.lines if line.get_label() == "without a report"] == [baseline]
+    (blind,) = (line.get_ydata() for line in guessed.lines if line.get_label() == "without a report")
+    assert list(blind) == pytest.approx([0.5] * 2 if "sampled" in last else result.value_baseline[0, 0, 0].tolist())
     told = [text.get_text() for text in figure.legends[0].get_texts()]
     assert told[-3:] == ["without a report", "as papers count", "without a memo"]
     assert any(label.endswith(", fresh") for label in told) == (protocols[0] == "rsfd-l-grr")
