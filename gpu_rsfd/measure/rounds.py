@@ -37,12 +37,6 @@ LEDGER = "spent", "spent_published", "spent_any", "spent_afresh"
 HITS = "sampled_success", "value_success", "claim_success", "value_baseline"  # the last one without a report
 SEEN_BYTES, LEDGER_USERS = 1 << 23, 1 << 14  # what an attacker has seen of some users; users who are looked at together
 SHOWN, ERROR = STORED.index(DEFAULT), f"MSE_avg ({DEFAULT})"
-
-
-BESIDE = {  # what is spent by the papers' count, and if nothing were remembered
-    "as papers count": lambda r: r["spent_published"][..., 0],
-    "without a memo": lambda r: r["spent_afresh"][..., 0],
-}
 GUESSES: dict[str, Any] = {**Inference.columns}  # of an attacker who has seen so many rounds
 GUESSES["value_success"] = GUESSES["value_success"]._replace(baseline=HITS[-1])
 
@@ -83,7 +77,9 @@ class Rounds(Measurement):
         "mse_mean": Column(f"{ERROR} of mean estimates", "smaller", of=lambda r: r["mse_mean"][..., SHOWN],
                            short="error of mean estimates", axis=ERROR, x=""),
         "spent": Column("epsilon spent, mean of users", of=lambda r: r["spent"][..., 0], short="mean of users",
-                        axis="ε spent", over="round", x="round", beside=BESIDE),
+                        axis="ε spent", over="round", x="round",
+                        beside={"as papers count": lambda r: r["spent_published"][..., 0],
+                                "without a memo": lambda r: r["spent_afresh"][..., 0]}),
         "spent.p90": Column("epsilon spent by nine users in ten at most", of=lambda r: r["spent"][..., 2],  # not by one
                             short="nine in ten", axis="ε spent", field="spent_p90", over="round", x=""),
         **{name: column._replace(of=itemgetter(name), over="round", x="round") for name, column in GUESSES.items()},
@@ -160,10 +156,9 @@ class Rounds(Measurement):
         ledgers = np.array([self._ledger(view, *cell) for cell in np.ndindex(*counts.shape[:2], ways)])
         ledgers = ledgers.reshape(*counts.shape[:2], 1, ways, *ledgers.shape[1:]).repeat(counts.shape[2], axis=2)
         made |= {name: ledgers[..., i, :, :] for i, name in enumerate(LEDGER)}
-        if ways == 1:
-            made = {name: array[:, :, :, 0] for name, array in made.items()}
-        made["reporters"] = reporters
-        return {name: made[name] for name in self.recorded()}
+        found = {name: array if ways > 1 else array[:, :, :, 0] for name, array in made.items()}
+        found["reporters"] = reporters
+        return {name: found[name] for name in self.recorded()}
 
     def _ledger(self, view: View, p: int, e: int, f: int) -> Any:
         """[what is counted, round, statistic]: what users have spent."""

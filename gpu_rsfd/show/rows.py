@@ -274,9 +274,8 @@ def cells_of(dataset: str, results: Results, name: str, how: How, whole: bool = 
     if isinstance(told, str):
         told = np.reshape(result[told] if whole else result[told][..., -1], each.shape)[0, 0, 0]
     if own and name == "value_success":  # the most frequent values' shares tell the others'
-        true, parts = told, result.n * len(result.domain) / max(results.min_count, 1)
-        told = 1 - _up(1 - true, parts)
-        each = each + (told - true)
+        more = _up(1 - told, result.n * len(result.domain) / max(results.min_count, 1)) - (1 - told)
+        told, each = told - more, each - more
     elif own and name.startswith("spent"):  # exactly, what all users have spent tells that of a few
         each, beside = _up(each, 100), {what: _up(array, 100) for what, array in beside.items()}
     found = means(np.moveaxis(each, 2, -1))
