@@ -164,7 +164,8 @@ class Dataset:
 
     def __repr__(self) -> str:
         sizes = ", ".join(map(str, self.domain[:10])) + (", …" if self.d > 10 else "")
-        return f"{type(self).__name__}({self.name!r}, n={self.n:,}, d={self.d}, k=[{sizes}])"
+        over = f", rounds={self.rounds:,}" if self.rounds > 1 else ""
+        return f"{type(self).__name__}({self.name!r}, n={self.n:,}, d={self.d}, k=[{sizes}]{over})"
 
 
 def check_rows(data: Dataset, sampler: str) -> None:

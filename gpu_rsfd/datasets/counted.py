@@ -82,8 +82,7 @@ class CountedDataset(Dataset):
         raise InputError(f"data set {self.name!r} is known only by its counts, not user by user")
 
     def describe(self) -> dict[str, Any]:
-        digest = hashlib.sha256(self.counts.astype("<i8").tobytes()).hexdigest()
-        return self._described(sha256_of_counts=digest)
+        return self._described(sha256_of_counts=hashlib.sha256(self.counts.astype("<i8").tobytes()).hexdigest())
 
 
 def _checked_row(row: npt.ArrayLike, j: int, k: int, n: int) -> npt.NDArray[np.int64]:
@@ -94,9 +93,8 @@ def _checked_row(row: npt.ArrayLike, j: int, k: int, n: int) -> npt.NDArray[np.i
         raise InputError(f"table[{j}] has shape {values.shape}; one entry for each of domain[{j}]={k} values is needed")
     if values.dtype.kind not in "iuf":
         raise InputError(f"table[{j}] has dtype {values.dtype}; counts (integers) or frequencies (floats) are needed")
-    if not np.isfinite(values).all() or (values < 0).any():
-        v = int(np.argmax(~(np.isfinite(values) & (values >= 0))))
-        raise InputError(f"table[{j}][{v}]={values[v]} must be finite and >= 0")
+    if (bad := ~(np.isfinite(values) & (values >= 0))).any():
+        raise InputError(f"table[{j}][{bad.argmax()}]={values[bad.argmax()]} must be finite and >= 0")
     if values.dtype.kind == "f":
         total = math.fsum(values)
         if abs(total - 1) > FREQUENCY_TOLERANCE:
@@ -109,11 +107,9 @@ def _checked_row(row: npt.ArrayLike, j: int, k: int, n: int) -> npt.NDArray[np.i
 
 def largest_remainder(frequencies: Sequence[float], n: int) -> npt.NDArray[np.int64]:
     """n times the frequencies, rounded to whole numbers that sum to n; in exact arithmetic, for any n."""
-    shares = [Fraction(f) for f in frequencies]
-    unit = n / sum(shares)
-    quotas = [share * unit for share in shares]
+    unit = n / sum(map(Fraction, frequencies))
+    quotas = [Fraction(f) * unit for f in frequencies]
     counts = [math.floor(q) for q in quotas]
-    missing = n - sum(counts)
-    for v in sorted(range(len(quotas)), key=lambda v: counts[v] - quotas[v])[:missing]:  # stable: first value first
+    for v in sorted(range(len(quotas)), key=lambda v: counts[v] - quotas[v])[: n - sum(counts)]:  # stable
         counts[v] += 1
     return np.array(counts, np.int64)

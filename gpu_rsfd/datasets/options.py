@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,13 @@ from gpu_rsfd.options import Option, choice, entries, read_list, split_list, unk
 OF_TEXT_FILES = ("delimiter", "decimal", "encoding")  # no other table has a use for these
 
 
+def _or_table(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same, where a spec file may have a table, too."""
+    return lambda value: dict(value) if isinstance(value, Mapping) else read(value)
+
+
 def _read_bins(value: Any) -> dict[str, Any]:
-    """`age=10` texts, or a table of a spec file."""
-    if isinstance(value, Mapping):
-        return dict(value)
+    """`age=10` texts."""
     pairs = [text.rpartition("=") for text in split_list(entries(value), "bins")]
     for column, _, bins in pairs:
         if not column or not bins:
@@ -34,11 +37,7 @@ def _read_bins(value: Any) -> dict[str, Any]:
 def _check_bins(value: Any) -> dict[str, str]:
     if value is not None and not isinstance(value, Mapping):
         raise InputError(f"bins={value!r} must map columns to bins, such as {{'age': 10}}")
-    return {str(column): _bins_text(bins) for column, bins in (value or {}).items()}
-
-
-def _bins_text(bins: Any) -> str:
-    return ":".join(map(str, bins)) if isinstance(bins, Iterable) and not isinstance(bins, str) else str(bins)
+    return {str(column): ":".join(map(str, entries(bins))) for column, bins in (value or {}).items()}
 
 
 def _check_texts(name: str, value: Any) -> list[str] | None:
@@ -57,10 +56,11 @@ def _texts(name: str) -> dict[str, Any]:
 
 
 def _check_rounds(value: Any) -> dict[str, str]:
-    """`hours=h_*`, or `h_*`, whose attribute is called h."""
+    """`hours=h_*`, or `h_*`, whose attribute is called h; a text can hold several."""
     given = [f"{name}={pattern}" for name, pattern in value.items()] if isinstance(value, Mapping) else value
-    pairs = [text.rpartition("=") for text in _check_texts("rounds_in", given) or ()]
-    found = {name or re.sub(r"[\W_]*[*?[\]]+[\W_]*", " ", at).strip() or at: at for name, _, at in pairs}
+    texts = split_list([given], "rounds_in") if isinstance(given, str) else _check_texts("rounds_in", given) or ()
+    pairs = [text.rpartition("=") for text in texts]
+    found = {name or re.sub(r"[\W_]*[*?[\]]+[\W_]*", " ", at).strip() or "value": at for name, _, at in pairs}
     if len(found) < len(pairs):
         raise InputError(f"rounds_in={','.join(map(''.join, pairs))} must give each attribute a name of its own")
     return found
@@ -95,7 +95,7 @@ OPTIONS = (
     Option("columns", "LIST", "Columns of a table, in this order.", "sex,age", default_text="all", **_texts("columns")),
     Option("exclude", "LIST", "Columns to leave out.", "id,comments", **_texts("exclude")),
     Option("bins", "LIST", "Bins of numbers: equal width (10), quantiles (5q), or their edges (0:18:65:120).",
-           "age=10,pay=5q", check=_check_bins, read=_read_bins, many=True,
+           "age=10,pay=5q", check=_check_bins, read=_or_table(_read_bins), many=True,
            type_text="mapping from column to int, str or list of edges, optional"),
     Option("group_rare", "SHARE", "Merge values held by a smaller share of users into one value, other.", "0.5%",
            check=_check_share, type_text="float or str, optional"),
@@ -114,7 +114,7 @@ OPTIONS = (
     Option("encoding", "NAME", "Encoding of a text file.", "latin-1", check=_check_encoding, default="utf-8",
            default_text="utf-8"),
     Option("rounds_in", "LIST", "Columns that hold an attribute in one round each, in the order of the rounds.",
-           "'hours=h_*,mood=m_*'", check=_check_rounds, read=read_list("rounds-in"), many=True,
+           "'hours=h_*,mood=m_*'", check=_check_rounds, read=_or_table(read_list("rounds-in")), many=True,
            type_text="str, list of str or mapping from attribute to pattern, optional"),
     Option("missing_rounds", "NAME", "A value missing in a round: refuse, or take that of the round before (last).",
            "last", default="refuse", default_text="refuse", **choice("missing_rounds", ("refuse", "last"))),
@@ -136,8 +136,6 @@ def check_options(given: Mapping[str, Any]) -> dict[str, Any]:
     checked = {o.name: o.check(o.default if given.get(o.name) is None else given[o.name]) for o in OPTIONS}
     if checked["missing_rounds"] == "last" and not checked["rounds_in"]:
         raise InputError("missing_rounds=last needs rounds_in")
-    if checked["missing"] == "drop" and checked["rounds_in"]:
-        raise InputError("missing=drop can't be used with rounds_in; available: missing_rounds=last")
     return checked
 
 

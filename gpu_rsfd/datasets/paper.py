@@ -54,8 +54,7 @@ def published_counts(name: str) -> dict[str, Any]:
 
 def _dataset(codes: npt.ArrayLike, attributes: list[dict[str, Any]], name: str, source: str) -> Dataset:
     labels = [attribute["labels"] for attribute in attributes]
-    names = [attribute["name"] for attribute in attributes]
-    return Dataset(codes, map(len, labels), names=names, name=name, labels=labels, source=source)
+    return Dataset(codes, map(len, labels), [attribute["name"] for attribute in attributes], name, labels, source)
 
 
 def nursery(source: str = "rows regenerated from the rules") -> Dataset:
@@ -67,12 +66,8 @@ def nursery(source: str = "rows regenerated from the rules") -> Dataset:
     table = {name: np.array(rules[name]) for name in ("employ", "structure", "struct_finan", "soc_health", "class")}
     sizes = [len(attribute["labels"]) for attribute in rules["attributes"][:-1]]
     parents, has_nurs, form, children, housing, finance, social, health = columns = np.indices(sizes).reshape(8, -1)
-    structure = table["structure"][form, children]
-    decision = table["class"][
-        table["employ"][parents, has_nurs],
-        table["struct_finan"][structure, housing, finance],
-        table["soc_health"][social, health],
-    ]
+    finances = table["struct_finan"][table["structure"][form, children], housing, finance]
+    decision = table["class"][table["employ"][parents, has_nurs], finances, table["soc_health"][social, health]]
     return _dataset(np.column_stack([*columns, decision]), rules["attributes"], "nursery", source)
 
 

@@ -67,12 +67,18 @@ class Column:
     declared: str = ""  # the kind of a typed column: number, text, date or true/false; mixed, if rounds differ
     decimal: str = "."  # the mark in numbers
     rows: Places | None = None  # where each place was in the file, if rows were dropped
-    rounds: int = 1  # which lie below each other: every user has so many rows
+    rounds: Sequence[str] = ("",)  # the columns that lie below each other: every user has a row of each
+
+    @property
+    def each(self) -> Places:
+        """The places as [round, user]."""
+        return self.places.reshape(len(self.rounds), -1)
 
     def row(self, place: int) -> str:
         """The first row, counted from 1 without the header, that holds a value: the value itself is somebody's."""
-        row = int(np.argmax(self.places == place)) % (len(self.places) // self.rounds)
-        return f"row {(row if self.rows is None else int(self.rows[row])) + 1:,}"
+        r, row = np.argwhere(self.each == place)[0].tolist()
+        within = f" of {self.rounds[r]!r}" if self.rounds[r] else ""
+        return f"row {(row if self.rows is None else int(self.rows[row])) + 1:,}{within}"
 
     def exact(self, place: int) -> Decimal | float | None:
         """The number that a value is, without rounding: long identifiers must not become equal."""
@@ -97,8 +103,8 @@ class Column:
     @property
     def kind(self) -> str:
         """What the values are, whatever becomes of them."""
-        numeric = "number" if len(self.numbers) == len(self.present) else "text"
-        return self.declared or (numeric if self.present else "empty")
+        numeric = len(self.numbers) == len(self.present)
+        return self.declared or ("empty" if not self.present else "number" if numeric else "text")
 
 
 def looks_personal(texts: Sequence[str], counts: npt.NDArray[np.int64]) -> str:
@@ -181,7 +187,7 @@ def encode_values(column: Column, rare: float | None) -> Encoded:
     name, present, values = column.name, column.present, column.values
     sizes = column.numbers if len(column.numbers) == len(present) else {}
     found: dict[Any, list[int]] = {}
-    merged = sizes if column.declared in ("", *("number", "mixed") * (column.rounds > 1)) else {}
+    merged = sizes if column.declared in ("", *("number", "mixed") * (len(column.rounds) > 1)) else {}
     for place in present:
         found.setdefault(merged.get(place, place), []).append(place)
     least = 0 if rare is None else rare * len(column.places)
@@ -227,7 +233,7 @@ def encode_bins(column: Column, bins: str) -> Encoded:
     if not given:
         if not len(held) or held.min() == held.max():
             raise _unusable(name, f"has {len(column.present)} different numbers; bins need at least 2")
-        borders = [-math.inf, *_edges(held, bins, MIN_COUNT * column.rounds), math.inf]
+        borders = [-math.inf, *_edges(held, bins, MIN_COUNT * len(column.rounds)), math.inf]
     labels = interval_labels(borders)
     if not given:  # whose extremes are open
         labels[0], labels[-1] = f"< {borders[1]:.12g}", f"≥ {borders[-2]:.12g}"
@@ -562,24 +568,37 @@ def _check_scope(what: str, suffix: str, given: Mapping[str, Any]) -> None:
 
 
 def _chosen(what: str, options: dict[str, Any], owners: list[str], notes: list[str], names: Sequence[str]) -> list[int]:
-    """The places of the columns to read: none without a name; `owners` are more columns that must be there."""
+    """The places of the columns to read: none without a name; `owners` are more columns that must be there.
+
+    `rounds_in` becomes the columns of each attribute, where `columns` and `exclude` leave it any.
+    """
     if len(names) > MAX_ATTRIBUTES:
         raise InputError(f"{what} has {len(names):,} columns; at most {MAX_ATTRIBUTES:,} are valid")
     there, wanted, excluded = Counter(filter(None, names)), options["columns"], options["exclude"] or ()
     patterns = options["rounds_in"]
+    fits = {name: {one: 0 for one in there if one == p or fnmatchcase(one, p)} for name, p in patterns.items()}
     for name in (*(wanted or ()), *excluded, *options["bins"], *owners):
-        if name not in there and name not in patterns:
+        if name not in there and name not in fits:
             raise InputError(f"{what} has no column {name!r}; columns: {shorten(there)}")
-    kept = [name for name in (there if wanted is None else dict.fromkeys(wanted)) if name not in excluded]
-    chosen = [name for name in kept if not patterns or any(fnmatchcase(name, p) for p in patterns.values())]
-    if single := [name for name in (*options["bins"], *owners) if patterns and name in chosen and name not in patterns]:
+    listed, out = ({one: 0 for name in some for one in fits.get(name, [name])} for some in (wanted or (), excluded))
+    kept = [name for name in (there if wanted is None else listed) if name not in out]
+    rounds = {name: [one for one in kept if one in found] for name, found in fits.items()}
+    order = sorted(rounds, key=lambda name: [*map(kept.index, rounds[name][:1])] if wanted else [])
+    chosen = Counter(chain.from_iterable(rounds.values()) if patterns else kept)
+    if single := [name for name in (*options["bins"], *owners) if patterns and name in chosen and name not in fits]:
         raise InputError(f"column {single[0]!r} is one round; name what rounds_in makes of it: {shorten(patterns)}")
-    if unused := Counter(kept) - Counter(chosen):
+    if unused := Counter(kept) - chosen:
         notes.append(f"columns that rounds_in does not name are not used: {shorten(unused)}")
-    if twice := [name for name in chosen if there[name] > 1]:
-        raise InputError(f"{_unusable(twice[0], f'is twice in {what}')}, or rename it")
+    if twice := [name for name, times in chosen.items() if times * there[name] > 1]:
+        where = what if there[twice[0]] > 1 else "rounds_in"
+        raise InputError(f"{_unusable(twice[0], f'is twice in {where}')}, or rename it")
     if not chosen:
-        raise InputError(f"no columns chosen of {what}{' by rounds_in' if patterns else ''}; columns: {shorten(there)}")
+        raise InputError(f"no columns chosen of {what}; columns: {shorten(there)}")
+    options["rounds_in"] = rounds = {name: rounds[name] for name in order if rounds[name] or not fits[name]}
+    most = max(map(len, rounds.values()), default=2)
+    if most < 2 or any(len(each) < most and each != [patterns[name]] for name, each in rounds.items()):
+        sizes = shorten(f"{name}={patterns[name]} fits {len(each)}" for name, each in rounds.items())
+        raise InputError(f"rounds_in: {sizes} columns; each needs two or more, equally many, or one by its full name")
     place = {name: j for j, name in enumerate(names)}
     return [place[name] for name in chosen]
 
@@ -598,32 +617,29 @@ def _settled(column: Column, options: Mapping[str, Any]) -> Column:
 
 def _rounds(columns: Sequence[Column], options: Mapping[str, Any], notes: list[str]) -> Iterator[Column]:
     """A column for each attribute, in which its rounds lie below each other; one round of what stays the same."""
-    patterns = options["rounds_in"]
-    found = {name: [one for one in columns if fnmatchcase(one.name, patterns[name])] for name in patterns}
-    most, twice = max(map(len, found.values())), sum(map(len, found.values())) > len(columns)
-    for name, rounds in found.items():
-        given, names = f"rounds_in={name}={patterns[name]}", [one.name for one in rounds]
-        if twice or most < 2 or (len(rounds) != most and names != [patterns[name]]):
-            many = "each attribute needs two or more, as many as the others, or one by its full name, and no column two"
-            raise InputError(f"{given} fits {len(rounds)} of {len(columns)} columns; {many}")
+    read, last = {column.name: column for column in columns}, options["missing_rounds"] == "last"
+    for name, names in options["rounds_in"].items():
         numbers = [[*map(int, re.findall(r"\d+", each))] for each in names]
-        if len({_starred(each) for each in names}) == 1 and numbers != sorted(numbers):  # such as h_1, h_10, h_2
-            raise InputError(f"{given}: columns must be in the order of the rounds, not {shorten(names)}")
+        known = numbers == sorted(numbers) or {*names} <= {*(options["columns"] or ())}  # as the user lists them
+        if len({*map(_starred, names)}) == 1 and not known:  # such as h_1, h_10, h_2
+            raise InputError(f"list the columns of {name!r} in their order (--columns): it is hardly {shorten(names)}")
+        shown = shorten(names if len(names) <= FEW else [*names[:2], "…", names[-1]])
+        notes += [f"{name} has {len(names)} rounds: {shown}"] if len(names) > 1 else []
         steps = [sum(b) - sum(a) for a, b in pairwise(numbers)]
         if 0 < min(steps, default=0) < max(steps) < 7:  # not where years begin: 202312, 202401, or 2023_12, 2024_01
             r = steps.index(max(steps))
             notes.append(f"{name} has no round between {names[r]} and {names[r + 1]}")
+        rounds = [read[each] for each in names]
         values = {text: i for i, text in enumerate(dict.fromkeys(text for one in rounds for text in one.values))}
         places = np.concatenate([np.array([*map(values.get, c.values), MISSING])[c.places] for c in rounds])
         declared = rounds[0].declared if len({one.declared for one in rounds}) == 1 else "mixed"
-        column = _settled(Column(name, places, [*values], declared, rounds=len(rounds)), options)
-        each = column.places.reshape(len(rounds), -1)
-        for r in range(1, len(rounds)) if options["missing_rounds"] == "last" else ():
+        each = (column := _settled(Column(name, places, [*values], declared, rounds=names), options)).each
+        for r in range(1, len(names)) if last else ():
             each[r] = np.where(each[r] == MISSING, each[r - 1], each[r])
-        if (lacking := (each == MISSING).any(axis=1)).any():
-            r = int(lacking.argmax())
-            helps = "or take the value before (missing_rounds=last)" if r else "since it has no round before it"
-            raise InputError(f"column {names[r]!r} has missing values: remove these rows, {helps}")
+        lacking = [at for at, held in zip(names, each, strict=True) if MISSING in held]
+        if lacking and options["missing"] != "drop":
+            helps = "" if last or len(names) < 2 else ", or take the value before (missing_rounds=last), or both"
+            raise InputError(f"column {lacking[0]!r} has missing values: drop these users (missing=drop){helps}")
         yield column
 
 
@@ -642,19 +658,19 @@ def _made(
     if not rows or (problems and options["rounds_in"]):
         raise InputError("\n  ".join(problems) or f"{what} has no rows; at least one is needed")
     shapes = Counter(_starred(c.name) for c in columns if not (options["rounds_in"] or c.declared == "codes"))
-    likely = [spelled(rounds_in=shape) for shape, times in shapes.items() if times > 2]
+    likely = [spelled(rounds_in=[shape]) for shape, times in shapes.items() if times > 2]
     notes += [f"numbered columns are attributes of their own; as rounds of one: {' '.join(likely)}"] if likely else []
     columns = [*_rounds(columns, options, notes)] if options["rounds_in"] else [_settled(c, options) for c in columns]
     if options["missing"] == "drop":
-        keep = np.flatnonzero(np.all([column.places != MISSING for column in columns], axis=0))
+        keep = np.flatnonzero(np.all([(column.each != MISSING).all(axis=0) for column in columns], axis=0))
         if not len(keep):
             raise InputError(f"{what} has no row without a missing value: missing=drop leaves nobody of {rows:,}")
-        columns, users = [replace(column, places=column.places[keep], rows=keep) for column in columns], len(keep)
+        columns, users = [replace(c, places=c.each[:, keep].ravel(), rows=keep) for c in columns], len(keep)
     reports, made, personal = [], [], []
     for column in columns:
         counts, labels, k = column.counts[:-1], column.values, len(column.present)
         chosen = column.name in (*options["bins"], *domains) or column.declared == "codes"
-        held = np.sort(column.places.reshape(column.rounds, -1), axis=0)  # [round, user]
+        held = np.sort(column.each, axis=0)  # [round, user]
         users_of = np.bincount(held[np.diff(held, axis=0, prepend=MISSING) != 0])  # each user once
         looks = "" if chosen else looks_personal([labels[i] for i in column.present], users_of[column.present])
         try:
@@ -667,13 +683,13 @@ def _made(
             made.append((codes.astype(np.uint16), labels))
         except InputError as error:
             problems.append(str(error))
-        least = 0 if column.declared == "codes" else options["min_count"] * column.rounds
+        least = 0 if column.declared == "codes" else options["min_count"] * len(column.rounds)
         common = () if looks or k > max(FEW, rows / 2) else _commonest(counts, labels, len(column.places), least)
         gaps = None if 0 < column.counts[-1] < least else int(column.counts[-1])
         reports.append(ColumnReport(column.name, looks.removeprefix("an ") or column.kind, k, gaps, common))
     data, texts = None, [labels for _, labels in made]
     if not problems:
-        shape = max(column.rounds for column in columns), users  # what stays the same is repeated
+        shape = max(len(column.rounds) for column in columns), users  # what stays the same is repeated
         table = np.stack([np.resize(codes, shape) for codes, _ in made], axis=1).T
         kind, codes = (EvolvingDataset, table) if options["rounds_in"] else (Dataset, table[:, :, 0])
         data = kind(codes, map(len, texts), [column.name for column in columns], named[0], texts, named[1])
@@ -776,8 +792,8 @@ class TableReport:
         rows = [("column", "kind", "k", "missing", "commonest values")]
         for column in self.columns[:SHOWN_COLUMNS]:
             values = ", ".join(f"{_cut(label)} {_percent(share)}".rstrip() for label, _, share in column.commonest)
-            gaps = column.missing
-            missing = "few" if gaps is None else _percent(gaps / self.users) if gaps else "–"
+            share = None if column.missing is None else column.missing / self.users
+            missing = "few" if share is None else _percent(share) if share else "–"
             rows.append((_cut(column.name), column.kind, f"{column.k:,}", missing, values))
         a, b, c, e = (max(len(row[i]) for row in rows) for i in range(4))
         lines = [f"{self.file or self.name}: {self.rows:,} rows{users}, {d:,} column{'s' * (d != 1)}{how}", ""]

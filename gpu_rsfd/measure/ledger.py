@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_rsfd.protocols import Mechanism, Unsampled, prior_frequencies
-from gpu_rsfd.protocols.chains import Floats, log, loss, odds, of_bit
+from gpu_rsfd.protocols.chains import Floats, afresh, log, loss, odds, of_bit
 
 Counts = npt.NDArray[np.integer[Any]]
 
@@ -29,6 +30,7 @@ class Spent(NamedTuple):
     exact: Floats  # between two users whose values change in the same rounds
     published: Floats  # what the papers count: a budget for each value held
     any: Floats  # a bound between any two users; infinite where a second step changes nothing
+    afresh: Floats  # the exact loss if nothing were remembered
 
 
 def occurrences(codes: npt.NDArray[Any]) -> Counts:
@@ -45,7 +47,8 @@ def spent(
 
     Under the guarantee `user` all attributes differ, else the one that tells most.  RS+FD with fixed sampling hides
     which attribute is real.  For GRR and zero vectors that is exact with independent fakes, and with memo and fixed
-    ones where values don't change; where they do, and for randomised fakes, it is an upper bound.
+    ones where values don't change; where they do, for randomised fakes, and with fresh sampling of what is remembered,
+    it is an upper bound.
     """
     rounds = np.arange(1, held[0].shape[1] + 1)
     everything, others = guarantee == "user", ms[0].recipe.unsampled
@@ -53,16 +56,21 @@ def spent(
     values = [np.cumsum(h == 1, axis=1) for h in held]
     published = [_published(m, v, rounds, everything) for m, v in zip(ms, values, strict=True)]
     bounds = [_bound(m.recipe.noise, m.k) for m in ms]
-    sums = others is Unsampled.OWN or sampling == "fresh"
+    alone = [replace(m, recipe=replace(m.recipe, noise=afresh(m.recipe.noise, m.k))) for m in ms]
+    off = alone == [*ms]  # nothing is remembered
+    sums = others is Unsampled.OWN or (sampling == "fresh" and not off)
     together: Any = np.sum if everything and sums else np.max
     exact = together(each, axis=0)
     if others.hides and not everything and not sums:
         exact = np.minimum(exact, _hidden(ms, held, fakes))
         if fakes == "fixed":  # a fake stays where a value changes, and shows
             exact = np.where(np.max(values, axis=0) > 1, np.max(each, axis=0), exact)
+    if off and sampling == "fresh":  # it is not always the same attribute that is real
+        exact = rounds * exact[:, :1]
+    apart = exact if off else spent(alone, [rounds[None]] * len(ms), guarantee, "fresh", sampling).exact
     shown = others.hides and fakes in ("memo", "independent")  # the memos of all attributes change with the values
     most = sum(bounds) if shown or (everything and sums) else max(bounds)
-    return Spent(exact, together(published, axis=0), np.broadcast_to(most * rounds, exact.shape))
+    return Spent(exact, together(published, axis=0), *(np.broadcast_to(x, exact.shape) for x in (most * rounds, apart)))
 
 
 def _summed(chain: Any, k: int, held: Counts) -> Floats:

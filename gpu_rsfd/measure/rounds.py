@@ -16,7 +16,7 @@ from gpu_rsfd.datasets.evolving import ChangingDataset, EvolvingDataset
 from gpu_rsfd.errors import InputError
 from gpu_rsfd.measure.base import Measurement, keep_field
 from gpu_rsfd.measure.block_guesses import Seen, right
-from gpu_rsfd.measure.inference import Inference
+from gpu_rsfd.measure.inference import Inference, most_frequent
 from gpu_rsfd.measure.ledger import occurrences, spent
 from gpu_rsfd.measure.memos import FAKING, SAMPLING, Attribute, Sender
 from gpu_rsfd.options import distinct, entries, option_field, read_list, whole
@@ -33,16 +33,12 @@ if TYPE_CHECKING:
 
 ROUNDS = 12  # where neither the command nor the data say how many
 STATISTICS = ("mean", "p50", "p90", "max")  # of users
-LEDGER, HITS = ("spent", "spent_published", "spent_any"), ("sampled_success", "value_success", "claim_success")
+LEDGER = "spent", "spent_published", "spent_any", "spent_afresh"
+HITS = "sampled_success", "value_success", "claim_success", "value_baseline"  # the last one without a report
 SEEN_BYTES, LEDGER_USERS = 1 << 23, 1 << 14  # what an attacker has seen of some users; users who are looked at together
 SHOWN, ERROR = STORED.index(DEFAULT), f"MSE_avg ({DEFAULT})"
-
-
-BESIDE = {  # what is spent by the papers' count, and if each round costs as much as the first
-    "as papers count": lambda r: r["spent_published"][..., 0],
-    "without a memo": lambda r: r["spent"][..., :1, 0] * np.array(r.coords["round"]),
-}
-GUESSES: Mapping[str, Any] = Inference.columns  # of an attacker who has seen so many rounds
+GUESSES: dict[str, Any] = {**Inference.columns}  # of an attacker who has seen so many rounds
+GUESSES["value_success"] = GUESSES["value_success"]._replace(baseline=HITS[-1])
 
 
 @dataclass(frozen=True)
@@ -81,12 +77,13 @@ class Rounds(Measurement):
         "mse_mean": Column(f"{ERROR} of mean estimates", "smaller", of=lambda r: r["mse_mean"][..., SHOWN],
                            short="error of mean estimates", axis=ERROR, x=""),
         "spent": Column("epsilon spent, mean of users", of=lambda r: r["spent"][..., 0], short="mean of users",
-                        axis="ε spent", over="round", x="round", beside=BESIDE),
+                        axis="ε spent", over="round", x="round",
+                        beside={"as papers count": lambda r: r["spent_published"][..., 0],
+                                "without a memo": lambda r: r["spent_afresh"][..., 0]}),
         "spent.p90": Column("epsilon spent by nine users in ten at most", of=lambda r: r["spent"][..., 2],  # not by one
                             short="nine in ten", axis="ε spent", field="spent_p90", over="round", x=""),
         **{name: column._replace(of=itemgetter(name), over="round", x="round") for name, column in GUESSES.items()},
     }  # fmt: skip
-    about = "{rounds} rounds, change={change}, memo {memo}"
     defaults = {"repetitions": 10, "output": "rounds.h5", "protocols": "*-l-grr"}
     backends = ("numpy",)
     examples = (
@@ -137,13 +134,14 @@ class Rounds(Measurement):
 
     def layout(self, header: Header) -> Layout:
         found = super().layout(header)
-        shown = {name: c for name, c in found.columns.items() if name.partition(".")[0] in found.arrays}
-        hidden = header.plan.samples != header.plan.partial  # whose attribute, by RS+FD
+        told = {*found.arrays} - ({"sampled_success"} if header.plan.d == 1 else set())  # the only one is sampled
+        hidden = header.plan.d > 1 and header.plan.samples != header.plan.partial  # whose attribute, by RS+FD
         axes = {"value_success" if hidden else "sampled_success": ""}  # the other one is drawn
         axes |= {"mse": "round"} if len(header.plan.epsilons) == 1 else {}  # of one epsilon there is no line
-        about = found.about if self.change else "{rounds} rounds, memo {memo}"  # the data may have changes of their own
-        columns = {name: c._replace(x=axes.get(name, c.x)) for name, c in shown.items()}
-        return found._replace(columns=columns, about=about)
+        columns = {x: c._replace(x=axes.get(x, c.x)) for x, c in found.columns.items() if x.partition(".")[0] in told}
+        about = "{rounds} round" + "s" * (self.rounds > 1) + ", change={change}" * (self.change > 0) + ", memo {memo}"
+        about += ", fakes {fakes}" * (len(self.fakes) == 1 and self.fakes != ["memo"])  # of several, each has its row
+        return found._replace(columns=columns, about=about + ", sampling {sampling}" * (self.sampling != "fixed"))
 
     def measure(self, view: View) -> Mapping[str, Any]:
         data = view.data = self._evolving(view.data)  # the first users alone, in a dry run
@@ -158,10 +156,9 @@ class Rounds(Measurement):
         ledgers = np.array([self._ledger(view, *cell) for cell in np.ndindex(*counts.shape[:2], ways)])
         ledgers = ledgers.reshape(*counts.shape[:2], 1, ways, *ledgers.shape[1:]).repeat(counts.shape[2], axis=2)
         made |= {name: ledgers[..., i, :, :] for i, name in enumerate(LEDGER)}
-        if ways == 1:
-            made = {name: array[:, :, :, 0] for name, array in made.items()}
-        made["reporters"] = reporters
-        return {name: made[name] for name in self.recorded()}
+        found = {name: array if ways > 1 else array[:, :, :, 0] for name, array in made.items()}
+        found["reporters"] = reporters
+        return {name: found[name] for name in self.recorded()}
 
     def _ledger(self, view: View, p: int, e: int, f: int) -> Any:
         """[what is counted, round, statistic]: what users have spent."""
@@ -191,7 +188,8 @@ class Rounds(Measurement):
         counts = plan.expand([np.moveaxis(table, 0, 1) for table in tables])
         shares = np.moveaxis(hits, 0, 2) / (n * np.array([1, plan.d, 1]))
         shares[~np.array(plan.samples), ..., 0] = np.nan
-        guesses = {name: shares[..., i] for i, name in enumerate(HITS if self.attack else ())}
+        blind = np.broadcast_to([most_frequent(f, view.data.domain) for f in truth], shares.shape[:-1])
+        guesses = dict(zip(HITS, (*np.moveaxis(shares, -1, 0), blind), strict=True)) if self.attack else {}
         return counts, plan.reporters(n, sampled), guesses
 
 

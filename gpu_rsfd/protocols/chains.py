@@ -74,15 +74,18 @@ def built(rule: NoiseRule, e: float, e1: float, k: int, memo: bool | None) -> tu
     bits = k if isinstance(chain.memo, Bits) else math.log2(chain.cells or k)
     if not chain.informative or memo:
         return chain, float(loss(chain, k)) if chain.informative else 0.0, bits
-    # one report as a noise of its own, of the value, its bits or its cell, rounded towards privacy
-    everything: Any = Bits(ONE, 0)
-    one: Any = Bits(math.floor(ONE * chain.p(k)), math.ceil(ONE * chain.q(k)))
-    if memo is None and chain.cells:
+    if memo is None and chain.cells:  # one report as a noise of its own: what it says of values, not of cells
+        one = Bits(math.floor(ONE * chain.p(k)), math.ceil(ONE * chain.q(k)))
         return one, math.log(one.tp / (ONE - one.tp) * (chain.cells - 1)), bits
-    if isinstance(chain.memo, Keep):
-        everything, one = Keep(KEEP_ONE), Keep(chain.memo.threshold * chain.second.integers[0] // KEEP_ONE)
-    afresh = Chain(everything, one, chain.cells)
-    return one if memo is None else afresh, float(loss(afresh, k)), bits
+    apart = afresh(chain, k)
+    return apart.second if memo is None else apart, float(loss(apart, k)), bits
+
+
+def afresh(chain: Any, k: int) -> Chain:
+    """A chain without a memo, whose reports are each like the first one, rounded towards privacy."""
+    if isinstance(chain.memo, Bits):
+        return Chain(Bits(ONE, 0), Bits(math.floor(ONE * chain.p(k)), math.ceil(ONE * chain.q(k))))
+    return Chain(Keep(KEEP_ONE), Keep(chain.memo.threshold * chain.second.integers[0] // KEEP_ONE), chain.cells)
 
 
 # ---------------------------------------------------------------------------------------------------- both steps

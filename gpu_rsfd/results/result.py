@@ -34,8 +34,9 @@ class Column(NamedTuple):
         What it is called.
     better : {"", "smaller", "larger"}
         Which numbers are better, if any: the best protocols are marked then.
-    baseline : float or callable, optional
-        A number to compare with, or a function of the `Header` that gives it: what is to be had without a report.
+    baseline : float, callable or str, optional
+        A number to compare with, a function of the `Header` that gives it, or the name of an array with one for each
+        coordinate of `over`, its last dimension: what is to be had without a report.
     of : callable, optional
         A function of the `Result` that gives numbers [protocol, epsilon, repetition, …].  Default: the array of the
         column's name.  Such a column is not shown where the measurement's class is not known.
@@ -55,7 +56,7 @@ class Column(NamedTuple):
 
     label: str
     better: str = ""
-    baseline: float | Callable[[Header], float] | None = None
+    baseline: float | str | Callable[[Header], float] | None = None
     of: Callable[[Result], Any] | None = None
     short: str = ""
     axis: str = ""

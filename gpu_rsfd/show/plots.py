@@ -133,9 +133,11 @@ def figure_of(results: Results, how: Hows, x: Any = "auto", paper: Paper = A_PAG
     page = Page(len(panels), legend, explained(results, panels, how), columns, paper)
     for axis, panel in zip(page.axes, panels, strict=True):
         curves(axis, panel, drawn)
-        at: Any = panel.cells.column.baseline
-        if at is not None:
-            axis.axhline(at, label="without a report", **baseline)
+        one: Any = next(iter(panel.curves.values()))
+        if len(set(shares := one.get("baseline", ()))) == 1:
+            axis.axhline(shares[0], label="without a report", **baseline)
+        elif shares:
+            axis.plot(one["x"], shares, label="without a report", **baseline)
         named = panel.name if len(results) > 1 or panel is panels[0] else ""
         (title,), families = lettered([named], TITLE_LETTERS)
         page.name(axis, f"{title}: {panel.title}" if title else panel.title, families)
@@ -219,6 +221,7 @@ def _panels(results: Results, how: Hows, x: str) -> list[Panel]:
         rest = rows.place_name({dim: at for dim, at in cells.place.items() if dim != axis and dim not in told})
         others = [f"{dim} = {value:,}" for dim, value in size.items() if value is not None and dim != axis]
         known: dict[str, Any] = {"mean": cells.mean, "error": cells.error, **cells.beside}
+        known["baseline"] = None if (share := cells.column.baseline) is None else np.full(cells.mean.shape, share)
         known["theory"] = cells.drawn_theory if axis not in WHOSE else None
         known["published"] = cells.published if axis == "epsilon" else None
         losses = dict(zip(WHOSE, exact_losses(result), strict=True)) if axis in WHOSE else {}
@@ -287,8 +290,7 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Curve, Any]) -> None:
         axis.set_ylim(*sorted(known.mean() * np.array([0.95, 1.05])))
     for label, dash in zip(panel.cells.beside, BESIDE, strict=False):  # which are seen, not all to their ends
         limits, each = axis.get_ylim(), [(one, curve["x"], curve[label]) for one, curve in panel.curves.items()]
-        first = each[0][-1]
-        common = all(len(y) == len(first) and np.allclose(y, first, rtol=1e-3, equal_nan=True) for *_, y in each)
+        common = len({str(np.round(numbers, 2).tolist()) for *_, numbers in each}) == 1
         for one, at, numbers in each[:1] if common else each:
             axis.plot(at, numbers, linestyle=dash, color="black" if common else drawn[one]["color"], linewidth=1)
         axis.set_ylim(limits[0], max(limits[1], 1.05 * max(np.min(y) for *_, y in each)))
@@ -304,7 +306,7 @@ def explained(results: Results, panels: Sequence[Panel], how: Hows) -> list[str]
     """What the legend says of bars, lines, circles and an unusual run."""
     every = [run[name] for name in results for _, run, _ in rows.runs_of(results, name)]
     lines = ["error bars: one standard error"] if any(len(result.repetitions) > 1 for result in every) else []
-    lines += rows.unusual(results, *results)
+    lines += rows.common(results, results, rows.unusual)
     curves = [(panel.name, curve) for panel in panels for curve in panel.curves.values()]
     if any("theory" in curve for _, curve in curves):
         lines.append("thin lines: closed form")
@@ -370,7 +372,7 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
     legend["truth"] = {"color": "black", "linewidth": 1.0}
     if paper.axes is None and paper.legend is None:
         paper = paper._replace(legend="right" if paper.width is None or paper.width >= BOTH_COLUMNS else "below")
-    notes += rows.unusual(results, *having)
+    notes += rows.common(results, having, rows.unusual)
     page = Page(len(panels), legend, notes, columns, paper, (12.0 if wide else 3.9, 3.1))
     shared: dict[str, Any] = {}
     for axis, (name, result, e) in zip(page.axes, panels, strict=True):

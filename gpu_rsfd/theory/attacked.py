@@ -164,7 +164,7 @@ def over_rounds(asked: Rounds, spec: Spec, domain: Domain, f: Floats) -> OverRou
     how: Any = {"sampler": "users" if attack else "marginals", "repetitions": 1, "workers": 1}
     (found,) = run(replace(asked, attack=attack), sample(domain, f, users), spec, **how).values()
     mean, _, most, _ = found["spent"][0, 0, 0, -1].tolist()
-    guesses: Any = {name.removesuffix("_success"): float(found[name][0, 0, 0, -1]) for name in HITS if attack}
+    guesses: Any = {name.removesuffix("_success"): float(found[name][0, 0, 0, -1]) for name in HITS[:3] if attack}
     return OverRounds(asked.rounds, asked.change, mean, most, users * attack, **guesses)
 
 

@@ -147,21 +147,26 @@ def test_values_change_as_often_as_asked():
     (["--rounds", "0"], "rounds=0 must be a whole number from 1 to 65,536"),
     (["--dataset", "wide.csv", *ROUNDS_IN, "--rounds", "4"], "rounds=4, but 'wide' has 3"),
     (["--dataset", "wide.csv", *ROUNDS_IN, "--change", "0.1"], "whose values have rounds already"),
-    (["--dataset", "wide.csv", "--rounds-in", "h_*,m_[12]"], "rounds_in=m 12=m_[12] fits 2 of 5 columns"),
-    (["--dataset", "wide.csv", "--rounds-in", "h_*,m=x_*"], "rounds_in=m=x_* fits 0 of 3 columns"),
-    (["--dataset", "wide.csv", "--rounds-in", "h_*,m=m_1*"], "rounds_in=m=m_1* fits 1 of 4 columns"),
-    (["--dataset", "wide.csv", "--rounds-in", "h_*,first=h_1"], "or one by its full name, and no column two"),
-    (["--dataset", "wide.csv", "--rounds-in", "h_1"], "rounds_in=h_1=h_1 fits 1 of 1 columns"),
+    (["--dataset", "wide.csv", "--rounds-in", "h_*,m_[12]"], "rounds_in: h=h_* fits 3, m 12=m_[12] fits 2 columns"),
+    (["--dataset", "wide.csv", "--rounds-in", "h_*,m=x_*"], "rounds_in: h=h_* fits 3, m=x_* fits 0 columns"),
+    (["--dataset", "wide.csv", "--rounds-in", "h_*,m=m_1*"], "m=m_1* fits 1 columns; each needs two or more"),
+    (["--dataset", "wide.csv", "--rounds-in", "h_*,first=h_1"], "column 'h_1' is twice in rounds_in: leave it out"),
+    (["--dataset", "wide.csv", "--rounds-in", "h_1"], "rounds_in: h_1=h_1 fits 1 columns; each needs two"),
     (["--dataset", "wide.csv", "--rounds-in", "h_*", "--bins", "h_1=3"], "name what rounds_in makes of it: h"),
     (["--dataset", "wide.csv", "--rounds-in", "h_*", "--missing-values", "h_1=3"], "column 'h_1' is one round; name"),
     (["--dataset", "wide.csv", "--rounds-in", "hours=h_*", "--missing-values", "hours=3"], "column 'h_1' has missing"),
-    (["--dataset", "wide.csv", "--rounds-in", "m=x_*"], "no columns chosen of wide.csv by rounds_in; columns: id, h_1"),
+    (["--dataset", "wide.csv", "--rounds-in", "m=x_*"], "no columns chosen of wide.csv; columns: id, h_1"),
     (["--dataset", "wide.csv", "--missing-rounds", "last"], "missing_rounds=last needs rounds_in"),
     (["--protocol", "smp-l-*", "--fakes", "fresh"], "fakes=fresh needs a protocol that makes fakes: RS+FD or RS+RFD"),
     (["--protocol", "spl-l-*", "--sampling", "fresh"], "sampling=fresh needs a protocol that samples attributes"),
-    (["--dataset", "pivoted.csv", "--rounds-in", "h_*"], "in the order of the rounds, not h_1, h_10, h_2"),
-    (["--dataset", "gaps.csv", "--rounds-in", "h_*", "--missing", "drop"], "missing=drop can't be used with rounds_in"),
-    (["--dataset", "gaps.csv", "--rounds-in", "h_*"], "rows, or take the value before (missing_rounds=last)"),
+    (["--dataset", "pivoted.csv", "--rounds-in", "h_*"], "in their order (--columns): it is hardly h_1, h_10, h_2"),
+    (["--dataset", "wide.csv", "--rounds-in", "h_*,h=m_*"], "rounds_in=h_*,h=m_* must give each attribute a name"),
+    (["--dataset", "wide.csv", *ROUNDS_IN, "--exclude", "h_2"], "hours=h_* fits 2, mood=m_* fits 3 columns"),
+    (["--dataset", "wide.csv", *ROUNDS_IN, "--exclude", "hours,mood"], "no columns chosen of wide.csv"),
+    (["--dataset", "wide.csv", *ROUNDS_IN, "--exclude", "moods"], "wide.csv has no column 'moods'; columns: id, h_1"),
+    (["--dataset", "wide.csv", "--rounds-in", "h=h_*,m=h"], "rounds_in: h=h_* fits 3, m=h fits 0 columns"),
+    (["--dataset", "first.csv", "--rounds-in", "m_*,h_1"], "column 'h_1' has missing values: drop these users"),
+    (["--dataset", "gaps.csv", "--rounds-in", "h_*"], "or take the value before (missing_rounds=last), or both"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(monkeypatch, capsys, here, arguments, words):
     size = [] if "--dataset" in arguments else SMALL[:4]
@@ -179,7 +184,9 @@ def test_a_forgotten_rounds_in_is_proposed(monkeypatch, capsys):
     assert call(monkeypatch, *asked, "--rounds", "2", "--output", "flat.h5") == 0
     assert note in capsys.readouterr().err
     assert call(monkeypatch, *asked, *words) == 0
-    assert "Note:" not in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "as rounds of one" not in shown
+    assert "Note:\n  h has 3 rounds: h_1, h_2, h_3\n  m has 3 rounds: m_1, m_2, m_3\n" in shown
     assert gpu_rsfd.open_results("rounds.h5")["wide"].names == ("h", "m")
     assert gpu_rsfd.describe("wide.csv", columns=["h_1", "h_2", "m_1"]).notes == []
     assert gpu_rsfd.describe(gpu_rsfd.load_dataset("nursery")).notes == []
@@ -198,9 +205,12 @@ def test_whatever_columns_are_called_the_proposed_option_finds_them(name):
 
 def test_columns_without_rounds_are_named_or_stay(here):
     assert gpu_rsfd.describe("wide.csv", rounds_in="h_*").notes == [
-        "columns that rounds_in does not name are not used: id, m_1, m_2, m_3"
+        "columns that rounds_in does not name are not used: id, m_1, m_2, m_3",
+        "h has 3 rounds: h_1, h_2, h_3",
     ]
-    assert gpu_rsfd.describe("wide.csv", rounds_in="h_*", exclude=["id", "m_1", "m_2", "m_3"]).notes == []
+    assert gpu_rsfd.describe("wide.csv", rounds_in="h_*", exclude=["id", "m_1", "m_2", "m_3"]).notes == [
+        "h has 3 rounds: h_1, h_2, h_3"
+    ]
     data = gpu_rsfd.load_table("wide.csv", rounds_in=["h_*", "m_1"], exclude=["id", "m_2", "m_3"])
     assert (data.names, data.rounds, data.domain) == (("h", "m_1"), 3, (5, 3))
     once = gpu_rsfd.load_table("wide.csv", columns=["m_1"])
@@ -225,7 +235,7 @@ def test_columns_without_rounds_are_named_or_stay(here):
 def test_a_missing_round_is_noted(names, gap):
     frame = pandas.DataFrame({name: ["a", "b"] * 10 for name in names.split()})
     notes = gpu_rsfd.describe(frame, rounds_in={"x": "*"}).notes
-    assert notes == ([] if gap is None else [f"x has no round between {gap}"])
+    assert notes[1:] == ([] if gap is None else [f"x has no round between {gap}"])
 
 
 def test_rounds_of_other_types_hold_the_same_numbers():
@@ -260,7 +270,7 @@ def test_one_user_in_many_rounds_is_one_user():
     assert gpu_rsfd.load_table(seen[:40], rounds_in="code_*").domain == (90,)
     spoiled = months.astype(str)
     spoiled.loc[7, "pay_2"] = "much"
-    with pytest.raises(gpu_rsfd.InputError, match="bins of 'pay' need numbers, but row 8 holds something else"):
+    with pytest.raises(gpu_rsfd.InputError, match="bins of 'pay' need numbers, but row 8 of 'pay_2' holds"):
         gpu_rsfd.load_table(spoiled, rounds_in="pay_*", bins={"pay": 5})
 
 
@@ -270,11 +280,78 @@ def test_a_round_that_cannot_be_read_is_named():
         gpu_rsfd.load_table(table, rounds_in="h_*")
 
 
-def test_no_value_before_the_first_round(here):
-    with pytest.raises(
-        gpu_rsfd.InputError, match=r"column 'h_1' has missing values: remove these rows, since it has no round"
+def values(data, j):
+    """An attribute's values by round, users in order."""
+    return [" ".join(data.labels[j][v] for v in data.column(j, 0, data.n, r)) for r in range(data.rounds)]
+
+
+def test_users_who_lack_a_value_in_a_round_are_dropped(here):
+    """Of what is left after the round before has filled gaps; what stays the same in all rounds can be lacking, too."""
+    refused = r"column 'h_1' has missing values: drop these users \(missing=drop\)$"
+    for asked in ({"rounds_in": "h_*", "missing_rounds": "last"}, {"rounds_in": "m_*,h_1"}):
+        with pytest.raises(gpu_rsfd.InputError, match=refused):
+            gpu_rsfd.load_table("first.csv", **asked)
+    (here / "few.csv").write_text("mood_1,mood_2,mood_3,sex\na,a,b,f\nb,,a,m\n,b,a,f\na,b,a,\nb,a,b,m\n")
+    asked = {"rounds_in": "mood=mood_*,sex", "missing": "drop"}
+    found = gpu_rsfd.describe("few.csv", **asked)
+    assert (found.rows, found.users, found.problems) == (5, 2, [])
+    assert "few.csv: 5 rows (2 without missing values), 2 columns" in str(found)
+    assert [values(found.dataset(), j) for j in (0, 1)] == [["a b", "a a", "b b"], ["f m"] * 3]
+    filled = gpu_rsfd.load_table("few.csv", **asked, missing_rounds="last")
+    assert [values(filled, j) for j in (0, 1)] == [["a b b", "a b a", "b a b"], ["f m m"] * 3]
+    (here / "known.toml").write_text('mood = ["a"]\n')
+    with pytest.raises(gpu_rsfd.InputError, match="column 'mood' holds in row 5 of 'mood_1' a value that is not"):
+        gpu_rsfd.load_table("few.csv", **asked, domain_file="known.toml")
+
+
+def test_columns_and_exclude_take_the_names_of_attributes():
+    asked = {"rounds_in": "hours=h_*,mood=m_*,id"}
+    whole = gpu_rsfd.load_table("wide.csv", **asked, keep_identifiers=["id"])
+    assert whole.names == ("hours", "mood", "id")
+    assert repr(whole) == "EvolvingDataset('wide', n=60, d=3, k=[5, 3, 60], rounds=3)"
+    for chosen, names in (
+        ({"exclude": ["id"]}, ("hours", "mood")),  # as the report of an identifier proposes
+        ({"exclude": ["id", "mood"]}, ("hours",)),
+        ({"exclude": ["id", "m_1", "m_2", "m_3"]}, ("hours",)),
+        ({"columns": ["mood", "hours"]}, ("mood", "hours")),
+        ({"columns": ["mood", "id", "h_1", "h_2", "h_3"], "exclude": ["id"]}, ("mood", "hours")),
     ):
-        gpu_rsfd.load_table("first.csv", rounds_in="h_*", missing_rounds="last")
+        data = gpu_rsfd.load_table("wide.csv", **asked, **chosen)
+        assert data.names == names, chosen
+        for j, name in enumerate(names):
+            assert values(data, j) == values(whole, whole.names.index(name))
+
+
+def test_the_order_of_rounds_is_told_and_can_be_given():
+    names = ["mood_11_2023", "mood_12_2023", "mood_01_2024"]
+    frame = pandas.DataFrame({name: [*row] for name, row in zip(names, ("aab", "abb", "bba"), strict=True)})
+    frame["sex"] = [*"fmf"]
+    asked = {"rounds_in": "mood=mood_*,sex"}
+    with pytest.raises(gpu_rsfd.InputError, match=r"list the columns of 'mood' in their order \(--columns\): it is"):
+        gpu_rsfd.load_table(frame, **asked, columns=["sex", "mood"])
+    found = gpu_rsfd.describe(frame, **asked, columns=[*names, "sex"])
+    assert found.notes == ["mood has 3 rounds: mood_11_2023, mood_12_2023, mood_01_2024"]
+    assert values(found.dataset(), 0) == ["a a b", "a b b", "b b a"]
+    turned = gpu_rsfd.load_table(frame, **asked, columns=["sex", *reversed(names)])
+    assert (turned.names, values(turned, 1)) == (("sex", "mood"), ["b b a", "a b b", "a a b"])
+    many = pandas.DataFrame({f"mood_{r}": ["a", "b"] for r in range(1, 25)})
+    assert gpu_rsfd.describe(many, rounds_in="mood_*").notes == ["mood has 24 rounds: mood_1, mood_2, …, mood_24"]
+    assert gpu_rsfd.describe(many, rounds_in="mood_1*").notes[1].startswith("mood_1 has 11 rounds: mood_1, mood_10, ")
+
+
+def test_attributes_are_named_in_a_text_a_list_or_a_table(monkeypatch, here):
+    whole = {"hours": "h_*", "mood": "m_*"}
+    for given in ("hours=h_*,mood=m_*", ["hours=h_*", "mood=m_*"], whole):
+        assert gpu_rsfd.load_table("wide.csv", rounds_in=given).names == ("hours", "mood")
+    (here / "spec.toml").write_text(
+        'dataset = "wide.csv"\nprotocol = ["smp-l-grr"]\nepsilon = 1\nrepetitions = 1\n'
+        'rounds-in = {hours = "h_*", mood = "m_*"}\n'
+    )
+    assert call(monkeypatch, "rounds", "--spec", "spec.toml", "--no-plot", "--quiet") == 0
+    assert gpu_rsfd.open_results("rounds.h5")["wide"].names == ("hours", "mood")
+    numbered = pandas.DataFrame({f"2023_{month}": ["a", "b"] for month in (10, 11, 12)})
+    assert gpu_rsfd.describe(numbered).notes[0].endswith(" --rounds-in 'value=*_*'")
+    assert gpu_rsfd.load_table(numbered, rounds_in="*_*").names == ("value",)
 
 
 def test_bad_arrays_are_one_line():

@@ -15,7 +15,7 @@ CHANGING = np.array([[0, 0, 1, 1], [0, 1, 0, 1], [2, 2, 2, 2], [0, 1, 2, 0]])
 
 
 def made(protocol, epsilon, domain, share=0.5, **settings):
-    return mechanisms(protocol, epsilon, domain, PrivacySettings(memo=True, first_report=share, **settings))
+    return mechanisms(protocol, epsilon, domain, PrivacySettings(**{"memo": True, "first_report": share, **settings}))
 
 
 def memo_given(m, encoded):
@@ -204,6 +204,31 @@ def test_guarantees_and_solutions():
         ),
     )
     assert (spent(ms, held).exact <= spent(ms, held, sampling="fresh").exact + 1e-12).all()
+
+
+@pytest.mark.parametrize("sampling", ["fixed", "fresh"])
+@pytest.mark.parametrize("protocol", ["rsfd-l-grr", "rsfd-l-osue-z", "smp-ololoha", "spl-l-sue"])
+@pytest.mark.parametrize("guarantee", ["paper", "user"])
+def test_what_is_spent_without_a_memo(protocol, sampling, guarantee):
+    """Reports are independent then, but for the attribute that is real: if it is sampled afresh, losses add up."""
+    held, asked = [occurrences(CHANGING), occurrences(CHANGING[::-1])], {"guarantee": guarantee, "sampling": sampling}
+    on, off = (
+        spent(made(protocol, 2.0, (3, 3), memo=memo, guarantee=guarantee), held, fakes=fakes, **asked)
+        for memo, fakes in ((True, "memo"), (False, "fresh"))
+    )
+    assert np.allclose(on.afresh, off.exact, atol=1e-9)
+    assert np.allclose(off.exact, off.afresh)
+    first = 0.5 if (protocol, guarantee) == ("spl-l-sue", "paper") else 1.0  # of one attribute
+    assert np.allclose(off.exact[:, 0], first, atol=1e-5)
+    alone = protocol.startswith("rsfd") and (sampling, guarantee) == ("fixed", "paper")
+    assert np.allclose(off.exact, np.arange(1, 5) * off.exact[:, :1]) != alone
+
+
+@pytest.mark.parametrize("protocol", ["rsfd-l-grr", "rsfd-l-osue-z"])
+def test_reports_without_a_memo_are_those_of_enumeration(protocol):
+    off = made(protocol, 1.2, (3, 3), memo=False)
+    found = spent(made(protocol, 1.2, (3, 3)), [np.arange(1, 4)[None]] * 2).afresh[0, -1]
+    assert found == pytest.approx(loss_by_enumeration(off, [[3]] * 2, "fresh"), abs=1e-9)
 
 
 def test_the_bound_adds_up_over_what_shows_changes():

@@ -305,3 +305,31 @@ def test_numbers_that_users_have_alone_are_not_listed(run, tmp_path):
     text = (tmp_path / "v.html").read_text("utf-8")
     assert "98765432" not in text
     assert '"void"' in text  # a label of a few words stays
+
+
+def test_a_rare_value_of_a_later_round(run, tmp_path):
+    """Three users turn `yes` in the last month: neither what is guessed nor what is spent says how many."""
+    rows = [f"no,no,{'yes' if i < 3 else 'no'}" for i in range(ROWS)]
+    (tmp_path / "flag.csv").write_text("\n".join(["f_1,f_2,f_3", *rows]))
+    words = [
+        "--protocol",
+        "spl-l-grr",
+        "--epsilon",
+        "1",
+        "--attack",
+        "--repetitions",
+        "2",
+        "--output",
+        "f.h5",
+        "--quiet",
+    ]
+    assert run("rounds", "flag.csv", "--rounds-in", "f=f_*", *words)[0] == 0
+    shown = run("show", "f.h5")[1] + run("show", "f.h5", "--csv")[1] + run("show", "f.h5", "--json")[1]
+    assert "without a report: 0.9833" in shown  # 590 of 600
+    assert not re.search(r"0\.995", shown)  # 597 of 600
+    result = gpu_rsfd.open_results("f.h5")["flag"]
+    assert result.spent[0, 0, 0, -1, 0] != pytest.approx(result.spent[0, 0, 0, -1, 1])  # in the user's own file
+    (row,) = csv.DictReader(run("show", "f.h5", "--csv")[1].splitlines())
+    assert (row["spent"], row["spent_error"]) == ("0.94", "0.0")
+    drawn = [line.get_ydata() for axis in result.plot().axes[1:] for line in axis.lines]
+    assert not any(np.isclose(numbers, 597 / ROWS, atol=1e-6).any() for numbers in drawn)

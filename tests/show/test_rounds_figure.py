@@ -1,5 +1,6 @@
 """The figure of a collection over rounds; axes with an order, or of words, of any measurement."""
 
+import csv
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,6 +102,58 @@ def test_files_are_told_apart_by_words(tmp_path, monkeypatch, capsys):
     assert [row[header.index("value")] != "" for row in rows] == [False, True]  # one of them was attacked
 
 
+def test_what_was_asked_for_stands_above_its_table(tmp_path, monkeypatch, capsys):
+    """As far as it is not as usual: on the screen, in captions, and in columns of rows."""
+    data, file = gpu_rsfd.SyntheticDataset(90, (3, 4), name="mine"), str(tmp_path / "f.h5")
+    asked = {"protocols": "rsfd-l-grr", "epsilons": 1.0, "repetitions": 2, "first_report": 0.3}
+    result = gpu_rsfd.rounds(data, rounds=6, change=0.3, fakes="fixed", sampling="fresh", output=file, **asked)["mine"]
+    for form in ((), ("--latex",)):
+        assert call(monkeypatch, "show", file, *form) == 0
+        shown = capsys.readouterr().out
+        assert "; 6 rounds, change=0.3, memo on, fakes fixed, sampling fresh; " in shown
+        assert "; first report: 0.3" in shown
+    row = result.to_dataframe().iloc[0]
+    assert (row["rounds"], row["fakes"], row["sampling"], row["first_report"]) == (6, "fixed", "fresh", 0.3)
+    swept = gpu_rsfd.simulate(data, **asked)
+    assert "; first report: 0.3" in swept._repr_html_()
+    assert swept.to_dataframe()["first_report"].tolist() == [0.3]
+    usual = gpu_rsfd.rounds(data, rounds=6, fakes=["memo", "fresh"], **{**asked, "first_report": 0.5})
+    assert "; 6 rounds, memo on; " in usual._repr_html_()  # each way to make fakes has its row
+    assert "first_report" not in usual.to_dataframe()
+
+
+def test_what_stands_above_several_runs_is_true_of_all(tmp_path, monkeypatch, capsys):
+    """The rest is said run by run; without a memo no fakes are remembered."""
+    data, files = gpu_rsfd.SyntheticDataset(90, (3, 4), name="mine"), [str(tmp_path / f"{i}.h5") for i in range(3)]
+    options = {"fakes": ["memo", "fresh"]}, {"memo": "off"}, {"fakes": "fixed", "change": 0.5, "rounds": 2}
+    for file, more in zip(files, options, strict=True):
+        asked = {"protocols": "rsfd-l-grr", "epsilons": 1.0, "repetitions": 2, "output": file}
+        gpu_rsfd.rounds(data, **{"rounds": 3, **more, **asked})
+
+    def shown(*arguments):
+        assert call(monkeypatch, "show", *arguments) == 0
+        return capsys.readouterr().out.splitlines()
+
+    head, *lines = shown(*files[:2])
+    assert "; 3 rounds; " in head
+    assert [line.split("  ")[0].strip() for line in lines[3:7:3]] == ["memo on, fakes memo+fresh", "memo off"]
+    head, *lines = shown(files[0], files[2])
+    assert "; memo on; " in head
+    assert any(line.startswith("rounds 2, change 0.5, fakes fixed ") for line in lines)
+    assert [row["fakes"] for row in csv.DictReader(shown(*files, "--csv"))] == ["memo", "fresh", "", "fixed"]
+
+
+def test_one_round_and_one_attribute():
+    """The only attribute is sampled: to guess it tells nothing."""
+    data = gpu_rsfd.SyntheticDataset(90, (3,), name="mine")
+    asked = {"protocols": "rsfd-l-grr", "epsilons": 1.0, "repetitions": 2, "attack": True}
+    result = gpu_rsfd.rounds(data, rounds=1, **asked)
+    assert "; 1 round, memo on; " in result._repr_html_()
+    assert "sampled attribute" not in result._repr_html_()
+    assert (result.sampled_success == 1).all()
+    assert titles(gpu_rsfd.rounds(data, rounds=2, **asked).plot())[-1] == "ε = 1, value guessed"
+
+
 def test_runs_of_several_lengths_in_one_figure():
     """The last round of each; error bars are explained where any run has some."""
     data, asked = gpu_rsfd.SyntheticDataset(90, (3, 4), name="mine"), {"protocols": "smp-l-grr", "epsilons": [1.0, 2.0]}
@@ -158,6 +211,19 @@ def test_what_is_beside_is_seen_above_all_curves():
     assert max(curve.get_ydata().max() for curve in curves(spent).values()) < 7 < 8 < spent.get_ylim()[1] < 9
 
 
+def test_what_is_guessed_without_a_report_follows_the_shares():
+    """Of a value that nearly all hold at first, and few in the end."""
+    codes = (np.arange(200)[:, None] >= np.array([180, 120, 20])) * np.array([1 + np.arange(200) % 2]).T
+    data = gpu_rsfd.EvolvingDataset(codes[:, None], [3], name="mine")
+    asked = {"protocols": "smp-l-grr", "epsilons": 1.0, "repetitions": 2}
+    result = gpu_rsfd.rounds(data, attack=True, **asked)
+    shares = [0.9, 0.6, 0.45]
+    assert result.value_baseline[0, 0, 0] == pytest.approx(shares)
+    (line,) = (line for line in result.plot().axes[2].lines if line.get_label() == "without a report")
+    assert (list(line.get_xdata()), list(line.get_ydata())) == ([1, 2, 3], pytest.approx(shares))
+    assert result.to_dataframe()["value_baseline"].tolist() == pytest.approx(shares[-1:])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("protocols,last", [
     (["rsfd-l-grr", "smp-l-grr"], "sampled attribute guessed"), (["smp-l-grr", "smp-l-osue"], "value guessed"),
@@ -181,14 +247,14 @@ def test_three_panels(protocols, last):
     one = result.spent[(protocols.index("smp-l-grr"), 1, 0, *memo)]
     assert curves(spent)[smp].get_ydata() == pytest.approx(one[:, 0])
     styles = [(line.get_linestyle(), line.get_color(), line.get_ydata()) for line in spent.lines]
-    dotted = [y for style, colour, y in styles if (style, colour) == (":", "black")]
-    assert dotted[0] == pytest.approx(one[0, 0] * np.arange(1, 6))
+    dotted = [y for style, _, y in styles if style == ":"]
+    assert dotted[0] == pytest.approx(result.spent_afresh[(0, 1, 0, *memo, slice(None), 0)])
     assert spent.get_ylim()[1] < dotted[0][-1]
     published = [y for style, _, y in styles if style == "--"]
     assert published[0] == pytest.approx(result.spent_published[(0, 1, 0, *memo, slice(None), 0)])
     assert {line.get_linestyle() for axis in figure.axes for line in curves(axis).values()} == {"-"}  # as in the legend
-    baseline = result.columns[("sampled" if "sampled" in last else "value") + "_success"].baseline
-    assert [line.get_ydata()[0] for line in guessed.lines if line.get_label() == "without a report"] == [baseline]
+    (blind,) = (line.get_ydata() for line in guessed.lines if line.get_label() == "without a report")
+    assert list(blind) == pytest.approx([0.5] * 2 if "sampled" in last else result.value_baseline[0, 0, 0].tolist())
     told = [text.get_text() for text in figure.legends[0].get_texts()]
     assert told[-3:] == ["without a report", "as papers count", "without a memo"]
     assert any(label.endswith(", fresh") for label in told) == (protocols[0] == "rsfd-l-grr")
