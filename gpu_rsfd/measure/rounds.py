@@ -37,12 +37,6 @@ LEDGER = "spent", "spent_published", "spent_any", "spent_afresh"
 HITS = "sampled_success", "value_success", "claim_success", "value_baseline"  # the last one without a report
 SEEN_BYTES, LEDGER_USERS = 1 << 23, 1 << 14  # what an attacker has seen of some users; users who are looked at together
 SHOWN, ERROR = STORED.index(DEFAULT), f"MSE_avg ({DEFAULT})"
-
-
-BESIDE = {  # what is spent by the papers' count, and if nothing were remembered
-    "as papers count": lambda r: r["spent_published"][..., 0],
-    "without a memo": lambda r: r["spent_afresh"][..., 0],
-}
 GUESSES: dict[str, Any] = {**Inference.columns}  # of an attacker who has seen so many rounds
 GUESSES["value_success"] = GUESSES["value_success"]._replace(baseline=HITS[-1])
 
@@ -83,12 +77,13 @@ class Rounds(Measurement):
         "mse_mean": Column(f"{ERROR} of mean estimates", "smaller", of=lambda r: r["mse_mean"][..., SHOWN],
                            short="error of mean estimates", axis=ERROR, x=""),
         "spent": Column("epsilon spent, mean of users", of=lambda r: r["spent"][..., 0], short="mean of users",
-                        axis="ε spent", over="round", x="round", beside=BESIDE),
+                        axis="ε spent", over="round", x="round",
+                        beside={"as papers count": lambda r: r["spent_published"][..., 0],
+                                "without a memo": lambda r: r["spent_afresh"][..., 0]}),
         "spent.p90": Column("epsilon spent by nine users in ten at most", of=lambda r: r["spent"][..., 2],  # not by one
                             short="nine in ten", axis="ε spent", field="spent_p90", over="round", x=""),
         **{name: column._replace(of=itemgetter(name), over="round", x="round") for name, column in GUESSES.items()},
     }  # fmt: skip
-    about = "{rounds} rounds, change={change}, memo {memo}"
     defaults = {"repetitions": 10, "output": "rounds.h5", "protocols": "*-l-grr"}
     backends = ("numpy",)
     examples = (
@@ -139,13 +134,14 @@ class Rounds(Measurement):
 
     def layout(self, header: Header) -> Layout:
         found = super().layout(header)
-        shown = {name: c for name, c in found.columns.items() if name.partition(".")[0] in found.arrays}
-        hidden = header.plan.samples != header.plan.partial  # whose attribute, by RS+FD
+        told = {*found.arrays} - ({"sampled_success"} if header.plan.d == 1 else set())  # the only one is sampled
+        hidden = header.plan.d > 1 and header.plan.samples != header.plan.partial  # whose attribute, by RS+FD
         axes = {"value_success" if hidden else "sampled_success": ""}  # the other one is drawn
         axes |= {"mse": "round"} if len(header.plan.epsilons) == 1 else {}  # of one epsilon there is no line
-        about = found.about if self.change else "{rounds} rounds, memo {memo}"  # the data may have changes of their own
-        columns = {name: c._replace(x=axes.get(name, c.x)) for name, c in shown.items()}
-        return found._replace(columns=columns, about=about)
+        columns = {x: c._replace(x=axes.get(x, c.x)) for x, c in found.columns.items() if x.partition(".")[0] in told}
+        about = "{rounds} round" + "s" * (self.rounds > 1) + ", change={change}" * (self.change > 0) + ", memo {memo}"
+        about += ", fakes {fakes}" * (len(self.fakes) == 1 and self.fakes != ["memo"])  # of several, each has its row
+        return found._replace(columns=columns, about=about + ", sampling {sampling}" * (self.sampling != "fixed"))
 
     def measure(self, view: View) -> Mapping[str, Any]:
         data = view.data = self._evolving(view.data)  # the first users alone, in a dry run

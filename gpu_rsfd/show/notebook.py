@@ -48,10 +48,7 @@ def to_dataframe(results: Results | Result, per: str, postprocess: Any, metric: 
     check_how(several, postprocess=postprocess, metric=metric)
     if per not in PER:
         raise InputError(f"per={per} must be one of {', '.join(PER)}")
-    if per in ("cell", "repetition"):
-        rows = tidy_rows(several, how, repetitions=per == "repetition")
-    else:
-        rows = tables.detail_rows(several, per, how)
+    rows = tidy_rows(several, how, per == "repetition") if per in PER[:2] else tables.detail_rows(several, per, how)
     found = frame(rows)
     return found.drop(columns="source", errors="ignore") if isinstance(results, Result) else found
 

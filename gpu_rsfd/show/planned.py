@@ -170,10 +170,8 @@ def _plan_table(rows: Sequence[PlanRow], labels: Mapping[str, str], needed: str 
             mark = "*" if row.mse <= best * (1 + TIE) else " "
             guide = "~" * row.rough
             cells = [show_epsilon(epsilon), f"{'●' if row.non_dominated else ' '}{labels[row.protocol]}"]
-            if math.isfinite(row.mse):
-                cells += [f" {guide}{row.mse:.3e}{mark}", f" {guide}{row.rmse:.2e}"]
-            else:
-                cells += [" – ", " –"]
+            errors = [f" {guide}{row.mse:.3e}{mark}", f" {guide}{row.rmse:.2e}"]
+            cells += errors if math.isfinite(row.mse) else [" – ", " –"]
             cells.append(f" {row.bits_per_user:,.1f}")
             about = " claimed" * row.claimed + " first" * row.first_report
             cells += [f" {loss:.3f}{about}" for loss in (row.loss_one, row.loss_all)]

@@ -290,8 +290,7 @@ def curves(axis: Any, panel: Panel, drawn: Mapping[Curve, Any]) -> None:
         axis.set_ylim(*sorted(known.mean() * np.array([0.95, 1.05])))
     for label, dash in zip(panel.cells.beside, BESIDE, strict=False):  # which are seen, not all to their ends
         limits, each = axis.get_ylim(), [(one, curve["x"], curve[label]) for one, curve in panel.curves.items()]
-        first = each[0][-1]
-        common = all(len(y) == len(first) and np.allclose(y, first, rtol=1e-3, equal_nan=True) for *_, y in each)
+        common = len({str(np.round(numbers, 2).tolist()) for *_, numbers in each}) == 1
         for one, at, numbers in each[:1] if common else each:
             axis.plot(at, numbers, linestyle=dash, color="black" if common else drawn[one]["color"], linewidth=1)
         axis.set_ylim(limits[0], max(limits[1], 1.05 * max(np.min(y) for *_, y in each)))
@@ -307,7 +306,7 @@ def explained(results: Results, panels: Sequence[Panel], how: Hows) -> list[str]
     """What the legend says of bars, lines, circles and an unusual run."""
     every = [run[name] for name in results for _, run, _ in rows.runs_of(results, name)]
     lines = ["error bars: one standard error"] if any(len(result.repetitions) > 1 for result in every) else []
-    lines += rows.unusual(results, *results)
+    lines += rows.common(results, results, rows.unusual)
     curves = [(panel.name, curve) for panel in panels for curve in panel.curves.values()]
     if any("theory" in curve for _, curve in curves):
         lines.append("thin lines: closed form")
@@ -373,7 +372,7 @@ def frequencies(results: Results, attribute: str, hows: Hows, paper: Paper = A_P
     legend["truth"] = {"color": "black", "linewidth": 1.0}
     if paper.axes is None and paper.legend is None:
         paper = paper._replace(legend="right" if paper.width is None or paper.width >= BOTH_COLUMNS else "below")
-    notes += rows.unusual(results, *having)
+    notes += rows.common(results, having, rows.unusual)
     page = Page(len(panels), legend, notes, columns, paper, (12.0 if wide else 3.9, 3.1))
     shared: dict[str, Any] = {}
     for axis, (name, result, e) in zip(page.axes, panels, strict=True):

@@ -35,6 +35,8 @@ from gpu_rsfd.theory import expected as theory
 
 # What a number depends on beside its row: a column each in CSV, JSON and data frames.
 RUN = {"guarantee": DEFAULT_SETTINGS.guarantee, "assignment": "uniform", "sampler": "users", "seed": 0}
+# What only some protocols need, in words, and as it usually is: said where it is something else.
+NEEDED = {"prior": ("prior of fakes", "uniform"), "first_report": ("first report", DEFAULT_SETTINGS.first_report)}
 # What runs may differ in without being another experiment.
 EXTENT = ("datasets", "protocols", "epsilons", "repetitions", "keep", "attack", "stream_version", "numpy_version")
 OPTION = re.compile(r"\{(\w+)\}")  # in the words about a measurement
@@ -272,9 +274,8 @@ def cells_of(dataset: str, results: Results, name: str, how: How, whole: bool = 
     if isinstance(told, str):
         told = np.reshape(result[told] if whole else result[told][..., -1], each.shape)[0, 0, 0]
     if own and name == "value_success":  # the most frequent values' shares tell the others'
-        true, parts = told, result.n * len(result.domain) / max(results.min_count, 1)
-        told = 1 - _up(1 - true, parts)
-        each = each + (told - true)
+        more = _up(1 - told, result.n * len(result.domain) / max(results.min_count, 1)) - (1 - told)
+        told, each = told - more, each - more
     elif own and name.startswith("spent"):  # exactly, what all users have spent tells that of a few
         each, beside = _up(each, 100), {what: _up(array, 100) for what, array in beside.items()}
     found = means(np.moveaxis(each, 2, -1))
@@ -335,20 +336,21 @@ def tidy_rows(results: Results, how: Hows, repetitions: bool = False) -> Iterato
     # runs may differ in columns and places: all rows have those of all
     blank = {dim: None for *_, every in parts for cells in every for dim in cells.place}
     blank |= {key: None for *_, every in parts for cells in every for key in cells.numbers(0, 0, *[0][:repetitions])}
-    options = dict.fromkeys(key for _, _, result, *_ in parts for key in OPTION.findall(result.layout.about))
+    options = dict.fromkeys(k for _, _, r, *_ in parts for k in (*OPTION.findall(r.layout.about), *_asked(r.spec)))
     for dataset, label, result, one, every in parts:
         found: dict[tuple[Any, ...], list[Cells]] = {}  # by place
         for cells in every:
             found.setdefault(tuple(cells.place.items()), []).append(cells)
         count, per = len(result.repetitions), "repetition" if repetitions else "repetitions"
-        own = {**({"run": label} if results.runs else {}), **{key: result.spec.get(key) for key in options}}
+        own = {**({"run": label} if results.runs else {}), **{key: _set(result.spec, key) for key in options}}
+        lacks = {key: _set(result.spec, key) for key in blank}  # an axis of others may be an option here
         own |= one.names if any(is_error(result, name) for name in result.columns) else {}
         end = {**({} if repetitions else {"source": source_of(results, dataset)}), **run_of(result)}
         sizes = len(result.protocols), len(result.epsilons), *[count][:repetitions]
         for (p, e, *r), (place, some) in itertools.product(np.ndindex(sizes), found.items()):
             row = {**result.size, "dataset": dataset, "protocol": result.protocols[p]}
             row |= {"label": result.plan.looks[p].label, "epsilon": result.epsilons[e], **own}
-            row |= {per: result.repetitions[r[0]] if r else count, **blank, **dict(place)}
+            row |= {per: result.repetitions[r[0]] if r else count, **lacks, **dict(place)}
             for cells in some:
                 row |= cells.numbers(p, e, *r)
             yield row | end
@@ -393,9 +395,27 @@ def run_of(result: Result) -> Row:
     return {key: result.spec.get(key, usual) for key, usual in RUN.items()}
 
 
-def about_of(result: Result) -> str:
+def common(results: Results, names: Iterable[str], of: Callable[[Results, str], Sequence[str | None]]) -> list[str]:
+    """What `of` says of all runs of these data sets; curves are named by the rest."""
+    said = [of(run, name) for name in names for _, run, _ in runs_of(results, name)]
+    return [words for words in said[0] if words and all(words in other for other in said)]
+
+
+def about_of(results: Results, name: str) -> list[str]:
     """The options of the measurement in words."""
-    return OPTION.sub(lambda place: str(result.spec.get(place[1], place[0])), result.layout.about)
+    spec, words = results[name].spec, results[name].layout.about
+    return OPTION.sub(lambda place: str(_set(spec, place[1]) if place[1] in spec else place[0]), words).split(", ")
+
+
+def _set(spec: Mapping[str, Any], name: str) -> Any:
+    """What an option was set to, names as one text; None where it means nothing: without a memo no fakes are kept."""
+    value = None if (name, spec.get("memo")) == ("fakes", "off") else spec.get(name)
+    return "+".join(value) if isinstance(value, list) and all(isinstance(x, str) for x in value) else value
+
+
+def _asked(spec: Mapping[str, Any]) -> list[str]:
+    """What only some protocols need, and is not as usual."""
+    return [key for key, (_, usual) in NEEDED.items() if spec.get(key, usual) != usual]
 
 
 def promised(result: Result) -> str:
@@ -407,14 +427,11 @@ def promised(result: Result) -> str:
     return f"guarantee: {guarantee} (unequal for Spl, Smp and RS+FD)" if len(kinds) > 1 else ""
 
 
-def unusual(results: Results, *datasets: str) -> list[str]:
-    """What must be said of how the protocols were run: unequal promises, a guarantee or a prior asked for."""
-    lines = []
-    for result in (run[name] for name in datasets for _, run, _ in runs_of(results, name)):
-        prior = result.spec.get("prior", "uniform")
-        words = prior if isinstance(prior, str) else "given frequencies"
-        lines.append([promised(result), "" if prior == "uniform" else f"prior of fakes: {words}"])
-    return [line for line in lines[0] if line and all(line in other for other in lines)]  # else curves are named by it
+def unusual(results: Results, name: str) -> list[str]:
+    """What must be said of how the protocols were run: unequal promises, or what was asked for."""
+    spec = results[name].spec
+    said = {key: "given frequencies" if isinstance(spec[key], list) else spec[key] for key in _asked(spec)}
+    return [promised(results[name]), *(f"{NEEDED[key][0]}: {words}" for key, words in said.items())]
 
 
 # ------------------------------------------------------------------------------------------------- a part of results
@@ -517,19 +534,13 @@ def _opened(label: str, run: Any) -> Sequence[tuple[str, Results]]:
     return run.runs or [(label, run)]
 
 
-def _word(value: Any) -> str:
-    """What an option was set to, as a curve is named by it: names, but no list of numbers."""
-    names = value if isinstance(value, list) else [value]
-    return "given" if names is value and not all(isinstance(x, str) for x in names) else "+".join(map(str, names))
-
-
 def told_apart(files: Mapping[str, Results]) -> list[str]:
     """What each run has that others have not, in words: options, and where these don't tell, its file."""
     every = [{"prior": "uniform", **RUN, **run.spec} for run in files.values()]
     keys = [key for key in dict.fromkeys(itertools.chain(*every)) if key not in EXTENT]
     keys = [key for key in keys if any(spec.get(key) != every[0].get(key) for spec in every)]
-    told = [[(key, spec[key]) for key in keys if spec.get(key) is not None] for spec in every]
-    words = [", ".join(f"{k} {_word(x)}".replace("_", " ") for k, x in s) for s in told]
+    told = [[(key, x) for key in keys if (x := _set(spec, key)) is not None] for spec in every]
+    words = [", ".join(f"{k} {'given' if isinstance(x, list) else x}".replace("_", " ") for k, x in s) for s in told]
     each = zip(words, files.values(), strict=True)
     cells = [(word, name, p) for word, run in each for name, result in run.items() for p in result.protocols]
     alike = len({*cells}) < len(cells)

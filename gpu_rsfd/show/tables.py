@@ -117,9 +117,9 @@ def heading(results: Results, name: str, *more: str, alone: bool = True) -> str:
     names, size = ([name], [size_of(results, name)]) if alone else ([*results], [])
     numbers = sorted({len(run[one].repetitions) for one in names for _, run, _ in rows.runs_of(results, one)})
     about = [", ".join([*size, " or ".join([*map(str, numbers[:-1]), counted(numbers[-1], "repetition")])])]
-    about += [rows.about_of(results[name]), *more]
-    about += [f"data: {source}"] if alone and (source := source_of(results, name)) else []
-    return "; ".join(filter(None, [*about, *rows.unusual(results, *names)]))
+    about += [", ".join(rows.common(results, names, rows.about_of)), *more]
+    about += [f"data: {source}" for source in rows.common(results, names, lambda *one: [source_of(*one)]) if alone]
+    return "; ".join(filter(None, [*about, *rows.common(results, names, rows.unusual)]))
 
 
 def size_of(results: Results, name: str) -> str:

@@ -308,7 +308,7 @@ def _risky(candidates: Candidates, decision: Decision) -> str:
         odds += f", which is weak protection: what was {100 * SUSPECTED:.0f} % likely can become {rising(after)} likely"
     if not row.first_report:
         odds += "; every further report, say each month, costs as much again"
-    raised = f" {_raised(decision)}" if decision.sensitive else ""
+    raised = f" {_raised(decision, report if row.first_report else 'It')}" if decision.sensitive else ""
     if math.isnan(decision.columns[0].guessed):
         return f"{report} {odds}; what an attacker guesses was not simulated.{raised}"
     worst = max(decision.columns, key=lambda column: column.guessed - column.guessed_baseline)
@@ -342,6 +342,7 @@ def _over_rounds(candidates: Candidates, decision: Decision, found: OverRounds) 
     if decision.guarantee != "user" and decision.loss_one < decision.loss_all * (1 - 1e-3):
         spent += " (of one column, if the others are known)"
     spent += "; every further value that a user holds is paid for again, and reports show when it changes."
+    spent += " The margins, and which columns are useful, are those of one round."
     if not found.users:
         return spent, "What an attacker guesses from all these reports was not simulated."
     of_all = f"of a user's values{', sent or not,' * plan.partial[p]} right"
@@ -362,13 +363,12 @@ def rising(share: float) -> str:
     return f"{points(share)} %" if share < 0.999 else "more than 99.9 %"
 
 
-def _raised(decision: Decision) -> str:
-    start = f"{'at most ' * decision.bounded}{points(decision.probability)} %"
-    text = f"It can raise the probability of {decision.sensitive} from {start} to at most {rising(decision.raised)}"
+def _raised(decision: Decision, report: str) -> str:
+    start = f"{decision.sensitive} from {'at most ' * decision.bounded}{points(decision.probability)} %"
+    text = f"{report} can raise the probability of {start} to at most {rising(decision.raised)}"
     alone = posterior(decision.probability, decision.loss_one)
-    if alone < decision.raised * (1 - 1e-3):
-        text += f" ({rising(alone)} if no other column tells anything about it)"
-    return f"{text}."
+    less = f" ({rising(alone)} if no other column tells anything about it)"
+    return f"{text}{less * (alone < decision.raised * (1 - 1e-3))}."
 
 
 def _robust(candidates: Candidates, decision: Decision) -> str:

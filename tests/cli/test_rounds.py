@@ -242,6 +242,11 @@ def test_rounds_of_other_types_hold_the_same_numbers():
     """A missing value makes numbers of a pandas column floats."""
     frame = pandas.DataFrame({"h_1": [1, 2, 3, 1], "h_2": [1, None, 3, 1]})
     assert gpu_rsfd.load_table(frame, rounds_in="h_*", missing_rounds="last").labels == (("1", "2", "3"),)
+    texts = frame.assign(h_1=["1", "2", "3", "1"])
+    assert gpu_rsfd.load_table(texts, rounds_in="h_*", missing_rounds="last").labels == (("1", "2", "3"),)
+    other = pandas.DataFrame({"h_1": [i % 40 for i in range(400)], "h_2": [f"word {i % 9}" for i in range(400)]})
+    (column,) = gpu_rsfd.describe(other, rounds_in="h_*").columns  # no numbers, for which bins would be proposed
+    assert (column.kind, column.k) == ("mixed", 49)
 
 
 def test_a_value_of_few_users_stays_rare_over_many_rounds():

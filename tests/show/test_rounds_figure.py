@@ -1,5 +1,6 @@
 """The figure of a collection over rounds; axes with an order, or of words, of any measurement."""
 
+import csv
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,6 +100,58 @@ def test_files_are_told_apart_by_words(tmp_path, monkeypatch, capsys):
     assert call(monkeypatch, "show", *files[::-1], "--csv") == 0
     header, *rows = (line.split(",") for line in capsys.readouterr().out.splitlines())
     assert [row[header.index("value")] != "" for row in rows] == [False, True]  # one of them was attacked
+
+
+def test_what_was_asked_for_stands_above_its_table(tmp_path, monkeypatch, capsys):
+    """As far as it is not as usual: on the screen, in captions, and in columns of rows."""
+    data, file = gpu_rsfd.SyntheticDataset(90, (3, 4), name="mine"), str(tmp_path / "f.h5")
+    asked = {"protocols": "rsfd-l-grr", "epsilons": 1.0, "repetitions": 2, "first_report": 0.3}
+    result = gpu_rsfd.rounds(data, rounds=6, change=0.3, fakes="fixed", sampling="fresh", output=file, **asked)["mine"]
+    for form in ((), ("--latex",)):
+        assert call(monkeypatch, "show", file, *form) == 0
+        shown = capsys.readouterr().out
+        assert "; 6 rounds, change=0.3, memo on, fakes fixed, sampling fresh; " in shown
+        assert "; first report: 0.3" in shown
+    row = result.to_dataframe().iloc[0]
+    assert (row["rounds"], row["fakes"], row["sampling"], row["first_report"]) == (6, "fixed", "fresh", 0.3)
+    swept = gpu_rsfd.simulate(data, **asked)
+    assert "; first report: 0.3" in swept._repr_html_()
+    assert swept.to_dataframe()["first_report"].tolist() == [0.3]
+    usual = gpu_rsfd.rounds(data, rounds=6, fakes=["memo", "fresh"], **{**asked, "first_report": 0.5})
+    assert "; 6 rounds, memo on; " in usual._repr_html_()  # each way to make fakes has its row
+    assert "first_report" not in usual.to_dataframe()
+
+
+def test_what_stands_above_several_runs_is_true_of_all(tmp_path, monkeypatch, capsys):
+    """The rest is said run by run; without a memo no fakes are remembered."""
+    data, files = gpu_rsfd.SyntheticDataset(90, (3, 4), name="mine"), [str(tmp_path / f"{i}.h5") for i in range(3)]
+    options = {"fakes": ["memo", "fresh"]}, {"memo": "off"}, {"fakes": "fixed", "change": 0.5, "rounds": 2}
+    for file, more in zip(files, options, strict=True):
+        asked = {"protocols": "rsfd-l-grr", "epsilons": 1.0, "repetitions": 2, "output": file}
+        gpu_rsfd.rounds(data, **{"rounds": 3, **more, **asked})
+
+    def shown(*arguments):
+        assert call(monkeypatch, "show", *arguments) == 0
+        return capsys.readouterr().out.splitlines()
+
+    head, *lines = shown(*files[:2])
+    assert "; 3 rounds; " in head
+    assert [line.split("  ")[0].strip() for line in lines[3:7:3]] == ["memo on, fakes memo+fresh", "memo off"]
+    head, *lines = shown(files[0], files[2])
+    assert "; memo on; " in head
+    assert any(line.startswith("rounds 2, change 0.5, fakes fixed ") for line in lines)
+    assert [row["fakes"] for row in csv.DictReader(shown(*files, "--csv"))] == ["memo", "fresh", "", "fixed"]
+
+
+def test_one_round_and_one_attribute():
+    """The only attribute is sampled: to guess it tells nothing."""
+    data = gpu_rsfd.SyntheticDataset(90, (3,), name="mine")
+    asked = {"protocols": "rsfd-l-grr", "epsilons": 1.0, "repetitions": 2, "attack": True}
+    result = gpu_rsfd.rounds(data, rounds=1, **asked)
+    assert "; 1 round, memo on; " in result._repr_html_()
+    assert "sampled attribute" not in result._repr_html_()
+    assert (result.sampled_success == 1).all()
+    assert titles(gpu_rsfd.rounds(data, rounds=2, **asked).plot())[-1] == "ε = 1, value guessed"
 
 
 def test_runs_of_several_lengths_in_one_figure():

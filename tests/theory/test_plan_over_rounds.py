@@ -115,6 +115,7 @@ def test_two_sentences_more_with_these_numbers(monkeypatch, capsys, tmp_path):
     assert 0 <= mean - found["spent"] < 0.01
     assert 0 <= most - found["spent_nine_tenths"] < 0.01
     assert "after 3 rounds, before each of which a value is drawn anew with probability 0.25; every" in spent
+    assert spent.endswith(" The margins, and which columns are useful, are those of one round.")
     shares = [int(x) for x in re.findall(r"(\d+) %", known)]
     assert shares[::2] == [round(100 * found[name]) for name in ("value", "claim", "sampled")]
     assert shares[1::2] == [33, 33, 50]
@@ -129,6 +130,15 @@ def test_two_sentences_more_with_these_numbers(monkeypatch, capsys, tmp_path):
     assert "What an attacker guesses from all these reports was not simulated." in text
     for name in ("Spl[L-GRR]", "Smp[L-OSUE]", "RS+FD[L-OSUE-z]"):  # without --protocol
         assert name in text
+
+
+def test_what_one_report_raises_is_of_the_first_one():
+    codes = np.arange(4000)[:, None] % [4, 3]
+    data = gpu_rsfd.Dataset(codes, (4, 3), labels=[list("abcd"), list("xyz")], name="x")
+    for protocol, subject in (("smp-l-grr", "The first report"), ("smp-grr", "It")):
+        asked = {"protocols": protocol, "epsilons": 2.0, "rounds": 3 if protocol == "smp-l-grr" else None}
+        plan = gpu_rsfd.plan(data, attack=False, sensitive="A1=d", **asked)
+        assert f" {subject} can raise the probability of A1 = d " in plan.decisions[0].sentences[2]
 
 
 def test_what_is_spent_says_of_what():
