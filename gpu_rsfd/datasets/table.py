@@ -694,7 +694,8 @@ def _made(
         kind, codes = (EvolvingDataset, table) if options["rounds_in"] else (Dataset, table[:, :, 0])
         data = kind(codes, map(len, texts), [column.name for column in columns], named[0], texts, named[1])
     proposed = _proposed([c for c in columns if c.name not in domains], [c.name for c in personal], options)
-    return TableReport(*named, rows, users, options["delimiter"], reports, problems, notes, proposed, data, columns)
+    told = tuple(reports), tuple(problems), notes
+    return TableReport(*named, rows, users, options["delimiter"], *told, proposed, data, columns)
 
 
 def _proposed(columns: Sequence[Column], personal: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -768,8 +769,8 @@ class TableReport:
     rows: int
     users: int  # rows that are left, with missing=drop
     delimiter: str | None  # of a text file
-    columns: Sequence[ColumnReport]
-    problems: Sequence[str] = ()  # each must be resolved before the table can be used
+    columns: tuple[ColumnReport, ...]
+    problems: tuple[str, ...] = ()  # each must be resolved before the table can be used
     notes: Sequence[str] = ()  # what else to know
     proposed: dict[str, Any] = field(default_factory=dict)  # options that may help
     data: Dataset | None = field(default=None, repr=False, compare=False)  # None if there are problems

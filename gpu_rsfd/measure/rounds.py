@@ -85,6 +85,7 @@ class Rounds(Measurement):
         **{name: column._replace(of=itemgetter(name), over="round", x="round") for name, column in GUESSES.items()},
     }  # fmt: skip
     defaults = {"repetitions": 10, "output": "rounds.h5", "protocols": "*-l-grr"}
+    version = 2  # 1 had fewer arrays
     backends = ("numpy",)
     examples = (
         "gpu-rsfd rounds --users 1e4 --domain 10x5 --rounds 24 --change 0.05",

@@ -294,7 +294,7 @@ def test_users_who_lack_a_value_in_a_round_are_dropped(here):
     (here / "few.csv").write_text("mood_1,mood_2,mood_3,sex\na,a,b,f\nb,,a,m\n,b,a,f\na,b,a,\nb,a,b,m\n")
     asked = {"rounds_in": "mood=mood_*,sex", "missing": "drop"}
     found = gpu_rsfd.describe("few.csv", **asked)
-    assert (found.rows, found.users, found.problems) == (5, 2, [])
+    assert (found.rows, found.users, found.problems) == (5, 2, ())
     assert "few.csv: 5 rows (2 without missing values), 2 columns" in str(found)
     assert [values(found.dataset(), j) for j in (0, 1)] == [["a b", "a a", "b b"], ["f m"] * 3]
     filled = gpu_rsfd.load_table("few.csv", **asked, missing_rounds="last")
