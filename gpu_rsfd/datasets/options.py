@@ -57,7 +57,7 @@ def _texts(name: str) -> dict[str, Any]:
 
 def _check_rounds(value: Any) -> dict[str, str]:
     """`hours=h_*`, or `h_*`, whose attribute is called h; a text can hold several."""
-    given = [f"{name}={pattern}" for name, pattern in value.items()] if isinstance(value, Mapping) else value
+    given = [f"{x}={str(at).replace('=', '?')}" for x, at in value.items()] if isinstance(value, Mapping) else value
     texts = split_list([given], "rounds_in") if isinstance(given, str) else _check_texts("rounds_in", given) or ()
     pairs = [text.rpartition("=") for text in texts]
     found = {name or re.sub(r"[\W_]*[*?[\]]+[\W_]*", " ", at).strip() or "value": at for name, _, at in pairs}

@@ -64,7 +64,7 @@ class Column:
     name: str
     places: Places
     values: list[Any]  # texts; None for missing ones, until `_settled`
-    declared: str = ""  # the kind of a typed column: number, text, date or true/false
+    declared: str = ""  # the kind of a typed column: number, text, date or true/false; mixed, if rounds differ
     decimal: str = "."  # the mark in numbers
     rows: Places | None = None  # where each place was in the file, if rows were dropped
     rounds: Sequence[str] = ("",)  # the columns that lie below each other: every user has a row of each
@@ -187,7 +187,7 @@ def encode_values(column: Column, rare: float | None) -> Encoded:
     name, present, values = column.name, column.present, column.values
     sizes = column.numbers if len(column.numbers) == len(present) else {}
     found: dict[Any, list[int]] = {}
-    merged = sizes if column.declared in ("", "number")[: len(column.rounds)] else {}
+    merged = sizes if column.declared in ("", *("number", "mixed") * (len(column.rounds) > 1)) else {}
     for place in present:
         found.setdefault(merged.get(place, place), []).append(place)
     least = 0 if rare is None else rare * len(column.places)
@@ -632,8 +632,8 @@ def _rounds(columns: Sequence[Column], options: Mapping[str, Any], notes: list[s
         rounds = [read[each] for each in names]
         values = {text: i for i, text in enumerate(dict.fromkeys(text for one in rounds for text in one.values))}
         places = np.concatenate([np.array([*map(values.get, c.values), MISSING])[c.places] for c in rounds])
-        column = replace(rounds[0], name=name, places=places, values=[*values], rounds=names)
-        each = (column := _settled(column, options)).each
+        declared = rounds[0].declared if len({one.declared for one in rounds}) == 1 else "mixed"
+        each = (column := _settled(Column(name, places, [*values], declared, rounds=names), options)).each
         for r in range(1, len(names)) if last else ():
             each[r] = np.where(each[r] == MISSING, each[r - 1], each[r])
         lacking = [at for at, held in zip(names, each, strict=True) if MISSING in held]

@@ -242,6 +242,11 @@ def test_rounds_of_other_types_hold_the_same_numbers():
     """A missing value makes numbers of a pandas column floats."""
     frame = pandas.DataFrame({"h_1": [1, 2, 3, 1], "h_2": [1, None, 3, 1]})
     assert gpu_rsfd.load_table(frame, rounds_in="h_*", missing_rounds="last").labels == (("1", "2", "3"),)
+    texts = frame.assign(h_1=["1", "2", "3", "1"])
+    assert gpu_rsfd.load_table(texts, rounds_in="h_*", missing_rounds="last").labels == (("1", "2", "3"),)
+    other = pandas.DataFrame({"h_1": [i % 40 for i in range(400)], "h_2": [f"word {i % 9}" for i in range(400)]})
+    (column,) = gpu_rsfd.describe(other, rounds_in="h_*").columns  # no numbers, for which bins would be proposed
+    assert (column.kind, column.k) == ("mixed", 49)
 
 
 def test_a_value_of_few_users_stays_rare_over_many_rounds():
@@ -347,6 +352,8 @@ def test_attributes_are_named_in_a_text_a_list_or_a_table(monkeypatch, here):
     numbered = pandas.DataFrame({f"2023_{month}": ["a", "b"] for month in (10, 11, 12)})
     assert gpu_rsfd.describe(numbered).notes[0].endswith(" --rounds-in 'value=*_*'")
     assert gpu_rsfd.load_table(numbered, rounds_in="*_*").names == ("value",)
+    equals = pandas.DataFrame({name: ["a", "b"] for name in ("m=1", "m=2", "sex")})
+    assert gpu_rsfd.load_table(equals, rounds_in={"mood": "m=*", "sex": "sex"}).names == ("mood", "sex")
 
 
 def test_bad_arrays_are_one_line():
