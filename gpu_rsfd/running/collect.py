@@ -29,7 +29,7 @@ from gpu_rsfd.store import contents as store
 from gpu_rsfd.store.contents import Contents, Gap, Source, journal_of, open_file, open_journal, open_results
 from gpu_rsfd.store.files import locked
 from gpu_rsfd.store.hdf5 import Described, document_of
-from gpu_rsfd.store.identity import conflicts, key_of, lacking, union
+from gpu_rsfd.store.identity import clashing, conflicts, key_of, lacking, union
 from gpu_rsfd.store.journal import Journal
 from gpu_rsfd.tape import STREAM_VERSION
 
@@ -168,15 +168,15 @@ class _Collection:
 
     def _conflicts(self, source: Source) -> list[str]:
         lines = conflicts(source.have, self.want.spec, source.what.headers, self.want.headers)
-        return lines or lacking(source.have, self.want.spec)
+        lacks = lacking(source.have, self.want.spec)
+        return lines or (lacks and lacks + clashing(source.have, self.want.spec))
 
     def _check(self, source: Source) -> None:
-        have, command = source.have, self.what.measurement.command
         if lines := self._conflicts(source):
             where = f"output={self.output}" if source.path == self.output else str(source.path)
             what = "the results of another run; give another --output, or --overwrite to replace it"
-            if lines == lacking(have, self.want.spec):
-                again = command_of(union(have, self.want.spec), command, self.output)
+            if lines == lacking(source.have, self.want.spec):
+                again = command_of(union(source.have, self.want.spec), output=self.output)
                 hint = f"this extends it:\n  {again}" if again else "ask for that as well"
                 what = f"more than this command asks for; {hint}"
             raise InputError("\n  ".join([f"{where} holds {what}", *lines]))

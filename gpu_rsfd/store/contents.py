@@ -390,12 +390,10 @@ def results_of(contents: Contents, path: Path) -> Results:
     for name, end in contents.ends.items():
         header, layout = contents.want.headers[name], contents.want.layouts[name]
         with refusing(path):
-            given = {} if kind is None else {f.name: spec[f.name] for f in fields(kind) if f.name in spec}
-            measurement = None if kind is None else kind(**given)
+            measurement = kind(**{f.name: spec[f.name] for f in fields(kind) if f.name in spec}) if kind else None
             shown = {} if measurement is None else measurement.layout(header).columns
-        columns = {**layout.columns, **{column: c for column, c in shown.items() if c.of is not None}}
         late = {a: functools.partial(_late, path.absolute(), contents.want, name, a, end) for a in layout.arrays}
-        own = layout._replace(columns=columns)
+        own = layout._replace(columns={**layout.columns, **{x: c for x, c in shown.items() if c.of is not None}})
         result = results[name] = Result.made(header, range(*spec["repetitions"])[:end], spec, own, late, name)
         if sum(8 * math.prod(contents.empty(name, array, end)[0]) for array in layout.arrays) <= AT_ONCE:
             result.__dict__["_read"] = {a: read_only(contents.read(name, a, end)) for a in layout.arrays}

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from gpu_rsfd.protocols import REGISTRY
 from gpu_rsfd.results.result import Header
 from gpu_rsfd.spec import FIELDS
 
@@ -19,7 +20,7 @@ from gpu_rsfd.spec import FIELDS
 SHARED: dict[str, Any] = {o.name: o.value() for o in FIELDS if o.shared} | {"stream_version": 1, "numpy_version": None}
 EXTENTS = {"datasets": "data sets", "protocols": "protocols", "epsilons": "epsilons"}
 # What shows in the integers of some protocols only.
-SOMETIMES = {o.name: o.value() for o in FIELDS if not o.shared and o.name not in (*EXTENTS, "repetitions")}
+SOMETIMES = [o.name for o in FIELDS if not o.shared and o.name not in (*EXTENTS, "repetitions")]
 WORDS = ("source", "loaded")  # of a data set: where it comes from; its codes have a checksum
 
 
@@ -56,13 +57,18 @@ def conflicts(
     lines = [_differ(key, before.get(key), now.get(key)) for key in differ if key not in ("first", "step")]
     if not {"first", "step"}.isdisjoint(differ):
         lines.append(f"repetitions: {_range(have)} in the file, {_range(want)} asked for")
-    new = {d["name"]: d for d in want["datasets"]}
-    pairs = [(d, new[d["name"]]) for d in have["datasets"] if d["name"] in new]
+    pairs = [(old, new) for old in have["datasets"] for new in want["datasets"] if old["name"] == new["name"]]
     lines += [_of_data(old, now) for old, now in pairs if _identified(old) != _identified(now)]
-    shared = [name for name in had if name in wanted and not lines]
-    cells = [line for name in shared for line in _of_cells(name, had[name], wanted[name])]
-    asked = [(key, have.get(key, usual), want.get(key, usual)) for key, usual in SOMETIMES.items() if cells]
-    return lines or [_differ(*each) for each in asked if each[1] != each[2]] or cells[:1]
+    cells = [line for name in had if name in wanted and not lines for line in _of_cells(name, had[name], wanted[name])]
+    return lines or (cells and clashing(have, want)) or cells[:1]
+
+
+def clashing(have: Mapping[str, Any], want: Mapping[str, Any]) -> list[str]:
+    """What protocols of both need, and one run can have only one of, a line each; a usual prior is not in a spec."""
+    fakes = [any(getattr(REGISTRY.get(name), "prior", False) for name in spec["protocols"]) for spec in (have, want)]
+    a, b = ({"prior": "uniform" if fake else None, **spec} for fake, spec in zip(fakes, (have, want), strict=True))
+    each = [(key, a.get(key), b.get(key)) for key in SOMETIMES]
+    return [_differ(*one) for one in each if None not in one and one[1] != one[2]]
 
 
 def _range(spec: Mapping[str, Any]) -> str:
@@ -117,9 +123,8 @@ def union(have: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _differ(key: str, old: object, new: object, between: str = ": ") -> str:
-    equal = _short(old) == _short(new)
-    what = "the file has another one" if equal else f"{_short(old)} in the file, {_short(new)} asked for"
-    return f"{key.replace('_', ' ')}{between}{what}"
+    what, a, b = key.replace("_", " "), _short(old), _short(new)
+    return what + between + ("the file has another one" if a == b else f"{a} in the file, {b} asked for")
 
 
 def _short(value: object) -> str:

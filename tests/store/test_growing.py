@@ -156,6 +156,25 @@ def test_options_of_some_protocols_are_not_in_the_way(tmp_path):
     assert "first report: 0.3 in the file, 0.4 asked for" in line
 
 
+@pytest.mark.parametrize("option,values,protocols,said", [
+    ("first_report", (1.0, 0.9), ("spl-l-grr", "smp-l-grr"), "first report: 1.0 in the file, 0.9 asked for"),
+    ("prior", ("uniform", "zipf:1"), ("rsrfd-grr", "rsrfd-oue-r"), "prior: uniform in the file, zipf:1.0 asked for"),
+])  # fmt: skip
+def test_no_command_is_named_that_would_be_refused(tmp_path, option, values, protocols, said):
+    """Of other protocols than the file has: one run of all can't have both values; one that needs none can be added."""
+    path, options = tmp_path / "r.h5", {"epsilons": [1.0], "repetitions": 2}
+    grow(path, "nursery", protocols=protocols[:1], **options, sampler="counts", **{option: values[0]})
+    more = {**options, "sampler": "counts", option: values[1]}
+    line = refused(path, "nursery", protocols=protocols[1:], **more)
+    assert line.splitlines()[1:] == [f"  protocols: the file also has {protocols[0]}", f"  {said}"]
+    assert "this extends it" not in line
+    assert "give another --output" in line
+    grow(tmp_path / "s.h5", "nursery", protocols=["rsfd-grr"], **options, sampler="counts")
+    line = refused(tmp_path / "s.h5", "nursery", protocols=protocols[1:], **more)
+    assert f"--protocol rsfd-grr,{protocols[1]} " in line
+    assert grow(tmp_path / "s.h5", "nursery", protocols=["rsfd-grr", protocols[1]], **more).computed == 2
+
+
 def test_a_redefined_protocol_is_refused(tmp_path):
     path = tmp_path / "r.h5"
     mine = replace(REGISTRY["rsfd-oue-z"], name="mine", label="Mine")
