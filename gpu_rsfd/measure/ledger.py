@@ -54,23 +54,24 @@ def spent(
     everything, others = guarantee == "user", ms[0].recipe.unsampled
     each = [_summed(m.recipe.noise, m.k, h) for m, h in zip(ms, held, strict=True)]
     values = [np.cumsum(h == 1, axis=1) for h in held]
-    published = [_published(m, v, rounds, everything) for m, v in zip(ms, values, strict=True)]
     bounds = [_bound(m.recipe.noise, m.k) for m in ms]
     alone = [replace(m, recipe=replace(m.recipe, noise=afresh(m.recipe.noise, m.k))) for m in ms]
     off = alone == [*ms]  # nothing is remembered
     sums = others is Unsampled.OWN or (sampling == "fresh" and not off)
     together: Any = np.sum if everything and sums else np.max
+    published = together([_published(m, v, everything) for m, v in zip(ms, values, strict=True)], axis=0)
     exact = together(each, axis=0)
     if others.hides and not everything and not sums:
         exact = np.minimum(exact, _hidden(ms, held, fakes))
         if fakes == "fixed":  # a fake stays where a value changes, and shows
             exact = np.where(np.max(values, axis=0) > 1, np.max(each, axis=0), exact)
-    if off and sampling == "fresh":  # it is not always the same attribute that is real
-        exact = rounds * exact[:, :1]
+    if off:
+        published = rounds * exact[:, :1]
+        exact = published if sampling == "fresh" else exact  # it is not always the same attribute that is real
     apart = exact if off else spent(alone, [rounds[None]] * len(ms), guarantee, "fresh", sampling).exact
     shown = others.hides and fakes in ("memo", "independent")  # the memos of all attributes change with the values
     most = sum(bounds) if shown or (everything and sums) else max(bounds)
-    return Spent(exact, together(published, axis=0), *(np.broadcast_to(x, exact.shape) for x in (most * rounds, apart)))
+    return Spent(exact, published, *(np.broadcast_to(x, exact.shape) for x in (most * rounds, apart)))
 
 
 def _summed(chain: Any, k: int, held: Counts) -> Floats:
@@ -92,10 +93,8 @@ def _summed(chain: Any, k: int, held: Counts) -> Floats:
     return g * out
 
 
-def _published(m: Mechanism, values: Counts, rounds: Counts, everything: bool) -> Any:
+def _published(m: Mechanism, values: Counts, everything: bool) -> Any:
     noise: Any = m.recipe.noise
-    if noise.steps(m.k)[1] == 0:  # nothing is remembered
-        return np.broadcast_to(m.loss * rounds, values.shape)
     g = noise.cells
     hides = m.recipe.unsampled.hides and not everything
     budget = math.log1p(math.expm1(m.budget) / m.d) if hides else m.budget

@@ -33,15 +33,12 @@ class Sender(NamedTuple):
 
     recipe: Recipe
     fakes: str
+    noise: Any  # the recipe's
 
     @classmethod
     def of(cls, recipe: Recipe, fakes: str) -> Sender:
         """Without what makes no difference where nothing is faked."""
-        return cls(recipe, fakes if recipe.unsampled.hides else "memo")
-
-    @property
-    def noise(self) -> Any:
-        return self.recipe.noise
+        return cls(recipe, fakes if recipe.unsampled.hides else "memo", recipe.noise)
 
     @property
     def rows(self) -> tuple[str, int]:

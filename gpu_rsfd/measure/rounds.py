@@ -51,8 +51,7 @@ class Rounds(Measurement):
         check=lambda n: integer("rounds", n, 0, MOST_ROUNDS), default_text=f"the data's, else {ROUNDS}")  # fmt: skip
     change: float = option_field(
         "SHARE", "Probability that a user draws a new value of an attribute before a round.", "0.05", default=0.0,
-        check=lambda value: check_share("change", value, ">="), default_text="0",
-        type_text="float, optional")  # fmt: skip
+        check=lambda x: check_share("change", x, ">="), default_text="0", type_text="float, optional")  # fmt: skip
     memo: str = option_field(
         "NAME", "Whether users remember what they randomised, or randomise their values afresh in each round (off).",
         "off", default="on", known=("on", "off"), type_text="{'on', 'off'}, optional")  # fmt: skip
@@ -227,7 +226,7 @@ def _attacked(fakes: Sequence[str], known: Any, chunk: Chunk) -> Any:
         for p, e, way in np.ndindex(hits.shape[:3]):
             senders = [Sender.of(plan.recipe(p, e, j), fakes[way]) for j in range(plan.d)]
             each = [Attribute(users, "fixed", a, [s]) for a, s in zip(plan.attributes, senders, strict=True)]
-            seen = [Seen(*a.senders[0], a.k, users.stop - start, rounds, *a.cells.values()) for a in each]
+            seen = [Seen(*a.senders[0][:2], a.k, users.stop - start, rounds, *a.cells.values()) for a in each]
             for reports in zip(*(a.reports(rounds, a.k) for a in each), strict=True):
                 r = reports[0][0]
                 f = [known[r][a.columns] for a in plan.attributes]

@@ -220,6 +220,7 @@ def test_what_is_spent_without_a_memo(protocol, sampling, guarantee):
     assert np.allclose(off.exact, off.afresh)
     first = 0.5 if (protocol, guarantee) == ("spl-l-sue", "paper") else 1.0  # of one attribute
     assert np.allclose(off.exact[:, 0], first, atol=1e-5)
+    assert np.allclose(off.published, np.arange(1, 5) * first, atol=1e-4)  # as papers count: each report once more
     alone = protocol.startswith("rsfd") and (sampling, guarantee) == ("fixed", "paper")
     assert np.allclose(off.exact, np.arange(1, 5) * off.exact[:, :1]) != alone
 
