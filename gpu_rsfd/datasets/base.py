@@ -122,9 +122,9 @@ class Dataset:
         if len(self.names) != self.d:
             raise InputError(f"names has {len(self.names)} entries, but there are {self.d} attributes")
 
-    def column(self, j: int, start: int, stop: int) -> Codes:
-        """The codes of attribute j of users start … stop - 1, in the narrowest unsigned type."""
-        return self._columns[j][start:stop]
+    def column(self, j: int, start: int, stop: int, round: int = 0) -> Codes:
+        """The codes of attribute j of users start … stop - 1 in a round, in the narrowest unsigned type."""
+        return self._columns[round * self.d + j][start:stop]
 
     @cached_property
     def counts(self) -> npt.NDArray[np.int64]:

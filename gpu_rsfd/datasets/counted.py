@@ -78,7 +78,7 @@ class CountedDataset(Dataset):
         table = [[w / totals[k] for w in weights[k]] for k in sizes]
         return cls(n, sizes, table, name=name, source=f"expected counts: {distribution}")
 
-    def column(self, j: int, start: int, stop: int) -> Codes:
+    def column(self, j: int, start: int, stop: int, round: int = 0) -> Codes:
         raise InputError(f"data set {self.name!r} is known only by its counts, not user by user")
 
     def describe(self) -> dict[str, Any]:

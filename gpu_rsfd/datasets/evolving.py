@@ -35,10 +35,6 @@ class EvolvingDataset(Dataset):
 
     _needed = "an array [users, attributes, rounds]", 3
 
-    def column(self, j: int, start: int, stop: int, round: int = 0) -> Codes:
-        """The codes of attribute j of users start … stop - 1 in a round."""
-        return self._columns[round * self.d + j][start:stop]
-
     def counted_at(self, round: int) -> Dataset:
         """A round as a data set of which only the counts are known."""
         found = CountedDataset(self.n, self.domain, np.split(self.counts_of_rounds[round], self.domain.offsets[1:]))

@@ -59,7 +59,7 @@ class SyntheticDataset(Dataset):
         # of the attributes with so many values: `zipf_thresholds`, or None for uniform
         self.thresholds = {k: None if exponent is None else zipf_thresholds(k, exponent) for k in {*self.domain}}
 
-    def column(self, j: int, start: int, stop: int) -> Codes:
+    def column(self, j: int, start: int, stop: int, round: int = 0) -> Codes:
         k = self.domain[j]
         return values_of(Tape(self.seed).data(j, start, stop), self.thresholds[k], k)
 

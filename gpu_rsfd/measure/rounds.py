@@ -202,8 +202,7 @@ def _counted(sampling: str, fakes: Sequence[str], attack: bool, known: Any, chun
         attribute = Attribute(chunk, sampling, a, list(found))
         for r, sender, mine, values, sent in attribute.reports(rounds):
             sampled[r, a.index] = mine.sum()
-            if sender.noise.cells:
-                sent = attribute.cells[sender.noise.cells] == sent
+            sent = attribute.cells[g] == sent if (g := sender.noise.cells) else sent
             who = mine | (sender.recipe.unsampled is not Unsampled.NOTHING)
             if sent.ndim == 1:
                 found[sender][r] = np.bincount(sent[who], minlength=a.k)

@@ -14,7 +14,6 @@ import numpy as np
 from rich.table import Table
 
 from gpu_rsfd.datasets.base import Dataset
-from gpu_rsfd.datasets.evolving import EvolvingDataset
 from gpu_rsfd.options import show_epsilon
 from gpu_rsfd.show.charts import palette
 from gpu_rsfd.show.panels import Page, epsilon_ticks
@@ -63,7 +62,7 @@ def _shown(plans: Sequence[PlannedData], asked: Question, guarantee: str) -> Ite
             n = decision.users
             frequencies = "" if n == data.n else f", frequencies of its {data.n:,} users"
             source = f"; data: {data.source}" if data.source else ""
-            source += f", round 1 of {data.rounds}" if isinstance(data, EvolvingDataset) else ""
+            source += f", round 1 of {data.rounds}" * (data.rounds > 1)
             yield f"{data.name}: n = {n:,}, d = {data.d}{frequencies}{source}"
             yield from map(wrapped, str(decision).splitlines())
             yield ""

@@ -16,7 +16,6 @@ from gpu_rsfd.checks import check_users, integer
 from gpu_rsfd.command import command_of, own_data
 from gpu_rsfd.datasets import as_dataset
 from gpu_rsfd.datasets.base import MIN_COUNT, MOST_ROUNDS, Dataset, Labels, publishable
-from gpu_rsfd.datasets.evolving import EvolvingDataset
 from gpu_rsfd.datasets.table import looks_personal
 from gpu_rsfd.domain import Domain
 from gpu_rsfd.errors import InputError
@@ -173,7 +172,7 @@ class Question(NamedTuple):
         if self.rounds is None:
             raise InputError(f"change={self.change} needs rounds, such as --rounds 12")
         rounds = integer("rounds", whole("rounds", self.rounds), 1, MOST_ROUNDS)
-        if isinstance(data, EvolvingDataset):
+        if data.rounds > 1:
             raise InputError(f"rounds={rounds}, but {data.name!r} has its own; gpu-rsfd rounds simulates these")
         plan_for(spec, data, memo=True)
         return Rounds(rounds=rounds, change=0.0 if self.change is None else self.change, attack=self.attack)
