@@ -35,7 +35,7 @@ from gpu_rsfd.tape import STREAM_VERSION
 
 VIEW_BYTES = 64 << 20  # of the arrays of one call
 PACKED_EARLY = 64 << 20  # bytes of a journal that are still packed when a run is interrupted
-FIRST_SPEED = 5e6  # positions in the first block and second, until some have been timed
+FIRST_SPEED = 5e6  # positions in the first block and second of what counts first; else it has one repetition
 SHORTEST_BLOCK = 0.2  # seconds of work, once the speed is known: a sync takes a part of that
 MOST_PARTS = 100_000
 LARGE = 1 << 30  # positions of a repetition: some 10 s of one worker
@@ -134,7 +134,7 @@ class _Collection:
         self.want, self.told = self.what.want, self.reporter or Silent()
         self.journal = journal_of(self.output, self.part)
         self.sizes = [plan.positions(d.n) for d, plan in zip(self.what.datasets, self.what.plans, strict=True)]
-        self.speed, self.made = FIRST_SPEED, set[tuple[int, int, int]]()
+        self.speed, self.made = FIRST_SPEED * self.what.measurement.counts_first, set[tuple[int, int, int]]()
 
     def run(self) -> Results:
         with self._opened() as (contents, file, journal):

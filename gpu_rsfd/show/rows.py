@@ -273,11 +273,12 @@ def cells_of(dataset: str, results: Results, name: str, how: How, whole: bool = 
     told: Any = column.baseline
     if isinstance(told, str):
         told = np.reshape(result[told] if whole else result[told][..., -1], each.shape)[0, 0, 0]
+    few = max(results.min_count, 1) / result.n
     if own and name == "value_success":  # the most frequent values' shares tell the others'
-        more = _up(1 - told, result.n * len(result.domain) / max(results.min_count, 1)) - (1 - told)
-        told, each = told - more, each - more
+        told, each = (np.round(1 - _up(1 - share, few / len(result.domain)), 12) for share in (told, each))
     elif own and name.startswith("spent"):  # exactly, what all users have spent tells that of a few
-        each, beside = _up(each, 100), {what: _up(array, 100) for what, array in beside.items()}
+        step = max(0.01, few * max(result.epsilons))
+        each, beside = _up(each, step), {what: _up(array, step) for what, array in beside.items()}
     found = means(np.moveaxis(each, 2, -1))
     best = among_best(found, column.better, column.discrete) if column.better else None
     for i, place in enumerate(places):
@@ -287,9 +288,9 @@ def cells_of(dataset: str, results: Results, name: str, how: How, whole: bool = 
         yield Cells(name, here, place, part.mean, part.error, part, star, beside=there)
 
 
-def _up(numbers: Any, parts: float) -> Any:
-    """Rounded up to such parts of 1, but for rounding errors."""
-    return np.ceil(np.round(numbers * parts, 6)) / parts
+def _up(numbers: Any, step: float) -> Any:
+    """Rounded up to multiples of a step, but for rounding errors."""
+    return np.round(np.ceil(np.round(numbers / step, 6)) * step, 12)
 
 
 def error_cells(dataset: str, result: Result, how: How, known: Floats | None = None) -> Cells:

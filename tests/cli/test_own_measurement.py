@@ -181,7 +181,7 @@ FILES = {
     (["empty.py:A"], "A.arrays is empty; at least one array is needed"),
     (["nothing.py:A"], "A has no method `measure`"),
     (["later.py:A"], "later.py, line 6: ZeroDivisionError: division by zero"),
-    (["shape.py:A"], "A.measure gives 'x' with shape (2,) and dtype int64; numbers of shape (6, 6, 100) are needed"),
+    (["shape.py:A"], "A.measure gives 'x' with shape (2,) and dtype int64; numbers of shape (6, 6, 1) are needed"),
     (["summed.py:Summed"], "Summed needs --shift"),
     (["summed.py:Summed", "--shift", "far"], "shift=far must be a number"),
 ])  # fmt: skip

@@ -73,6 +73,25 @@ def test_an_interrupted_attack_goes_on(tmp_path, monkeypatch):
     assert same(whole, cut)
 
 
+def test_the_first_repetition_is_kept(tmp_path, monkeypatch):
+    """How long one takes is not known before: a block of many could take minutes, all of them lost."""
+    measure, seen = gpu_rsfd.measure.Rounds.measure, []
+
+    def stopped(self, view):
+        if seen:
+            raise KeyboardInterrupt
+        seen.append(len(view.repetitions))
+        return measure(self, view)
+
+    asked = {"rounds": 3, "protocols": "smp-l-grr", "repetitions": 50, "workers": 1, "output": tmp_path / "cut.h5"}
+    with monkeypatch.context() as patch:
+        patch.setattr(gpu_rsfd.measure.Rounds, "measure", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            gpu_rsfd.rounds(ONE, **asked)
+    assert seen == [1]
+    assert gpu_rsfd.rounds(ONE, **asked).computed == 49
+
+
 def test_another_attack_is_not_mixed_in(tmp_path):
     run(tmp_path / "a.h5")
     other = Spec.of(SPEC, guarantee="user")

@@ -22,11 +22,11 @@ LIMITS = {
     "results": 956,
     "collecting": 365,
     "theory": 1_123,
-    "show": 2_214,
+    "show": 2_215,
     "cli": 1_321,
     "contract and doctor": 339,
 }
-IN_ALL = 16_244
+IN_ALL = 16_245
 MODULES_AT_THE_TOP = 14
 FILES = 130
 NOT_CODE = {
