@@ -114,9 +114,7 @@ class Measurement:
     def layout(self, header: Header) -> Layout:
         """What it records of a data set, as plain data."""
         shown = {name: Column(c) if isinstance(c, str) else c for name, c in self.columns.items()}
-        columns = {
-            name: c._replace(baseline=c.baseline(header)) if callable(c.baseline) else c for name, c in shown.items()
-        }
+        columns = {x: c._replace(baseline=c.baseline(header)) if callable(c.baseline) else c for x, c in shown.items()}
         coords = {dim: [getattr(x, "item", lambda x=x: x)() for x in values] for dim, values in self.coords().items()}
         about = ", ".join(f"{f.name}={{{f.name}}}" for f in fields(self)) if self.about is None else self.about
         return Layout(self.name, self.command, dict(self.recorded()), coords, columns, about)
@@ -130,10 +128,9 @@ def keep_field(default: str, other: str) -> Any:
 
 def options_of(kind: type[Measurement]) -> tuple[Option, ...]:
     """The options that a measurement's fields are: declared like those of a spec, or derived from type and default."""
-    declared = (
+    return tuple(
         replace(f.metadata["option"], name=f.name) if "option" in f.metadata else _derived(f) for f in fields(kind)
     )
-    return tuple(declared)
 
 
 def used_by(declared: Sequence[Option], command: str, kind: type[Measurement]) -> tuple[Option, ...]:
@@ -203,3 +200,6 @@ def check_measurement(measurement: Measurement, taken: Collection[str]) -> None:
     for name, column in measurement.columns.items():
         if name not in arrays and name != "error" and (isinstance(column, str) or column.of is None):
             raise InputError(f"{kind}.columns names {name!r}, which is not among its arrays: {', '.join(arrays)}")
+        c = column if isinstance(column, Column) else Column(column)
+        if isinstance(c.baseline, str) and c.of is None and arrays.get(c.baseline, ())[-1:] != (c.over,):
+            raise InputError(f"{kind}.columns: the array baseline={c.baseline!r} of {name!r} must end with {c.over!r}")

@@ -131,10 +131,9 @@ class _Collection:
             raise InputError(f"save_every={self.save_every} must be a number of seconds >= 0")
         if self.part is not None and check_part(*self.part) and self.overwrite:
             raise InputError("overwrite can't be used with a part: other parts may be under way")
-        self.want, self.told = self.what.want, self.reporter or Silent()
-        self.journal = journal_of(self.output, self.part)
+        self.want, self.speed = self.what.want, FIRST_SPEED * self.what.measurement.counts_first
         self.sizes = [plan.positions(d.n) for d, plan in zip(self.what.datasets, self.what.plans, strict=True)]
-        self.speed, self.made = FIRST_SPEED * self.what.measurement.counts_first, set[tuple[int, int, int]]()
+        self.told, self.made, self.journal = self.reporter or Silent(), set[Any](), journal_of(self.output, self.part)
 
     def run(self) -> Results:
         with self._opened() as (contents, file, journal):
@@ -174,10 +173,11 @@ class _Collection:
     def _check(self, source: Source) -> None:
         if lines := self._conflicts(source):
             where = f"output={self.output}" if source.path == self.output else str(source.path)
-            what = "the results of another run; give another --output, or --overwrite to replace it"
+            part = "" if self.part is None else " --part {}/{}".format(*self.part)
+            what = "the results of another run; give another --output" + ", or --overwrite to replace it" * (not part)
             if lines == lacking(source.have, self.want.spec):
                 again = command_of(union(source.have, self.want.spec), output=self.output)
-                hint = f"this extends it:\n  {again}" if again else "ask for that as well"
+                hint = f"this extends it:\n  {again}{part}" if again else "ask for that as well"
                 what = f"more than this command asks for; {hint}"
             raise InputError("\n  ".join([f"{where} holds {what}", *lines]))
 

@@ -274,9 +274,10 @@ def cells_of(dataset: str, results: Results, name: str, how: How, whole: bool = 
     if isinstance(told, str):
         told = np.reshape(result[told] if whole else result[told][..., -1], each.shape)[0, 0, 0]
     few = max(results.min_count, 1) / result.n
-    if own and name == "value_success":  # the most frequent values' shares tell the others'
-        told, each = (np.round(1 - _up(1 - share, few / len(result.domain)), 12) for share in (told, each))
-    elif own and name.startswith("spent"):  # exactly, what all users have spent tells that of a few
+    if own and name == "value_success" and told is not None:  # the most frequent values' shares tell the others'
+        pairs = (told, np.mean([1 / k for k in result.domain])), (each, 0)  # no less than if they were equally frequent
+        told, each = (np.round(np.maximum(1 - _up(1 - x, few / result.plan.d), least), 12) for x, least in pairs)
+    elif own and name.startswith("spent") and results.measurement in MEASUREMENTS:  # exact, they tell of a few
         step = max(0.01, few * max(result.epsilons))
         each, beside = _up(each, step), {what: _up(array, step) for what, array in beside.items()}
     found = means(np.moveaxis(each, 2, -1))
@@ -362,9 +363,8 @@ def tidy_rows(results: Results, how: Hows, repetitions: bool = False) -> Iterato
 
 def withheld_of(results: Results, name: str) -> tuple[Any, dict[int, str]]:
     """Whose numbers are not shown, [value], none of data that everybody has; what is said of each instead."""
-    result, least = results[name], results.min_count
+    result, least, own = results[name], results.min_count, name in own_data(results.spec)
     counts = np.rint(result.frequencies * result.n).astype(np.int64)
-    own = name in own_data(results.spec)
     hidden = np.concatenate([withheld(counts[s], least) & own for s in result.domain.slices])
     return hidden, {int(v): f"fewer than {least}" if counts[v] < least else "not shown" for v in np.flatnonzero(hidden)}
 
@@ -404,13 +404,13 @@ def common(results: Results, names: Iterable[str], of: Callable[[Results, str], 
 
 def about_of(results: Results, name: str) -> list[str]:
     """The options of the measurement in words."""
-    spec, words = results[name].spec, results[name].layout.about
-    return OPTION.sub(lambda place: str(_set(spec, place[1]) if place[1] in spec else place[0]), words).split(", ")
+    spec, parts = results[name].spec, results[name].layout.about.split(", ")  # before values, which may have commas
+    return [OPTION.sub(lambda x: str(_set(spec, x[1]) if x[1] in spec else x[0]), part) for part in parts]
 
 
 def _set(spec: Mapping[str, Any], name: str) -> Any:
     """What an option was set to, names as one text; None where it means nothing: without a memo no fakes are kept."""
-    value = None if (name, spec.get("memo")) == ("fakes", "off") else spec.get(name)
+    value = None if (name, spec.get("memo")) == ("fakes", "off") else {"prior": "uniform", **spec}.get(name)
     return "+".join(value) if isinstance(value, list) and all(isinstance(x, str) for x in value) else value
 
 

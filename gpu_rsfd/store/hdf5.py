@@ -170,7 +170,7 @@ def described(spec: Any, layout: Any, headers: Mapping[str, Any]) -> Described:
         said = [list(header.protocols), list(header.epsilons), header.n, list(header.domain)]
         if said != [spec["protocols"], [*map(float, spec["epsilons"])], dataset["users"], dataset["domain"]]:
             raise ValueError(f"the header of {dataset['name']} does not fit the spec")
-        baselines = {name: float(value) for name, value in document["baselines"].items() if name in columns}
+        baselines = {x: b if b in arrays else float(b) for x, b in document["baselines"].items() if x in columns}
         own = {name: column._replace(baseline=baselines.get(name)) for name, column in columns.items()}
         found.headers[dataset["name"]], found.layouts[dataset["name"]] = header, common._replace(columns=own)
     return found

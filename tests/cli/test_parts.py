@@ -1,5 +1,7 @@
 """`sweep --part 3/16` and `merge`: job arrays without a daemon."""
 
+import shlex
+
 import numpy as np
 import pytest
 from command import call, refusal, start
@@ -62,6 +64,20 @@ def test_bad_input(tmp_path, monkeypatch, capsys, arguments, message):
     line = refusal(monkeypatch, capsys, tmp_path, arguments)[-1]
     assert message in line
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_said_of_a_part_of_another_run_can_be_done(tmp_path, monkeypatch, capsys):
+    """A part is not replaced, and what extends it is a part as well."""
+    run = ["sweep", *SMALL, "--protocol", "rsfd-grr,smp-grr", "--part", "1/2", "--quiet"]
+    assert call(monkeypatch, *run, "--output", str(tmp_path / "results.h5")) == 0
+    lines = refusal(monkeypatch, capsys, tmp_path, [*run, "--seed", "3"], last=False)
+    assert lines[0].endswith("part-1-of-2 holds the results of another run; give another --output")
+    other = ["spl-grr" if word == "rsfd-grr,smp-grr" else word for word in run]
+    lines = refusal(monkeypatch, capsys, tmp_path, other, last=False)
+    extends = shlex.split(lines[1])
+    assert extends[-2:] == ["--part", "1/2"]
+    assert call(monkeypatch, *extends[1:], "--quiet") == 0
+    assert [p.name for p in tmp_path.iterdir()] == ["results.h5.part-1-of-2"]
 
 
 @pytest.mark.slow

@@ -147,6 +147,15 @@ def test_what_is_said_of_several_data_sets_is_true_of_all(command, folder):
     assert not any("guarantee:" in text for text in said)
 
 
+def test_a_usual_prior_is_said_beside_another(command, folder):
+    """A spec does not say a usual one, and rows of other runs have a column for it."""
+    options = {**CELLS, "protocols": "rsrfd-grr", "repetitions": 2}
+    for name, prior in (("usual", "uniform"), ("true", "true")):
+        gpu_rsfd.sweep(DATA, output=folder / f"prior-{name}.h5", prior=prior, **options)
+    rows = command("show", "prior-usual.h5", "prior-true.h5", "--csv")
+    assert {(row["run"], row["prior"]) for row in rows} == {("prior uniform", "uniform"), ("prior true", "true")}
+
+
 def test_curves_are_named_by_what_differs(folder):
     """A label of one's own, the protocol and the post-processing: each only if there are several."""
     one = {name: gpu_rsfd.simulate(DATA, **{**CELLS, **RUNS[name], "protocols": "rsfd-grr"}) for name in RUNS}

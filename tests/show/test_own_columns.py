@@ -57,6 +57,28 @@ class Several(gpu_rsfd.Measurement):
         return {"counts": counts, "reporters": reporters, "gap": ends, "used": share}
 
 
+@dataclass(frozen=True)
+class Named(gpu_rsfd.Measurement):
+    """Columns named like those of attacks and rounds, a baseline that is an array, options with commas."""
+
+    words: str = "a, b"
+    shares: tuple = (0.1, 0.2)
+    arrays = {"value_success": (), "spent_seconds": (), "score": ("step",), "chance": ("step",)}
+    columns = {
+        "value_success": "hits",
+        "spent_seconds": "seconds",
+        "score": Column("score", "larger", baseline="chance", over="step"),
+    }
+
+    def coords(self):
+        return {"step": [1, 2]}
+
+    def measure(self, view):
+        one = np.ones(view.counts()[0].shape[:3])
+        steps = one[..., None] * [0.25, 0.5]
+        return {"value_success": 0.1234 * one, "spent_seconds": 0.0012 * one, "score": 2 * steps, "chance": steps}
+
+
 DATA = gpu_rsfd.SyntheticDataset(900, (3, 4), "zipf:1", name="mine")
 
 
@@ -219,3 +241,47 @@ def test_what_needs_errors_says_so(monkeypatch, capsys, folder):
     pytest.importorskip("vl_convert")
     (line,) = refusal(monkeypatch, capsys, folder, ["page", "mine.h5"])
     assert "a page needs the results of a sweep" in line
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory):
+    """Two runs on one's own table."""
+    folder = tmp_path_factory.mktemp("named")
+    (folder / "own.csv").write_text("a,b\n" + "x,1\ny,2\nz,2\n" * 40)
+    cells = {"protocols": "rsfd-grr", "epsilons": [1.0], "repetitions": 2, "workers": 1}
+    for name, options in {"one": {}, "two": {"words": "a, c", "shares": (0.1, 0.3)}}.items():
+        gpu_rsfd.run(Named(**options), folder / "own.csv", **cells, output=folder / f"{name}.h5")
+    return folder
+
+
+def test_columns_named_like_those_of_attacks_are_shown_as_they_are(named):
+    (row,) = gpu_rsfd.open_results(named / "one.h5").to_dataframe().to_dict("records")
+    assert (row["value_success"], row["spent_seconds"]) == (0.1234, 0.0012)
+
+
+def test_a_baseline_that_is_an_array(named):
+    results = gpu_rsfd.open_results(named / "one.h5")
+    (row,) = results.to_dataframe().to_dict("records")
+    assert (row["score"], row["score_baseline"]) == (1.0, 0.5)
+    lines = [line for axis in results.plot(x="step").axes for line in axis.get_lines()]
+    (chance,) = (line for line in lines if line.get_label() == "without a report")
+    assert (list(chance.get_xdata()), list(chance.get_ydata())) == ([1, 2], [0.25, 0.5])
+
+
+@pytest.mark.parametrize(("baseline", "over"), [("nothing", "step"), ("chance", ""), ("value_success", "")])
+def test_a_baseline_that_is_no_array_is_refused_before_the_run(tmp_path, baseline, over):
+    class Wrong(Named):
+        columns = {"score": Column("score", baseline=baseline, over=over)}
+
+    with pytest.raises(
+        gpu_rsfd.InputError, match=f"Wrong.columns: the array baseline='{baseline}' of 'score' must end with '{over}'"
+    ):
+        gpu_rsfd.run(Wrong(), DATA, **CELLS, output=tmp_path / "wrong.h5")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_above_a_comparison_stand_whole_options(named, monkeypatch, capsys):
+    monkeypatch.chdir(named)
+    assert call(monkeypatch, "show", "one.h5", "two.h5") == 0
+    heading = capsys.readouterr().out.splitlines()[0]
+    assert heading.startswith("own: n = 120, d = 2, 2 repetitions; data: own.csv")

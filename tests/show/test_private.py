@@ -327,3 +327,13 @@ def test_a_rare_value_of_a_later_round(run, tmp_path):
         assert run(*attack, "--output", "a.h5", "--overwrite")[0] == 0
         told.append((table, drawn, run("show", "a.h5", "--csv")[1]))
     assert told[0] == told[1]
+
+
+def test_a_few_users_guess_no_negative_share(run, tmp_path):
+    """Nor less than one who knows nothing: all values of so small a table are rare."""
+    (tmp_path / "few.csv").write_text("a,b\nx,1\ny,1\nx,2\n")
+    words = ["--protocol", "rsfd-grr", "--epsilon", "1", "--repetitions", "2", "--output", "few.h5", "--quiet"]
+    assert run("attack", "few.csv", *words)[0] == 0
+    (row,) = csv.DictReader(run("show", "few.h5", "--csv")[1].splitlines())
+    assert float(row["value_baseline"]) == 0.5
+    assert float(row["value"]) >= 0
