@@ -29,8 +29,9 @@ def digest_of(document: object) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-def _identified(dataset: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in dataset.items() if key not in WORDS}
+def _identified(dataset: Mapping[str, Any], said: Sequence[str] = ()) -> dict[str, Any]:
+    """What must be equal, without options of the run that made the data from others; both have a seed."""
+    return {key: value for key, value in dataset.items() if key not in (*WORDS, *said) or key == "seed"}
 
 
 def _settings(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,7 +59,7 @@ def conflicts(
     if not {"first", "step"}.isdisjoint(differ):
         lines.append(f"repetitions: {_range(have)} in the file, {_range(want)} asked for")
     pairs = [(old, new) for old in have["datasets"] for new in want["datasets"] if old["name"] == new["name"]]
-    lines += [_of_data(old, now) for old, now in pairs if _identified(old) != _identified(now)]
+    lines += [_of_data(old, now) for old, now in pairs if _identified(old, differ) != _identified(now, differ)]
     cells = [line for name in had if name in wanted and not lines for line in _of_cells(name, had[name], wanted[name])]
     return lines or (cells and clashing(have, want)) or cells[:1]
 

@@ -66,6 +66,21 @@ def test_a_file_is_resumed_extended_and_shown(monkeypatch, capsys):
     assert "  rounds: 4 in the file, 5 asked for" in lines
 
 
+@pytest.mark.parametrize("option, line", [
+    (["--rounds", "3"], "rounds: 4 in the file, 3 asked for"),
+    (["--change", "0.2"], "change: 0.3 in the file, 0.2 asked for"),
+])  # fmt: skip
+def test_data_with_other_rounds_are_not_said_to_have_changed(monkeypatch, capsys, here, option, line):
+    made = ["rounds", *SMALL, "--repetitions", "1", "--output", "c.h5", "--quiet"]
+    usual = ["--rounds", "4", "--change", "0.3"]
+    assert call(monkeypatch, *made, *usual) == 0
+    usual[usual.index(option[0]) + 1] = option[1]
+    assert refusal(monkeypatch, capsys, here, [*made, *usual], last=False)[1:] == [f"  {line}"]
+    other = ["--data-seed", "7"]
+    lines = refusal(monkeypatch, capsys, here, [*made, *usual, *other], last=False)
+    assert lines[1:] == [f"  {line}", "  uniform-n200-d2: seed 0 in the file, 7 asked for"]
+
+
 def test_a_table_with_rounds_is_not_said_to_stay_the_same(monkeypatch, capsys):
     asked = ["rounds", "--epsilon", "1", "--protocol", "smp-l-grr", "--repetitions", "1", "--no-plot", "--output"]
     assert call(monkeypatch, *asked, "own.h5", "--dataset", "wide.csv", *ROUNDS_IN) == 0
