@@ -21,8 +21,6 @@ from gpu_rsfd.protocols.chains import Floats, afresh, log, loss, odds, of_bit
 
 Counts = npt.NDArray[np.integer[Any]]
 
-SHRINK = 2.3  # log of what rounding errors of the distribution of a cell's reports are multiplied by
-
 
 class Spent(NamedTuple):
     """[user, round]: what has been lost up to and with a round."""
@@ -82,7 +80,7 @@ def _summed(chain: Any, k: int, held: Counts) -> Floats:
     if not g:
         return np.cumsum(np.diff(losses)[held - 1], axis=1)
     # g E[L(M)], M = the sum of m_v over the values that fall into a cell: by the generating function of M
-    radius = math.exp(-SHRINK / (most + 1))  # inside the unit circle no factor is 0
+    radius = math.exp(-2.3 / (most + 1))  # inside the unit circle no factor is 0; rounding errors grow by e^2.3
     z = radius * np.exp(2j * np.pi * np.arange(most + 1) / (most + 1))
     powers = z[:, None] ** np.arange(most + 1)
     factors = 1 - 1 / g + powers / g

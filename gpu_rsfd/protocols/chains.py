@@ -160,8 +160,7 @@ def _longitudinal(name: str, rule: NoiseRule, chain: Chained, source: str, secon
 _DCN = "Arcolezi et al., Digital Communications and Networks 2022"
 _EDBT = "Arcolezi et al., EDBT 2023"
 _RATIO = r"\frac{p_2}{q_2} = \frac{E E_1 - 1}{E - E_1}"
-_OWN_STEP = "; for k > 2 with another second step"
-L_GRR = _longitudinal("l-grr", GRR, _of_kept(), f"after {_DCN}{_OWN_STEP}")
+L_GRR = _longitudinal("l-grr", GRR, _of_kept(), f"after {_DCN}; for k > 2 with another second step")
 L_SUE = _longitudinal("l-sue", SUE, _of_bits(SUE), "Erlingsson et al., CCS 2014 (RAPPOR, one report)")
 L_OSUE = _longitudinal("l-osue", OUE, _of_bits(OUE), _DCN)
 BILOLOHA = _longitudinal("biloloha", BLH, _of_kept(lambda e, e1: 2), _EDBT)

@@ -82,8 +82,7 @@ _smp = _solution("smp", "Smp", WHOLE, "{} of one sampled attribute only.")
 
 def _both(*noises: tuple[str, str, str, NoiseRule]) -> list[Protocol]:
     """Noises for Spl, then for Smp."""
-    entries = (_spl, OWN), (_smp, NOTHING)
-    return [entry(*about, Variant(rule, others)) for entry, others in entries for *about, rule in noises]
+    return [one(*about, Variant(rule, sent)) for one, sent in ((_spl, OWN), (_smp, NOTHING)) for *about, rule in noises]
 
 
 # fmt: off
